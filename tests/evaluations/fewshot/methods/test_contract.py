@@ -1,4 +1,4 @@
-"""The contract of few-shot methods: misspelt members are refused, classes of version 0.1 keep working."""
+"""The contract of few-shot methods: misspelt members are refused, earlier classes keep working."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_method_without_fit_is_refused():
         as_method(type("Empty", (), {})())
 
 
-def test_a_class_of_version_0_1_keeps_working_with_a_warning():
+def test_a_class_without_the_base_class_keeps_working_with_a_warning():
     class Plain:
         needs: frozenset[str] = frozenset()
 
@@ -89,7 +89,7 @@ def test_a_class_of_version_0_1_keeps_working_with_a_warning():
     assert classifier.choices == ()
 
 
-def test_the_names_of_version_0_1_keep_working_with_a_warning(tmp_path):
+def test_the_earlier_names_keep_working_with_a_warning(tmp_path):
     with pytest.warns(OldPluginWarning, match="Lesson is now called TrainingInputs"):
         assert contract.Lesson is TrainingInputs
     shares: list[float] = []

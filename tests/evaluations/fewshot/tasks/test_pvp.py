@@ -100,7 +100,7 @@ def test_a_pattern_without_a_mask_is_an_error(tokenizer):
 
 
 def test_masks_that_stand_apart_are_an_error(tokenizer):
-    with pytest.raises(ConfigError, match="stand apart"):
+    with pytest.raises(ConfigError, match="not next to each other"):
         pvp(tokenizer, lambda self, a, b: ([[self.mask_id], a, [self.mask_id]], [])).encode(EXAMPLE)
 
 
@@ -115,7 +115,7 @@ def test_a_pattern_that_is_not_written_is_an_error(tokenizer):
 
 
 def test_a_part_of_no_known_kind_is_an_error(tokenizer):
-    with pytest.raises(ConfigError, match=r"the part 1\.5 is no text"):
+    with pytest.raises(ConfigError, match=r"the part 1\.5 is not a text"):
         pvp(tokenizer, lambda self, a, b: ([a, 1.5, [self.mask_id]], [])).encode(EXAMPLE)
 
 

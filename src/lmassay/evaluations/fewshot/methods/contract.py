@@ -69,7 +69,7 @@ class TrainingInputs:
 
     @property
     def told(self) -> ProgressCallback:
-        """The name that ``report_progress`` had in version 0.1."""
+        """The name of ``report_progress`` in earlier versions."""
         warnings.warn("told is now called report_progress; the old name will go in 1.0", OldPluginWarning, stacklevel=2)
         return self.report_progress
 
@@ -203,7 +203,7 @@ def as_classifier(plugin: Any) -> TrainedClassifier:
 def _completed(plugin: Any, base: type[_Contract]) -> _Contract:
     """The object with the defaults of its base class.
 
-    In version 0.1 any class with ``fit`` was a method. Such a class keeps working: the base class is added to it.
+    In earlier versions any class with ``fit`` was a method. Such a class keeps working: the base class is added to it.
     """
     cls = type(plugin)
     required = _REQUIRED[base]

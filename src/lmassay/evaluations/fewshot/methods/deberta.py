@@ -25,18 +25,20 @@ def has_trained_head(network: Any) -> bool:
 
 
 def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
-    """What the language-model head reads, lines × places × width, by the enhanced mask decoder.
+    """The states that the language-model head reads (rows × positions × width), by the enhanced mask decoder.
 
-    The last layer reads twice: first from the states before it, then once more with its own output as queries, keys
-    and values still from the states before it (DeBERTa, section 3.2; absolute positions are added where there are any).
+    The last layer is applied twice: first to the states before it, then with its own output as queries, while keys and
+    values still come from the states before it (He et al. 2021, section 3.2; absolute positions are added if the model
+    has them).
     """
     body = network.deberta
     states = body(**{**inputs, "output_hidden_states": True, "return_dict": True}).hidden_states
     before, after = states[-2], states[-1]
     encoder = body.encoder
     last = encoder.layer[-1]
-    given = inputs.get("attention_mask")
-    mask = torch.ones(before.shape[:2], device=before.device, dtype=torch.long) if given is None else given
+    mask = inputs.get("attention_mask")
+    if mask is None:
+        mask = torch.ones(before.shape[:2], device=before.device, dtype=torch.long)
     context = {
         "attention_mask": encoder.get_attention_mask(mask),
         "relative_pos": encoder.get_rel_pos(before),
@@ -44,10 +46,11 @@ def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
     }
     positions = _absolute_positions(body.embeddings, inputs, before.shape[1])
     if positions is None and not (encoder.conv is not None and len(encoder.layer) == 1):
-        # Without absolute positions the first reading is what the encoder ended with: no need to compute it again.
+        # Without absolute positions the first pass equals the encoder's output, so it is not computed again.
         first = after
     else:
-        first = last(before, query_states=before if positions is None else before + positions, **context)[0]
+        queries = before if positions is None else before + positions
+        first = last(before, query_states=queries, **context)[0]
     second: torch.Tensor = last(before, query_states=first, **context)[0]
     return second
 
@@ -56,7 +59,9 @@ def _absolute_positions(embeddings: Any, inputs: Mapping[str, Any], length: int)
     if embeddings.position_embeddings is None:
         return None
     ids = inputs.get("position_ids")
-    vectors = embeddings.position_embeddings(embeddings.position_ids[:, :length] if ids is None else ids)
+    if ids is None:
+        ids = embeddings.position_ids[:, :length]
+    vectors = embeddings.position_embeddings(ids)
     return vectors if embeddings.embed_proj is None else embeddings.embed_proj(vectors)
 
 
@@ -70,9 +75,9 @@ def lm_logits(network: Any, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def summed_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The original's masked-language-model loss: a sum, in which targets of 0 (and below) do not count.
+    """DeBERTa's masked-language-model loss in FewNLU: a sum, in which targets of 0 and below do not count.
 
-    Every other family averages, and counts a padding target as any other.
+    The loss of all other families is a mean, in which a padding target counts like any other.
     """
     counted = targets > 0
     loss: torch.Tensor = torch.nn.functional.cross_entropy(logits[counted], targets[counted].long(), reduction="sum")
@@ -80,11 +85,11 @@ def summed_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def freeze(network: Any) -> list[str]:
-    """Keep word embeddings, language-model head and the first third of the layers as they are; names what is frozen."""
+    """Freeze word embeddings, language-model head and the first third of the layers; returns the frozen names."""
     parts: list[Any] = [network.get_input_embeddings()]
     layers = network.deberta.encoder.layer
     parts += layers[: len(layers) // 3]
-    # A sequence classifier has neither.
+    # A sequence classifier has neither of these heads.
     if hasattr(network, "lm_predictions"):
         parts.append(network.lm_predictions.lm_head)
     elif hasattr(network, "cls"):

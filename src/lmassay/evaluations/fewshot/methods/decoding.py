@@ -115,8 +115,8 @@ class CausalGaps(Gaps):
         written: list[list[int]] = [[] for _ in items]
         order = sorted(range(len(items)), key=lambda number: len(items[number].masks))
         for start in range(0, len(order), self._batch_size):
-            active = order[start : start + self._batch_size]
-            active = [number for number in active if items[number].masks]
+            # An item without masks has nothing to write.
+            active = [number for number in order[start : start + self._batch_size] if items[number].masks]
             while active:
                 # The 0 holds the place of the next token: the position before it predicts what comes there.
                 unfinished = [[[*written[number], 0]] for number in active]

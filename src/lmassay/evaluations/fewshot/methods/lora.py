@@ -1,7 +1,7 @@
-"""LoRA: small matrices beside those of a frozen network are learned with PET's loss (Hu et al. 2022), through peft."""
+"""LoRA: low-rank matrices are added to those of a frozen network and trained with PET's loss (Hu et al. 2022)."""
 
-# Annotations here are evaluated at once: options are read from the ``__init__`` of subclasses, whose modules need not
-# know these names.
+# No ``from __future__ import annotations`` here: options are read from the ``__init__`` of subclasses, and the modules
+# of these subclasses need not import the names that the annotations use.
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ from lmassay.evaluations.fewshot.methods.network import Network, open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.training import Training
 
-# What families call the projections for queries and values (some keep them in one matrix); the paper adapts these.
+# The names of the projections for queries and values, which the paper adapts; some families have them in one matrix.
 QUERY_AND_VALUE = frozenset(
     {"query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin", "q", "v"}
     | {"Wqkv", "qkv_proj", "query_key_value", "c_attn", "in_proj", "x_proj"}
@@ -25,11 +25,12 @@ QUERY_AND_VALUE = frozenset(
 
 @dataclass(kw_only=True)
 class Lora(Training):
-    """LoRA through peft (extra: fewshot): PET on a frozen model with trained matrices of rank ``r`` beside its own.
+    """LoRA with peft (extra: fewshot): PET on a frozen model with trained matrices of rank ``r`` added to its own.
 
-    What is added counts ``alpha`` / ``r``. ``target_modules`` are the layers' names; left out, the projections for
-    queries and values, whatever the family calls them. ``head: classifier`` takes a new classification head instead of
-    the pattern's words and trains that, too, with whatever else the checkpoint lacks (BERT's pooler, often).
+    The added matrices are scaled by ``alpha`` / ``r``. ``target_modules`` are names of layers; by default the
+    projections for queries and values, whatever the family calls them. ``head: classifier`` uses a new classification
+    head instead of the pattern's words; it is trained too, and so is everything else that the checkpoint does not have
+    (often BERT's pooler).
     """
 
     pattern: Annotated[int, Field(ge=0)] = 0
@@ -42,6 +43,7 @@ class Lora(Training):
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
     def learner(self, inputs: TrainingInputs) -> Learner:
+        """PET's learner, or a classifier, on the adapted network."""
         if self.head == "classifier":
             net = open_network(inputs.model, "classifier", len(inputs.task.labels), reference=self.reference)
             self.adapt(net)
@@ -53,7 +55,7 @@ class Lora(Training):
         return pet_learner(self, inputs, net, reading, self.decoding_strategy)
 
     def adapt(self, net: Network) -> None:
-        """Put the matrices into the network; everything else is frozen (but a new classifier, and what was drawn)."""
+        """Add the matrices to the network and freeze everything else, except a new classifier and other new parts."""
         try:
             from peft import LoraConfig
         except ImportError:
@@ -73,36 +75,51 @@ class Lora(Training):
         net.module.to(net.device)
 
     def _targets(self, module: Any) -> list[str]:
-        known = {name.rsplit(".", 1)[-1] for name, part in module.named_modules() if _is_matrix(part)}
-        wanted = QUERY_AND_VALUE & known if self.target_modules is None else set(self.target_modules)
-        missing = sorted(wanted - known)
-        if missing or not wanted:
-            what = f"no layer called {', '.join(missing)}" if missing else "no projections of a known name"
+        """The names of the layers to adapt."""
+        known = {_last_name(name) for name, part in module.named_modules() if _is_matrix(part)}
+        targets = QUERY_AND_VALUE & known
+        if self.target_modules is not None:
+            targets = frozenset(self.target_modules)
+        missing = sorted(targets - known)
+        if missing or not targets:
+            problem = f"no layer called {', '.join(missing)}" if missing else "no projections of a known name"
             raise ConfigError(
-                f"target_modules: the {module.config.model_type} model has {what}; it has {', '.join(sorted(known))}"
+                f"target_modules: the {module.config.model_type} model has {problem}; it has {', '.join(sorted(known))}"
             )
-        return sorted(wanted)
+        return sorted(targets)
 
 
 def head_parts(module: Any) -> list[str]:
-    """The names of what a classifier has beside the transformer."""
-    parts = [(name, part) for name, part in module.named_children() if part is not module.base_model]
-    return [name for name, part in parts if next(part.parameters(), None) is not None]
+    """The names of the parts of a classifier that do not belong to the transformer."""
+    names = []
+    for name, part in module.named_children():
+        has_parameters = next(part.parameters(), None) is not None
+        if part is not module.base_model and has_parameters:
+            names.append(name)
+    return names
 
 
 def fresh_parts(net: Network, adapted: list[str]) -> list[str]:
-    """The head, and further layers that the checkpoint did not have: frozen random numbers would be of no use."""
+    """The head, and further layers that the checkpoint does not have: frozen random numbers would be useless."""
     head = head_parts(net.module)
-    layers = {name.rpartition(".")[0] for name in net.drawn}
-    apart = {layer for layer in layers if layer.split(".")[0] not in head and layer.rsplit(".", 1)[-1] not in adapted}
-    return [*head, *sorted(apart - {""})]
+    further = set()
+    for parameter in net.drawn:
+        layer = parameter.rpartition(".")[0]
+        is_in_head = layer.split(".")[0] in head
+        if layer and not is_in_head and _last_name(layer) not in adapted:
+            further.add(layer)
+    return [*head, *sorted(further)]
+
+
+def _last_name(path: str) -> str:
+    return path.rsplit(".", 1)[-1]
 
 
 def _is_matrix(part: Any) -> bool:
-    # GPT-2 has linear layers of a kind of its own, with the matrix transposed.
+    # GPT-2 has its own class of linear layers, with the matrix transposed.
     return type(part).__name__ in ("Linear", "Conv1D") and hasattr(part, "weight")
 
 
 def _transposed(module: Any, names: list[str]) -> bool:
-    kinds = {type(part).__name__ for name, part in module.named_modules() if name.rsplit(".", 1)[-1] in names}
-    return "Conv1D" in kinds
+    """Whether the adapted layers are GPT-2's transposed ones."""
+    return any(type(part).__name__ == "Conv1D" for name, part in module.named_modules() if _last_name(name) in names)

@@ -1,6 +1,6 @@
-"""A language model with its weights free to be trained: hidden states, and the head where and for what it is needed.
+"""A language model whose weights can be trained: hidden states, and the head for chosen positions and words only.
 
-On a CPU the numbers are float32. Where bfloat16 is chosen the weights stay float32 and the products are bfloat16.
+On a CPU all numbers are float32. If bfloat16 is chosen, the weights stay float32 and products are bfloat16.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 Kind = Literal["masked", "causal"]
 HeadKind = Literal["lm", "classifier"]
 Step = Callable[[torch.Tensor], torch.Tensor]
-# Families whose last layer is built as BERT's is.
+# Families whose last layer is built like BERT's.
 _LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-# For features of texts: how much is read of each, and how many are read together.
+# For features of texts: the most tokens of each, and how many are read together.
 _MOST_TOKENS = 128
 _AT_ONCE = 16
-# transformers 4.5.1, with which FewNLU ran, had torch's own eps in ALBERT's head; the weights were made with 1e-12,
-# which the checkpoints' configurations say and later versions follow.
+# transformers 4.5.1, which FewNLU used, had torch's default eps in ALBERT's head. The weights were trained with 1e-12,
+# which the checkpoints' configurations say and later versions use.
 _REFERENCE_ALBERT_EPS = 1e-5
 
 
 class Network:
     """A transformer with its tokenizer on a device. ``module`` holds the parameters.
 
-    ``drawn`` names those that no file had; ``reference``: numbers as in FewNLU's time.
+    ``drawn`` are the names of parameters that no file had; ``reference`` gives the numbers of FewNLU's libraries.
     """
 
     def __init__(
@@ -69,11 +69,12 @@ class Network:
         self._head: Head | None = None
         self.pad_id = padding(tokenizer)
         self.window = window_of(module, tokenizer)
-        """The longest sequence it was made for, in tokens."""
+        """The longest sequence that the model can read, in tokens."""
         self._reads_types = kind == "masked" and reads_types(module.config)
 
     @property
     def family(self) -> str:
+        """The architecture, such as ``bert`` or ``deberta-v2``."""
         return str(self.module.config.model_type)
 
     @property
@@ -89,11 +90,13 @@ class Network:
 
     @property
     def head(self) -> Head:
+        """The language-model head."""
         if self._head is None:
             self._head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
         return self._head
 
     def check_lengths(self, items: Sequence[EncodedItem]) -> None:
+        """Raise a ConfigError if an item is longer than the model's window."""
         longest = max(map(len, items), default=0)
         if self.window is not None and longest > self.window:
             raise ConfigError(
@@ -102,12 +105,17 @@ class Network:
             )
 
     def inputs(self, batch: Batch, embeds: torch.Tensor | None = None) -> dict[str, Any]:
-        """Arguments of the transformer; ``embeds`` stand in for the token ids."""
-        own: dict[str, Any] = {"attention_mask": batch.attention}
-        own |= {"input_ids": batch.ids} if embeds is None else {"inputs_embeds": embeds}
-        own |= {"token_type_ids": batch.types} if self._reads_types else {}
-        own |= {"use_cache": False} if self.kind == "causal" else {}
-        return own
+        """Arguments of the transformer; ``embeds`` replace the token ids."""
+        arguments: dict[str, Any] = {"attention_mask": batch.attention}
+        if embeds is None:
+            arguments["input_ids"] = batch.ids
+        else:
+            arguments["inputs_embeds"] = embeds
+        if self._reads_types:
+            arguments["token_type_ids"] = batch.types
+        if self.kind == "causal":
+            arguments["use_cache"] = False
+        return arguments
 
     def hidden(self, batch: Batch, embeds: torch.Tensor | None = None) -> torch.Tensor:
         """The last hidden states: rows × positions × size."""
@@ -115,17 +123,17 @@ class Network:
             states: torch.Tensor = self.backbone(**self.inputs(batch, embeds)).last_hidden_state
         return states
 
-    def hidden_at(self, batch: Batch, places: torch.Tensor) -> torch.Tensor:
-        """The last hidden state at one position a row: rows × size."""
+    def hidden_at(self, batch: Batch, positions: torch.Tensor) -> torch.Tensor:
+        """The last hidden state at one position per row: rows × size."""
         layer = None if self.reference else last_layer(self.module)
         if layer is None:
-            return self.hidden(batch)[torch.arange(len(places), device=places.device), places]
-        with only_at(layer, places), self.precision():
+            return self.hidden(batch)[torch.arange(len(positions), device=positions.device), positions]
+        with only_at(layer, positions), self.precision():
             states: torch.Tensor = self.backbone(**self.inputs(batch)).last_hidden_state
         return states[:, 0]
 
     def decode(self, states: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits of the words with the ids ``rows`` (of all words without) for hidden states, in float32."""
+        """Logits of the words with the ids ``rows`` (by default of all words) for hidden states, in float32."""
         with self.precision():
             return self.head.logits(states, rows, self.words.weight).float()
 
@@ -136,36 +144,47 @@ class Network:
         return logits.float()
 
     def precision(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16) if self.dtype == "bfloat16" else nullcontext()
+        """The context in which products are computed: bfloat16 if that was chosen."""
+        context: AbstractContextManager[Any] = nullcontext()
+        if self.dtype == "bfloat16":
+            context = torch.autocast(self.device.type, torch.bfloat16)
+        return context
 
 
 class DebertaNetwork(Network):
-    """DeBERTa with the head of its pre-training reads the masks by the enhanced mask decoder, as it did then."""
+    """DeBERTa with its pre-training head: masks are read by the enhanced mask decoder, as in pre-training."""
 
     def hidden(self, batch: Batch, embeds: torch.Tensor | None = None) -> torch.Tensor:
+        """The states that the language-model head reads: rows × positions × size."""
         with self.precision():
             return deberta.lm_hidden(self.module, self.inputs(batch, embeds))
 
 
 def padding(tokenizer: Any) -> int:
-    """The padding token. Causal models without one take another: nothing looks at what stands behind a text's end."""
-    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-    return int(next(token for token in known if token is not None))
+    """The padding token. Causal models without one use another token: nothing attends to what follows the text."""
+    if tokenizer.pad_token_id is not None:
+        return int(tokenizer.pad_token_id)
+    if tokenizer.eos_token_id is not None:
+        return int(tokenizer.eos_token_id)
+    return 0
 
 
 def reads_types(config: Any) -> bool:
-    """Whether token types are given to a family. ALBERT knows them but FewNLU gives it none; RoBERTa has only one."""
+    """Whether a family gets token types. ALBERT has them, but FewNLU gives it none; RoBERTa has only one type."""
     return getattr(config, "type_vocab_size", 0) > 1 and config.model_type != "albert"
 
 
 def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None, *, reference: bool = False) -> Network:
-    """The lmassay model ``model`` with fresh weights from its files. ``reference``: numbers as in FewNLU's time.
+    """The lmassay model ``model`` with fresh weights from its files, ready to be trained.
 
-    New parts (a classifier) are drawn from torch's current state.
+    New parts (a classifier) are drawn from torch's current random state. ``reference`` gives the numbers of FewNLU's
+    libraries.
     """
     if "train" not in getattr(model, "can", ()):
         name = getattr(model, "name", type(model).__name__)
-        raise ConfigError(f"model: {name} cannot be trained; take a local Hugging Face model, or a method without one")
+        raise ConfigError(
+            f"model: {name} cannot be trained; use a local Hugging Face model, or a method without training"
+        )
     model.check()
     device = choose_device(model.device)
     dtype = _training_dtype(model.dtype, device)
@@ -174,35 +193,40 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
         raise DataError(f"the tokenizer in {model.folder} has no mask token, which a masked model needs")
     module, drawn = _module(model, head, n_labels, tokenizer)
     enhanced = head == "lm" and deberta.is_deberta(module) and deberta.has_trained_head(module)
-    family = DebertaNetwork if enhanced else Network
-    return family(module, tokenizer, model.kind, device, dtype, model.threads or 1, drawn=drawn, reference=reference)
+    network_class = DebertaNetwork if enhanced else Network
+    return network_class(
+        module, tokenizer, model.kind, device, dtype, model.threads or 1, drawn=drawn, reference=reference
+    )
 
 
 def _training_dtype(chosen: str, device: torch.device) -> str:
     if chosen == "float16":
-        # Gradients leave float16's range; bfloat16 has float32's.
-        able = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return "bfloat16" if able else "float32"
+        # Gradients overflow in float16; bfloat16 has the range of float32.
+        has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return "bfloat16" if has_bfloat16 else "float32"
     return chosen
 
 
 def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) -> tuple[Any, list[str]]:
-    """The transformer, and the names of its parameters that were drawn for want of saved ones."""
-    family: Any = AutoModelForMaskedLM if model.kind == "masked" else AutoModelForCausalLM
-    family = AutoModelForSequenceClassification if head == "classifier" else family
+    """The transformer, and the names of parameters that were drawn at random because no file has them."""
+    auto_class: Any = AutoModelForCausalLM
+    if head == "classifier":
+        auto_class = AutoModelForSequenceClassification
+    elif model.kind == "masked":
+        auto_class = AutoModelForMaskedLM
     common = {"trust_remote_code": model.trust_remote_code, "local_files_only": True}
     try:
         with quiet():
             config = AutoConfig.from_pretrained(model.folder, **common)
             if config.model_type == deberta.FAMILY:
-                # The published weights have another head than transformers makes by default.
-                config.legacy = not _holds(model.folder, "lm_predictions.lm_head.bias")
+                # The published weights have another head than the one that transformers makes by default.
+                config.legacy = not _has_weights(model.folder, "lm_predictions.lm_head.bias")
             if head == "classifier":
                 config.num_labels = n_labels
                 if config.pad_token_id is None:
-                    # A causal classifier reads the last token that is no padding.
+                    # A causal classifier reads the last token that is not padding.
                     config.pad_token_id = padding(tokenizer)
-            module, info = family.from_pretrained(
+            module, info = auto_class.from_pretrained(
                 model.folder,
                 config=config,
                 dtype=torch.float32,
@@ -211,19 +235,20 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
                 **common,
             )
     except Exception as error:
-        # Whatever is wrong with files that somebody else made.
+        # Files from elsewhere can be wrong in any way.
         first = (str(error).strip().splitlines() or [error_with_location(error)])[0][:300]
         raise DataError(f"the model in {model.folder} cannot be loaded for training: {first}") from error
     missing = sorted(info.get("missing_keys", ()))
     if head == "lm" and missing:
         raise DataError(
             f"the weights in {model.folder} lack {len(missing)} parts of a {model.kind} language model ({missing[0]} "
-            "…), which would be filled with random numbers; take a checkpoint that has its language-model head"
+            "…), which would be random numbers; use a checkpoint that has its language-model head"
         )
     return module, missing
 
 
-def _holds(folder: Path, name: str) -> bool:
+def _has_weights(folder: Path, name: str) -> bool:
+    """Whether a checkpoint has a parameter of this name."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as weights:
             if name in weights.keys():  # noqa: SIM118 - no mapping
@@ -233,16 +258,16 @@ def _holds(folder: Path, name: str) -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No bars and advice from the library: a new classifier is meant to be new."""
-    level = transformers.utils.logging.get_verbosity()
-    bars = transformers.utils.logging.is_progress_bar_enabled()
+    """Hide progress bars and warnings of transformers, such as that a new classifier is not trained yet."""
+    verbosity = transformers.utils.logging.get_verbosity()
+    has_bars = transformers.utils.logging.is_progress_bar_enabled()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     try:
         yield
     finally:
-        transformers.utils.logging.set_verbosity(level)
-        if bars:
+        transformers.utils.logging.set_verbosity(verbosity)
+        if has_bars:
             transformers.utils.logging.enable_progress_bar()
 
 
@@ -250,9 +275,10 @@ def quiet() -> Iterator[None]:
 
 
 class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any where it is not installed
-    """Some rows of the input embeddings, their gradient told by these rows alone.
+    """Some rows of the input embeddings, with a sparse gradient.
 
-    As a whole matrix, nearly all zeros, it would cost as much as that of all words of the text; it is added to that.
+    A dense gradient would be a whole matrix of almost only zeros; adding it to the gradient of the text's words would
+    cost as much as that one.
     """
 
     @staticmethod
@@ -267,30 +293,30 @@ class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any w
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands between the last hidden state and the vocabulary: a transformation, then one row a word."""
+    """The language-model head: a transformation of the last hidden state, then a matrix with one row per word."""
 
     transform: Step
     weight: Callable[[], torch.Tensor]
     bias: Callable[[], torch.Tensor | None]
     finish: Step
-    """What some families do to the logits at last."""
+    """Applied to the logits; most families change nothing."""
 
     def logits(
         self, states: torch.Tensor, rows: torch.Tensor | None = None, inputs: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The logits of all words, or of those whose ids are given in a vector.
 
-        ``inputs`` are the input embeddings, which get a gradient through the text in any case.
+        ``inputs`` are the input embeddings. If the head shares them, it adds a sparse gradient to theirs.
         """
         weight, bias = self.weight(), self.bias()
         if rows is not None:
-            few = _FewRows.apply(weight, rows) if weight is inputs else weight[rows]
-            weight, bias = few, None if bias is None else bias[rows]
+            weight = _FewRows.apply(weight, rows) if weight is inputs else weight[rows]
+            bias = None if bias is None else bias[rows]
         return self.finish(torch.nn.functional.linear(self.transform(states), weight, bias))
 
 
 def masked_head(model: Any) -> Head:
-    """The head of a masked language model, by the names under which its family keeps the parts."""
+    """The head of a masked language model, found by the names that its family gives to the parts."""
     if _has(model, "cls.predictions.transform"):  # BERT and its kin, DeBERTa as transformers saves it
         return _linear(model.cls.predictions.transform, model.cls.predictions.decoder)
     if _has(model, "lm_predictions.lm_head.LayerNorm"):  # DeBERTa as Microsoft saves it: the words' own embeddings
@@ -300,7 +326,7 @@ def masked_head(model: Any) -> Head:
             lambda states: part.LayerNorm(part.transform_act_fn(part.dense(states))),
             lambda: words.weight,
             lambda: part.bias,
-            _as_is,
+            _unchanged,
         )
     if _has(model, "lm_head.layer_norm"):  # RoBERTa and its kin
         part = model.lm_head
@@ -318,7 +344,7 @@ def masked_head(model: Any) -> Head:
     if _has(model, "head.norm") and _has(model, "decoder"):  # ModernBERT
         return _linear(model.head, model.decoder)
     raise DataError(
-        f"the head of a {model.config.model_type} model is not known here; take BERT, RoBERTa, ALBERT, DeBERTa, "
+        f"the language-model head of {model.config.model_type} models is unknown; use BERT, RoBERTa, ALBERT, DeBERTa, "
         "ELECTRA's generator, DistilBERT or ModernBERT, or a causal language model"
     )
 
@@ -327,21 +353,25 @@ def causal_head(model: Any) -> Head:
     """The head of a causal language model: the output embeddings, for some families capped or scaled."""
     config = model.config.get_text_config()
     cap = getattr(config, "final_logit_softcapping", None)
-    times = getattr(config, "logit_scale", None) or 1.0 / (getattr(config, "logits_scaling", None) or 1.0)
+    # Cohere multiplies the logits by logit_scale, Granite divides them by logits_scaling, Gemma caps them.
+    scale = getattr(config, "logit_scale", None) or 1.0 / (getattr(config, "logits_scaling", None) or 1.0)
 
     def finish(logits: torch.Tensor) -> torch.Tensor:
-        logits = logits if times == 1.0 else logits * times
-        return logits if cap is None else torch.tanh(logits / cap) * cap
+        if scale != 1.0:
+            logits = logits * scale
+        if cap is not None:
+            logits = torch.tanh(logits / cap) * cap
+        return logits
 
-    return _linear(_as_is, model.get_output_embeddings(), finish)
+    return _linear(_unchanged, model.get_output_embeddings(), finish)
 
 
-def _as_is(states: torch.Tensor) -> torch.Tensor:
+def _unchanged(states: torch.Tensor) -> torch.Tensor:
     return states
 
 
-def _linear(transform: Step, last: Any, finish: Step = _as_is) -> Head:
-    # Looked up at every use: LoRA and tied embeddings may put another tensor there.
+def _linear(transform: Step, last: Any, finish: Step = _unchanged) -> Head:
+    # Looked up at every use, because LoRA and tied embeddings may replace the tensor.
     return Head(transform, lambda: last.weight, lambda: getattr(last, "bias", None), finish)
 
 
@@ -353,15 +383,16 @@ def _has(model: Any, path: str) -> bool:
     return True
 
 
-# --- the last layer, where it is read ---------------------------------------------------------------------------------
+# --- the last layer, at the mask only ---------------------------------------------------------------------------------
 
 
-# A cloze needs the state at its mask alone. The other layers are needed everywhere, for the last one reads them all. Of
-# a network with 12 layers this saves about 7 % of the work, of one with 4 a fifth; the numbers are the same.
+# A cloze needs only the state at its mask. The earlier layers are needed at all positions, because the last one attends
+# to them. This saves about 7 % of the work in a network with 12 layers, a fifth in one with 4. The numbers stay the
+# same.
 
 
 def last_layer(module: Any) -> Any | None:
-    """The layer, where it is built as BERT's is; None for other families."""
+    """The last layer, if it is built like BERT's; None for other families."""
     config = module.config
     if config.model_type not in _LIKE_BERT or getattr(config, "_attn_implementation", None) not in ("sdpa", "eager"):
         return None
@@ -369,27 +400,33 @@ def last_layer(module: Any) -> Any | None:
 
 
 @contextmanager
-def only_at(layer: Any, places: torch.Tensor) -> Iterator[None]:
-    """Inside, the layer gives one position a row: that in ``places``."""
-    layer.forward = partial(_forward, layer, places)
+def only_at(layer: Any, positions: torch.Tensor) -> Iterator[None]:
+    """Inside this context, the layer computes one position per row: that in ``positions``."""
+    layer.forward = partial(_forward_at, layer, positions)
     try:
         yield
     finally:
-        del layer.forward  # the class's own shows again
+        # The method of the class becomes visible again.
+        del layer.forward
 
 
-def _forward(
-    layer: Any, places: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None = None, *_: Any, **__: Any
+def _forward_at(
+    layer: Any, positions: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None = None, *_: Any, **__: Any
 ) -> torch.Tensor:
     attention = layer.attention.self
     rows = torch.arange(len(states), device=states.device)
-    chosen = states[rows, places].unsqueeze(1)
+    chosen = states[rows, positions].unsqueeze(1)
     if mask is not None and mask.shape[2] > 1:
-        mask = mask[rows, :, places].unsqueeze(2)
-    queries, keys, values = (
-        part(read).view(len(states), -1, attention.num_attention_heads, attention.attention_head_size).transpose(1, 2)
-        for part, read in ((attention.query, chosen), (attention.key, states), (attention.value, states))
-    )
+        mask = mask[rows, :, positions].unsqueeze(2)
+
+    def by_head(projected: torch.Tensor) -> torch.Tensor:
+        # Rows × positions × size → rows × heads × positions × size of a head.
+        heads = projected.view(len(states), -1, attention.num_attention_heads, attention.attention_head_size)
+        return heads.transpose(1, 2)
+
+    queries = by_head(attention.query(chosen))
+    keys = by_head(attention.key(states))
+    values = by_head(attention.value(states))
     mixed = torch.nn.functional.scaled_dot_product_attention(
         queries,
         keys,
@@ -399,8 +436,8 @@ def _forward(
         scale=attention.scaling,
     )
     attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), chosen)
-    found: torch.Tensor = layer.feed_forward_chunk(attended)
-    return found
+    output: torch.Tensor = layer.feed_forward_chunk(attended)
+    return output
 
 
 # --- randomness -------------------------------------------------------------------------------------------------------
@@ -408,35 +445,35 @@ def _forward(
 
 @contextmanager
 def seeded(seed: int, device: torch.device, threads: int) -> Iterator[None]:
-    """Everything drawn inside follows the seed, whatever was drawn before, and nothing outside is changed.
+    """Everything drawn inside depends on the seed alone, and draws outside are not affected.
 
-    The number of threads is part of it: sums are added in another order with another one.
+    The number of threads is set as well, because it decides the order in which sums are computed.
     """
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     with untouched_draws(device):
         torch.manual_seed(seed)
         torch.set_num_threads(threads)
         try:
             yield
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(threads_before)
 
 
 @contextmanager
 def untouched_draws(device: torch.device) -> Iterator[None]:
-    """Whatever is drawn inside leaves the draws that follow as they would have been."""
-    cards: Sequence[torch.device] = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cards):
+    """Whatever is drawn inside does not change the draws that follow."""
+    gpus: Sequence[torch.device] = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
         yield
 
 
-# --- features: what a model makes of texts before it is taught --------------------------------------------------------
+# --- features of texts before any training ----------------------------------------------------------------------------
 
 
 def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> NDArray[np.float64]:
-    """The mean of the last hidden states over an example's plain text, one row an example."""
+    """The mean of the last hidden states over an example's plain text, one row per example."""
     if model is None or "train" not in getattr(model, "can", ()):
-        raise ConfigError("task.splits.strategy: model_informed splits are made by a local model; give one")
+        raise ConfigError("task.splits.strategy: model_informed splits need a local Hugging Face model; give one")
     net = open_network(model)
     texts = [f"{example.text_a} {example.text_b or ''}".strip() for example in examples]
     ids = [net.tokenizer(text, truncation=True, max_length=_MOST_TOKENS)["input_ids"] for text in texts]
@@ -444,7 +481,7 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     net.module.eval()
     with torch.no_grad(), seeded(0, net.device, net.threads):
         for start in range(0, len(ids), _AT_ONCE):
-            items = [EncodedItem(found, [0] * len(found)) for found in ids[start : start + _AT_ONCE]]
+            items = [EncodedItem(tokens, [0] * len(tokens)) for tokens in ids[start : start + _AT_ONCE]]
             batch = collate(items, net.pad_id, net.device)
             states = net.backbone(**net.inputs(batch)).last_hidden_state
             weights = batch.attention.unsqueeze(-1).to(states.dtype)

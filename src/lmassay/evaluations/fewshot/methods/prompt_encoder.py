@@ -1,4 +1,4 @@
-"""Continuous prompts: vectors that are learned, in the places of a pattern where no word stands."""
+"""Continuous prompts: trained vectors at the positions of a pattern that have no word (Liu et al. 2021)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lmassay.errors import ConfigError, did_you_mean
 EncoderHead = Literal["raw", "lstm", "mlp"]
 HEADS: tuple[str, ...] = get_args(EncoderHead)
 NAME = "prompt_encoder"
-"""What the encoder is called inside a network."""
+"""The name of the encoder inside a network."""
 SLOT = -2
-"""The id of a slot in the input of a prompted network: no vocabulary has it (and -1 is the lacking mask)."""
+"""The id of a slot in the input of a prompted network. No vocabulary has it; -1 means a missing mask."""
 
 
 class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any where it is not installed
-    """One vector a slot, as wide as the word embeddings of the network that reads them.
+    """One vector per slot, as wide as the word embeddings of the network that reads them.
 
     ``raw`` learns the vectors themselves, starting from words drawn from the vocabulary; ``mlp`` and ``lstm`` pass them
-    through a small network first, so that the slots of a prompt are learned together (P-tuning, section 3.2).
+    through a small network first, so that the slots of a prompt depend on each other (P-tuning, section 3.2).
     Names and sizes of the weights are FewNLU's.
     """
 
@@ -47,7 +47,7 @@ class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any wher
             self.start_from(words, drawn_words(len(words), slots, seed))
 
     def start_from(self, words: torch.Tensor, tokens: Sequence[int]) -> None:
-        """Begin with the vectors of these tokens."""
+        """Initialise the vectors with the embeddings of these tokens."""
         with torch.no_grad():
             rows = words[torch.as_tensor(tokens, device=words.device)]
             self.prompt_embeddings.weight.copy_(rows)
@@ -67,32 +67,33 @@ def _two_layers(incoming: int, width: int) -> torch.nn.Sequential:
 
 
 def drawn_words(vocabulary: int, slots: int, seed: int) -> list[int]:
-    """Tokens to start from, with repetition; numpy's older generator, so that the draws are the original's."""
+    """Tokens to start from, with repetition. numpy's older generator gives the same draws as FewNLU."""
     return [int(token) for token in np.random.RandomState(seed).choice(vocabulary, slots)]
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """New weights that depend on the seed alone; the random numbers of everybody else go on as if nothing was drawn."""
+    """Weights drawn inside depend on the seed alone, and draws outside are not affected."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Word embeddings (lines × places × width) with the vectors in the slots, the first of a line into its first slot.
+    """Word embeddings (rows × positions × width) with the vectors in the slots: the first vector in a row's first slot.
 
     >>> put_in(torch.zeros(1, 3, 1), torch.tensor([[True, False, True]]), torch.tensor([[1.0], [2.0]])).tolist()
     [[[1.0], [0.0], [2.0]]]
     """
-    which = (slots.cumsum(1) - 1)[slots]
-    return embedded.index_put((slots,), vectors.to(embedded.dtype)[which])
+    # For each slot its number within the row.
+    numbers = (slots.cumsum(1) - 1)[slots]
+    return embedded.index_put((slots,), vectors.to(embedded.dtype)[numbers])
 
 
 class Slots:
-    """Puts the vectors of an encoder where a network's input has a SLOT, before the word embeddings go on.
+    """Replaces the embedding of every SLOT in a network's input by the vectors of an encoder.
 
-    Done at the embedding layer, it holds for every family, task and loss; a slot's id is never looked up.
+    These are hooks at the embedding layer, so they work for every family, task and loss. Slot ids are never looked up.
     """
 
     def __init__(self, network: Any, encoder: PromptEncoder) -> None:
@@ -101,7 +102,7 @@ class Slots:
         filler = getattr(self._embedding, "padding_idx", None)
         self._filler = 0 if filler is None else filler
         self._slots: torch.Tensor | None = None
-        # Among the network's own modules, the encoder is trained, kept and moved with it.
+        # As a module of the network, the encoder is trained, saved and moved with it.
         network.add_module(NAME, encoder)
         self._hooks = [
             self._embedding.register_forward_pre_hook(self._hide),
@@ -109,7 +110,7 @@ class Slots:
         ]
 
     def remove(self) -> None:
-        """Leave the embedding layer as it was; the encoder stays."""
+        """Remove the hooks; the encoder stays a module of the network."""
         for hook in self._hooks:
             hook.remove()
 

@@ -224,12 +224,13 @@ def _configurations(trials: Sequence[Trial], expected: Sequence[int], settings: 
 def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> Configuration:
     with_result = [trial for trial in trials if trial.has_result]
     done = sorted({trial.split for trial in with_result})
-    test_metrics: dict[str, ProtocolEstimate] = {}
+    metrics: list[str] = []
     for trial in with_result:
-        for metric in trial.test_metrics:
-            if metric not in test_metrics:
-                scores = [(other, other.test_metrics.get(metric)) for other in with_result]
-                test_metrics[metric] = _over_splits(scores, metric, settings)
+        metrics += [metric for metric in trial.test_metrics if metric not in metrics]
+    test_metrics = {}
+    for metric in metrics:
+        scores = [(trial, trial.test_metrics.get(metric)) for trial in with_result]
+        test_metrics[metric] = _over_splits(scores, metric, settings)
     return Configuration(
         name=trials[0].configuration,
         params=trials[0].params,
@@ -242,7 +243,7 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
 
 
 def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, settings: Settings) -> ProtocolEstimate:
-    """The mean over splits of (trial, score); several trainings on one split are repetitions and averaged first."""
+    """The mean over splits of (trial, score). Several trainings on one split are repetitions and averaged first."""
     by_split: dict[int, list[float]] = {}
     scored_trials = []
     for trial, score in scores:
@@ -298,21 +299,26 @@ def _select(
     """
     trained = [configuration for configuration in configurations if configuration.splits]
     if not trained:
+        # Every training of every configuration failed.
         return None, (), ("all trainings failed; nothing to select",)
-    by_dev = [(c.dev.value, c) for c in trained if c.dev.value is not None]
-    if not by_dev:
+    with_dev: list[tuple[float, Configuration]] = []
+    for configuration in trained:
+        if configuration.dev.value is not None:
+            with_dev.append((configuration.dev.value, configuration))
+    if not with_dev:
         if len(configurations) == 1:
             return trained[0], (), ("there is no dev set; the only configuration is reported without selection",)
         return None, (), (f"there is no dev set to select one of {len(configurations)} configurations on",)
 
     notes = []
-    candidates = [(dev, configuration) for dev, configuration in by_dev if not configuration.missing]
+    candidates = [(dev, configuration) for dev, configuration in with_dev if not configuration.missing]
     if not candidates:
-        most = max(len(configuration.splits) for _, configuration in by_dev)
-        candidates = [(dev, configuration) for dev, configuration in by_dev if len(configuration.splits) == most]
+        most = max(len(configuration.splits) for _, configuration in with_dev)
+        candidates = [(dev, configuration) for dev, configuration in with_dev if len(configuration.splits) == most]
         notes.append(f"no configuration has all its splits; selected among those with {most}")
 
     best = max(dev for dev, _ in candidates)
+    # The first of equals is selected, and the others are reported as tied.
     selected, *others = [configuration for dev, configuration in candidates if dev >= best - _ROUNDING]
     if others:
         notes.append(f"'{selected.name}' is the first of {len(others) + 1} with the same mean dev score")

@@ -342,7 +342,9 @@ def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
 
 def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
     """A name for each set of hyper-parameters (as canonical JSON): those of them that differ."""
-    sets = [params for run in runs for params, _, _ in run.configurations()]
+    sets: list[dict[str, Any]] = []
+    for run in runs:
+        sets += [params for params, _, _ in run.configurations()]
     varying = _varying_keys(sets)
     names = {}
     for params in sets:
@@ -358,7 +360,8 @@ def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
 
 def _varying_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     varying = []
-    for key in dict.fromkeys(key for params in sets for key in params):
+    keys = list(dict.fromkeys(key for params in sets for key in params))
+    for key in keys:
         values = {canonical(params[key]) for params in sets if key in params}
         # An option that some runs leave to its default varies. Pattern and interval may be absent only because a run
         # has no rows yet, which is no variation.

@@ -77,8 +77,10 @@ def _note_blocks(texts: Sequence[str]) -> list[Block]:
 
 def _methods_table(studies: Sequence[Study]) -> Table:
     """One row per method and strategy, with test score and dev-test correlation."""
-    pairs = [(study, strategy) for study in studies for strategy in study.strategies]
-    # Numbers for names keep the rows in this order: the table sorts strategies that it knows.
+    pairs = []
+    for study in studies:
+        pairs += [(study, strategy) for strategy in study.strategies]
+    # The names are numbers, because the table would sort strategies that it knows.
     table = performance_table({str(number): strategy.verdicts for number, (_, strategy) in enumerate(pairs)})
     tasks = in_papers_order(task for study in studies for task in study.tasks)
     number_of_tasks = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"

@@ -1,7 +1,6 @@
-"""GLUE's classification tasks over one or two sentences: files (.tsv, or JSON Lines with the same names), patterns and
-words.
+"""GLUE's classification tasks: their files (.tsv, or JSON Lines with the same field names), patterns and words.
 
-The patterns are in the manner of FewNLU's example MRPC; none of them is published.
+The patterns follow FewNLU's example MRPC; none of them is published.
 """
 
 from __future__ import annotations
@@ -21,19 +20,21 @@ _COLA = ("source", "label", "annotation", "sentence")
 
 
 class GlueProcessor(RowProcessor):
-    """Two texts (or one) and a label under names that files of the task have."""
+    """One or two texts and a label, under any of the names that files of the task use."""
 
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """For each text the names its field may have."""
+    """For each text the names that its field may have."""
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label",)
     HEADERLESS: ClassVar[Sequence[str] | None] = None
     """The columns of the published .tsv files if they have no header."""
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
-        bare = self.HEADERLESS if path.endswith(".tsv") and set_type != "test" else None
-        return read_rows(path, bare)
+        """The rows of a file; the published test files have a header even if the others have none."""
+        has_no_header = path.endswith(".tsv") and set_type != "test"
+        return read_rows(path, self.HEADERLESS if has_no_header else None)
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
+        """The example of one row."""
         texts = [row.text(_first(row, names)) for names in self.TEXTS]
         idx = row.number("idx") if row.has("idx") else row.line - 1
         label_name = _first(row, self.LABEL_NAMES)
@@ -46,8 +47,9 @@ class GlueProcessor(RowProcessor):
         )
 
     def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
+        """The label of a row; None for unlabeled rows."""
         value = row.fields.get(name)
-        # JSON files of the hub count the labels from 0, the published tables name them; -1 stands for none.
+        # JSON files of the hub number the labels from 0 with -1 for none; the published tables have their names.
         if isinstance(value, int) and not isinstance(value, bool) and set_type != "unlabeled":
             if value == -1 and set_type == "test":
                 return None
@@ -61,7 +63,11 @@ class GlueProcessor(RowProcessor):
 
 
 def _first(row: DataRow, names: Sequence[str]) -> str:
-    return next((name for name in names if name in row.fields), names[0])
+    """The first of the names that the row has; if it has none, the first, which the error message then names."""
+    for name in names:
+        if name in row.fields:
+            return name
+    return names[0]
 
 
 class MrpcProcessor(GlueProcessor):
@@ -115,7 +121,7 @@ class ColaProcessor(GlueProcessor):
     HEADERLESS: ClassVar[Sequence[str] | None] = _COLA
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
-        # The published files have no header; a table that begins with one is the user's own.
+        """The rows of a file. The published files have no header; a table with one is the user's own."""
         if path.endswith(".tsv") and Path(path).is_file():
             with Path(path).open(encoding="utf-8-sig", errors="replace") as stream:
                 if "sentence" in stream.readline().rstrip("\n").split("\t"):
@@ -153,15 +159,16 @@ _SLOTS = {1: (1,), 2: (2,), 4: (4,)}
 
 
 class GluePVP(TablePVP):
-    """``{a}`` and ``{b}`` are the two texts, ``{a.}`` and ``{b.}`` the same without punctuation at the end."""
+    """``{a}`` and ``{b}`` are the two texts, ``{a.}`` and ``{b.}`` the same without final punctuation."""
 
     def fields(self, example: InputExample) -> dict[str, str]:
+        """The texts for the names in braces."""
         a, b = example.text_a, example.text_b or ""
         return {"a": a, "b": b, "a.": self.remove_final_punc(a), "b.": self.remove_final_punc(b)}
 
 
 def _pvp(name: str, words: Words, cloze: Sequence[str], slots: str, *, pair: bool = True) -> type[GluePVP]:
-    """A class for a task: cloze patterns numbered from 0, and one with ``<a>`` where prompt tokens go."""
+    """The PVP of a task: cloze patterns numbered from 0, and one with ``<a>`` for the prompt tokens."""
     patterns: dict[Mode, Mapping[int, str]] = {
         "cls": {0: "{a}||{b}" if pair else "{a}"},
         "cloze": dict(enumerate(cloze)),

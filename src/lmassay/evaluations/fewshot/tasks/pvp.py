@@ -1,6 +1,6 @@
-"""Patterns and verbalizers: an example becomes a text with a place for the answer, a label becomes words.
+"""Patterns and verbalizers (PVPs): an example becomes a text with a mask for the answer, a label becomes words.
 
-A PVP of the user's own says what the text is and what the words are, as in FewNLU::
+Your own PVP defines the text and the words, as in FewNLU::
 
     class MRPCPVP(PVP):
         VERBALIZER = {"1": ["Yes"], "0": ["No"]}
@@ -37,23 +37,23 @@ PVPOutputPattern: TypeAlias = tuple[Sequence[Part], Sequence[Part]]
 _AnyText = TypeVar("_AnyText", str, tuple[str, bool])
 
 NO_MASK = -1
-"""Stands at the place of the answer where a tokenizer has no mask: a network that reads on must stop before it."""
+"""Marks the position of the answer if a tokenizer has no mask; a causal network must stop reading before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """An example as token ids without padding."""
+    """An example in a pattern, as token ids without padding."""
 
     ids: list[int]
     types: list[int]
     masks: list[int] = field(default_factory=list)
-    """Positions of the mask tokens: one run."""
+    """Positions of the mask tokens, which are next to each other."""
     prompts: list[int] = field(default_factory=list)
     """Positions of the continuous prompt tokens; their id is the size of the vocabulary."""
 
 
 class _AnyMeta(dict[str, Any]):
-    """Has a text for every name."""
+    """Example data that have a text for every name."""
 
     def __missing__(self, name: str) -> str:
         return "x"
@@ -83,9 +83,9 @@ class PVP(ABC):
         self.pattern_id = pattern_id
         self.rng = random.Random(seed)
         self.training = False
-        """Whether ``encode`` was asked for a training example; WSC then adds masks to the referent's."""
-        self._words: CachedTokenizer | None = None
-        self._frames: dict[bool, SpecialTokens] = {}
+        """Whether ``encode`` was called for a training example; WSC then adds masks."""
+        self._cached_tokenizer: CachedTokenizer | None = None
+        self._special_tokens: dict[bool, SpecialTokens] = {}
         self._prompt_id: int | None = None
         self._label_ids: list[list[int]] | None = None
 
@@ -98,18 +98,19 @@ class PVP(ABC):
         """The words for a label."""
 
     def available_patterns(self) -> list[int]:
-        """The ids that ``get_parts`` knows in this mode."""
+        """The pattern ids that ``get_parts`` knows in this mode."""
         return [1] if self.mode == "ptuning" else [0]
 
     @property
     def mode(self) -> Mode:
+        """Without a pattern, with a pattern, or with continuous prompt tokens."""
         if not self.use_cloze:
             return "cls"
         return "ptuning" if self.use_continuous_prompt else "cloze"
 
     @property
     def is_multi_token(self) -> bool:
-        """Whether the answer is text of any length instead of one word of the verbalizer."""
+        """Whether the answer is a text of any length instead of one word of the verbalizer."""
         return bool(self._is_multi_token) or self.kind != "labels"
 
     @property
@@ -119,26 +120,29 @@ class PVP(ABC):
             return 0
         try:
             first, second = self.get_parts(InputExample("probe-0", "x", "x", meta=_AnyMeta()))
-        except Exception:  # a pattern that needs a real example is numbered by its prompt tokens, as in FewNLU
+        except Exception:
+            # The pattern needs a real example. As in FewNLU, its id is then the number of prompt tokens.
             return self.pattern_id
         return sum(part for part in (*first, *(second or ())) if isinstance(part, int))
 
     @property
     def mask(self) -> str:
+        """The mask token as text."""
         return str(self.tokenizer.mask_token)
 
     @property
     def mask_id(self) -> int:
+        """The id of the mask token; NO_MASK for a tokenizer without one."""
         return NO_MASK if self.tokenizer.mask_token_id is None else int(self.tokenizer.mask_token_id)
 
     @staticmethod
     def shortenable(text: str) -> tuple[str, bool]:
-        """The text, marked as one that may be cut at its end to fit the window."""
+        """The text, marked so that it may be cut at its end to fit the window."""
         return text, True
 
     @staticmethod
     def remove_final_punc(text: _AnyText) -> _AnyText:
-        """The text without punctuation at its end."""
+        """The text without its final punctuation."""
         if isinstance(text, tuple):
             return text[0].rstrip(string.punctuation), text[1]
         return text.rstrip(string.punctuation)
@@ -153,31 +157,37 @@ class PVP(ABC):
     def encode(self, example: InputExample, *, training: bool | None = None) -> EncodedText:
         """Token ids of the example in this pattern, cut to ``max_seq_length``.
 
-        ``training`` matters to WSC only; where it is not said, examples of a training file count as such (FewNLU).
+        ``training`` matters for WSC only. If it is None, the file of the example decides, as in FewNLU.
         """
         self.training = "train" in example.guid if training is None else training
-        first, second = (self._pieces(parts, example) for parts in self._parts(example))
-        frame = self._frame(pair=bool(second))
-        length = frame.size + sum(len(piece.ids) for piece in (*first, *second))
+        first_parts, second_parts = self._parts(example)
+        first = [self._piece(part, example) for part in first_parts or ()]
+        second = [self._piece(part, example) for part in second_parts or ()]
+        special = self._special(pair=bool(second))
+        length = special.size + sum(len(piece.ids) for piece in (*first, *second))
         if length > self.max_seq_length:
             left = shorten(first, second, length - self.max_seq_length)
             if left:
                 raise DataError(
                     f"{example.guid}: what may not be shortened has {self.max_seq_length + left} tokens in pattern "
-                    f"{self.pattern_id}, but the window has {self.max_seq_length}; raise max_seq_length or drop the "
-                    f"example"
+                    f"{self.pattern_id}, but the window has {self.max_seq_length}; raise max_seq_length or remove the "
+                    "example"
                 )
-        ids, types = frame.around(*([token for piece in side for token in piece.ids] for side in (first, second)))
-        return EncodedText(ids, types, self._mask_positions(ids, example), self._slots(frame, first, second))
+        first_ids = [token for piece in first for token in piece.ids]
+        second_ids = [token for piece in second for token in piece.ids]
+        ids, types = special.around(first_ids, second_ids)
+        return EncodedText(ids, types, self._mask_positions(ids, example), self._slots(special, first, second))
 
     def label_token_ids(self) -> list[list[int]]:
-        """The token ids of each label's words, in the order of the labels; empty lists where a task has no words."""
+        """The token ids of each label's words, in the order of the labels; empty lists if a task has no words."""
         if self._label_ids is None:
-            self._label_ids = [[self._word_id(word, label) for word in self.words(label)] for label in self.label_list]
+            self._label_ids = []
+            for label in self.label_list:
+                self._label_ids.append([self._word_id(word, label) for word in self.words(label)])
         return self._label_ids
 
     def words(self, label: str) -> list[str]:
-        """``verbalize``, with a plain message for a label it does not know."""
+        """The words for a label as a list; a ConfigError if ``verbalize`` does not know the label."""
         try:
             words = self.verbalize(label)
         except (KeyError, IndexError):
@@ -185,7 +195,7 @@ class PVP(ABC):
         if words is None:
             raise ConfigError(
                 f"{type(self).__name__}: the verbalizer of pattern {self.pattern_id} has no word for the label "
-                f"'{label}'; add one, or take the label out of get_labels()"
+                f"'{label}'; add one, or remove the label from get_labels()"
             )
         words = [words] if isinstance(words, str) else list(words)
         if not words and self.use_cloze and not self.is_multi_token:
@@ -193,7 +203,7 @@ class PVP(ABC):
         return words
 
     def choice_texts(self, example: InputExample) -> list[str]:
-        """The texts that may stand at the masks: COPA's choices, WSC's candidate, ReCoRD's entities; else none."""
+        """The texts that may fill the masks: COPA's choices, WSC's candidate, ReCoRD's entities; else empty."""
         return []
 
     def choices(self, example: InputExample) -> list[list[int]]:
@@ -201,10 +211,10 @@ class PVP(ABC):
         return [self.text_ids(text) for text in self.choice_texts(example)]
 
     def text_ids(self, text: str) -> list[int]:
-        """The tokens of a text as they stand inside a pattern."""
-        if self._words is None:
-            self._words = CachedTokenizer.of(self.tokenizer)
-        return self._words.ids(text)
+        """The tokens of a text inside a pattern."""
+        if self._cached_tokenizer is None:
+            self._cached_tokenizer = CachedTokenizer.of(self.tokenizer)
+        return self._cached_tokenizer.ids(text)
 
     def _parts(self, example: InputExample) -> PVPOutputPattern:
         parts = self.get_parts(example)
@@ -217,9 +227,6 @@ class PVP(ABC):
             raise ConfigError(f"{type(self).__name__}: get_parts must return two lists of parts, not {parts!r}")
         return parts
 
-    def _pieces(self, parts: Sequence[Part], example: InputExample) -> list[Piece]:
-        return [self._piece(part, example) for part in parts or ()]
-
     def _piece(self, part: Part, example: InputExample) -> Piece:
         content, shortenable = part if isinstance(part, tuple) else (part, False)
         if isinstance(content, str):
@@ -231,66 +238,67 @@ class PVP(ABC):
         if isinstance(content, list) and all(isinstance(token, int) for token in content):
             return Piece(content)
         raise ConfigError(
-            f"{type(self).__name__}, pattern {self.pattern_id}, example {example.guid}: the part {content!r} is no "
-            f"text, list of token ids or number of prompt tokens"
+            f"{type(self).__name__}, pattern {self.pattern_id}, example {example.guid}: the part {content!r} is not "
+            "a text, a list of token ids or a number of prompt tokens"
         )
 
-    def _frame(self, *, pair: bool) -> SpecialTokens:
-        if pair not in self._frames:
-            self._frames[pair] = SpecialTokens.of(self.tokenizer, pair=pair)
-        return self._frames[pair]
+    def _special(self, *, pair: bool) -> SpecialTokens:
+        if pair not in self._special_tokens:
+            self._special_tokens[pair] = SpecialTokens.of(self.tokenizer, pair=pair)
+        return self._special_tokens[pair]
 
     def _mask_positions(self, ids: Sequence[int], example: InputExample) -> list[int]:
         mask = self.mask_id
-        masks = [place for place, token in enumerate(ids) if token == mask]
+        masks = [position for position, token in enumerate(ids) if token == mask]
         if not self.use_cloze:
             return masks
-        where = f"{type(self).__name__}, pattern {self.pattern_id}, example {example.guid}"
+        location = f"{type(self).__name__}, pattern {self.pattern_id}, example {example.guid}"
         if not masks:
-            raise ConfigError(f"{where}: the pattern has no mask; put [self.mask_id] where the answer stands")
+            raise ConfigError(f"{location}: the pattern has no mask; put [self.mask_id] where the answer belongs")
         if masks[-1] - masks[0] + 1 != len(masks):
-            raise ConfigError(f"{where}: its masks stand apart (positions {masks}); they must stand side by side")
+            raise ConfigError(f"{location}: the masks are not next to each other (positions {masks})")
         if len(masks) > 1 and not self.is_multi_token:
-            raise ConfigError(f"{where}: {len(masks)} masks, but the words of the verbalizer are one token; use one")
+            raise ConfigError(f"{location}: {len(masks)} masks, but the words of the verbalizer are one token; use one")
         return masks
 
     @staticmethod
-    def _slots(frame: SpecialTokens, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
-        found: list[int] = []
-        place = len(frame.before)
+    def _slots(special: SpecialTokens, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
+        """The positions of continuous prompt tokens in the whole input."""
+        positions: list[int] = []
+        start = len(special.before)
         for side in (first, second):
             for piece in side:
                 if piece.slots:
-                    found += range(place, place + len(piece.ids))
-                place += len(piece.ids)
-            place += len(frame.between)
-        return found
+                    positions += range(start, start + len(piece.ids))
+                start += len(piece.ids)
+            start += len(special.between)
+        return positions
 
     def _word_id(self, word: str, label: str) -> int:
         ids = self.text_ids(word)
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
-        what = f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}'"
+        subject = f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}'"
         if len(ids) != 1:
             raise ConfigError(
-                f"{what} must be one token, but this tokenizer makes {len(ids)} of it: {', '.join(tokens) or 'none'}; "
-                f"choose another word or another pattern"
+                f"{subject} must be one token, but this tokenizer makes {len(ids)} of it: "
+                f"{', '.join(tokens) or 'none'}; choose another word or another pattern"
             )
         if ids[0] in special_ids(self.tokenizer):
-            raise ConfigError(f"{what} is not in the vocabulary (it becomes {tokens[0]}); choose another word")
+            raise ConfigError(f"{subject} is not in the vocabulary (it becomes {tokens[0]}); choose another word")
         return ids[0]
 
 
 # --- a pattern as plain text ----------------------------------------------------------------------------------------
 # For models that read text instead of masks; no tokenizer is needed.
 
-_STUCK_TO_WHAT_PRECEDES = tuple(".,;:?!)]}%’”")
-_STUCK_TO_WHAT_FOLLOWS = ("(", "[", "{", "“", "‘")
-_ENDS = (".", "!", "?")
+_NO_SPACE_BEFORE = tuple(".,;:?!)]}%’”")
+_NO_SPACE_AFTER = ("(", "[", "{", "“", "‘")
+_SENTENCE_ENDS = (".", "!", "?")
 _GAP = "\0"
 
 
 class NoTokenizer:
-    """Stands in for a tokenizer where only texts are asked for: one token a word, and a mask."""
+    """Replaces a tokenizer if only texts are needed: one token per word, and a mask."""
 
     mask_token = _GAP
     mask_token_id = 0
@@ -300,41 +308,49 @@ class NoTokenizer:
     all_special_ids = (0,)
 
     def encode(self, text: str, **_: Any) -> list[int]:
+        """One token per word."""
         return [1] * max(1, len(text.split()))
 
     def get_vocab(self) -> dict[str, int]:
+        """There is no vocabulary."""
         return {}
 
 
 def cloze_text(pvp: PVP, example: InputExample) -> tuple[str, str]:
-    """What stands before and after the answer: ``before + word + after`` reads as a text."""
+    """The text before and after the answer: ``before + word + after`` is readable text."""
     first, second = pvp.get_parts(example)
     before, _, after = _joined([*first, *(second or ())]).partition(_GAP)
     return before.lstrip(), after.replace(_GAP, "").rstrip()
 
 
 def _joined(parts: Sequence[Part]) -> str:
-    text, quoted = "", False
+    """The parts of a pattern as one text, with spaces where a reader expects them; the masks are one gap."""
+    text = ""
+    # Whether a quotation mark of the pattern itself is open.
+    is_quoted = False
     for part in parts:
         if isinstance(part, int) or (isinstance(part, list) and text.endswith(_GAP)):
+            # Prompt tokens have no text, and several masks are one gap.
             continue
-        piece = _GAP if isinstance(part, list) else (part[0] if isinstance(part, tuple) else part).strip()
-        literal = isinstance(part, str)
-        if literal:
+        is_literal = isinstance(part, str)
+        if isinstance(part, list):
+            piece = _GAP
+        elif isinstance(part, tuple):
+            piece = part[0].strip()
+        else:
+            piece = part.strip()
+        if is_literal:
             piece = piece.replace('" ?', '"?')
-        if literal and piece.startswith(".") and text.rstrip().endswith(_ENDS):
-            piece = piece[1:].lstrip()
+            if piece.startswith(".") and text.rstrip().endswith(_SENTENCE_ENDS):
+                # The field before already ends its sentence.
+                piece = piece[1:].lstrip()
         if not piece:
             continue
-        closes = literal and quoted and piece.startswith('"')
-        genitive = text.endswith(_GAP) and piece.startswith("'")
-        stuck = closes or genitive or piece.startswith(_STUCK_TO_WHAT_PRECEDES) or _opens(text, quoted)
-        text += piece if not text or stuck else f" {piece}"
-        if literal:
-            quoted ^= piece.count('"') % 2 == 1
+        closes_quote = is_literal and is_quoted and piece.startswith('"')
+        is_genitive = text.endswith(_GAP) and piece.startswith("'")
+        follows_opening = text.endswith(_NO_SPACE_AFTER) or (is_quoted and text.endswith('"'))
+        has_no_space = closes_quote or is_genitive or follows_opening or piece.startswith(_NO_SPACE_BEFORE)
+        text += piece if not text or has_no_space else f" {piece}"
+        if is_literal and piece.count('"') % 2 == 1:
+            is_quoted = not is_quoted
     return text
-
-
-def _opens(text: str, quoted: bool) -> bool:
-    """Whether the next text follows without a space: after a bracket, or a quotation mark that was just opened."""
-    return text.endswith(_STUCK_TO_WHAT_FOLLOWS) or (quoted and text.endswith('"'))

@@ -1,4 +1,4 @@
-"""A task as a YAML file: where the texts stand, pattern strings, words.
+"""A task as a YAML file: the columns with the texts, patterns, words.
 
 ::
 
@@ -11,9 +11,9 @@
       - 'Does "{sentence1}" mean the same as "{sentence2}"? [mask].'
     metrics: [acc, f1]
 
-In patterns ``{x}`` may be shortened, ``{x!}`` may not, ``{x.}`` loses its final punctuation; ``A: … B: …`` are two
-sides; ``|`` separates parts. ``ptuning`` lists patterns with continuous tokens ``<2>``, known by how many they have;
-without the key the first pattern gets 1 to 4 of them before its mask.
+In patterns ``{x}`` may be shortened, ``{x!}`` may not, and ``{x.}`` loses its final punctuation; ``A: … B: …`` are two
+sides; ``|`` separates parts. ``ptuning`` lists patterns with continuous tokens ``<2>``; their number is the id of the
+pattern. Without the key the first pattern gets 1 to 4 of them before its mask.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow
 from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
 
-# Without the key "ptuning", the first pattern gets so many prompt tokens.
+# Without the key "ptuning", the first pattern gets these numbers of prompt tokens.
 _SLOTS = (1, 2, 3, 4)
 
 
@@ -81,7 +81,7 @@ Words = dict[str, Annotated[Texts, Field(min_length=1)]]
 
 
 class PatternEntry(YamlModel):
-    """A pattern, alone or with words of its own."""
+    """A pattern, alone or with its own words."""
 
     pattern: Text
     words: Words | None = None
@@ -93,9 +93,10 @@ class PatternEntry(YamlModel):
 
 
 class TaskDescription(YamlModel):
-    """What a file says.
+    """The keys of the file.
 
-    A check that needs another key finds it in ``info.data``, unless that key is wrong itself; so the order counts.
+    A check that needs another key finds it in ``info.data``, unless that key is wrong itself. So the order of the keys
+    matters: those that others need come first.
     """
 
     name: RequiredName | None = None
@@ -113,7 +114,7 @@ class TaskDescription(YamlModel):
     )
     words: Words | None = None
     patterns: Annotated[list[PatternEntry], BeforeValidator(listed)] = Field(
-        description="give one pattern or more, with [mask] where the answer stands"
+        description="give one pattern or more, with [mask] where the answer belongs"
     )
     ptuning: Texts | None = None
     classifier: Text | None = None
@@ -143,7 +144,7 @@ class TaskDescription(YamlModel):
     def _check_patterns(cls, entries: list[PatternEntry], info: ValidationInfo) -> list[PatternEntry]:
         mistakes = Mistakes()
         if not entries:
-            mistakes.add("give one pattern or more, with [mask] where the answer stands")
+            mistakes.add("give one pattern or more, with [mask] where the answer belongs")
         # Words that are wrong are reported at their own key.
         has_common_words = info.data.get("words", {}) is not None
         for number, entry in enumerate(entries):
@@ -195,13 +196,15 @@ class TaskDescription(YamlModel):
     # --- what follows from the keys -----------------------------------------------------------------------------------
 
     def cloze_patterns(self) -> dict[int, str]:
+        """Patterns by id, in the notation."""
         return {number: notation(entry.pattern) for number, entry in enumerate(self.patterns)}
 
     def words_of_patterns(self) -> dict[int, Words]:
+        """The words of each pattern: its own, else those of all patterns."""
         return {number: entry.words or self.words or {} for number, entry in enumerate(self.patterns)}
 
     def ptuning_patterns(self) -> dict[int, str]:
-        """Patterns by how many prompt tokens they have."""
+        """Patterns by their number of prompt tokens."""
         if self.ptuning is None:
             first = notation(self.patterns[0].pattern)
             return {count: first.replace("[M]", f"<{count}>|[M]") for count in _SLOTS}
@@ -209,6 +212,7 @@ class TaskDescription(YamlModel):
         return {pattern(text).slots: text for text in written}
 
     def classifier_pattern(self) -> str:
+        """The texts for a classifier: by default the first two fields, one per side."""
         if self.classifier is not None:
             return notation(self.classifier)
         return "||".join(f"{{{name}}}" for name in list(self.fields)[:2])
@@ -223,7 +227,7 @@ def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] 
             mistakes.add(f"this is not a label; the labels are {', '.join(labels)}", *location, label)
         for word in given:
             if owners.setdefault(word, label) != label:
-                mistakes.add(f"the word '{word}' stands for '{owners[word]}' already", *location, label)
+                mistakes.add(f"the word '{word}' already belongs to '{owners[word]}'", *location, label)
     for label in labels:
         if label not in words:
             mistakes.add(f"the label '{label}' has no word", *location)
@@ -253,21 +257,24 @@ def _check_pattern(
 
 
 class YamlProcessor(RowProcessor):
-    """Rows with columns that a YAML file names."""
+    """Reads rows with the columns that a YAML file names."""
 
-    def __init__(self, name: str, described: TaskDescription, *, own_files: bool) -> None:
+    def __init__(self, name: str, description: TaskDescription, *, own_files: bool) -> None:
         super().__init__(name)
-        self._described = described
-        self._files = described.data if own_files else None
+        self._description = description
+        self._files = description.data if own_files else None
 
     def get_labels(self) -> list[str]:
-        return list(self._described.labels)
+        """The labels in their order."""
+        return list(self._description.labels)
 
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
+        """The file that the description names for a part, else the usual one in the folder."""
         return self._files.get(part) if self._files else super().file(data_dir, part)
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
-        columns = self._described
+        """The example of one row."""
+        columns = self._description
         texts = {name: _text(row, column) for name, column in columns.fields.items()}
         first, second = (*texts.values(), None)[:2]
         meta: dict[str, Any] = {"fields": texts}
@@ -296,34 +303,37 @@ class YamlPVP(TablePVP):
     PLAIN: ClassVar[tuple[str, ...]] = ()
 
     def fields(self, example: InputExample) -> dict[str, str]:
-        texts = example.meta["fields"]
-        return {**texts, **{f"{name}.": self.remove_final_punc(text) for name, text in texts.items()}}
+        """The texts by name and, with a dot after the name, without their final punctuation."""
+        fields = dict(example.meta["fields"])
+        for name, text in example.meta["fields"].items():
+            fields[f"{name}."] = self.remove_final_punc(text)
+        return fields
 
 
 def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
-    """The task of a file; data of ``data_dir``, if given, takes the place of the files it names."""
+    """The task that a file describes. Data in ``data_dir``, if given, replace the files that it names."""
     # With a folder of data, the file need not name any.
     defaults = {} if data_dir is None else {"data": None}
-    described, _ = read_model(path, TaskDescription, **defaults)
+    description, _ = read_model(path, TaskDescription, **defaults)
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
-    name = described.name or path.stem
-    cloze, ptuning = described.cloze_patterns(), described.ptuning_patterns()
-    words = described.words_of_patterns()
+    name = description.name or path.stem
+    ptuning = description.ptuning_patterns()
+    words = description.words_of_patterns()
     patterns: dict[Mode, Mapping[int, str]] = {
-        "cls": {0: described.classifier_pattern()},
-        "cloze": cloze,
+        "cls": {0: description.classifier_pattern()},
+        "cloze": description.cloze_patterns(),
         "ptuning": ptuning,
     }
-    table = {"cloze": words, "ptuning": dict.fromkeys(ptuning, words[0])}
-    pvp_class = type(f"{name}PVP", (YamlPVP,), {"PATTERNS": patterns, "WORDS": table})
+    words_table = {"cloze": words, "ptuning": dict.fromkeys(ptuning, words[0])}
+    pvp_class = type(f"{name}PVP", (YamlPVP,), {"PATTERNS": patterns, "WORDS": words_table})
     return NluTask(
-        dataset=described.dataset,
+        dataset=description.dataset,
         name=name,
-        processor=YamlProcessor(path.stem, described, own_files=data_dir is None),
+        processor=YamlProcessor(path.stem, description, own_files=data_dir is None),
         pvp_class=pvp_class,
-        metrics=tuple(described.metrics or ["acc"]),
+        metrics=tuple(description.metrics or ["acc"]),
         data_dir=data_dir or path.parent,
-        labels=list(described.labels),
+        labels=list(description.labels),
         own_files={"file": path},
     )

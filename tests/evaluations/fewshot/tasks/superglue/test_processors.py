@@ -207,7 +207,7 @@ def test_record_keeps_all_answers_of_a_question_together_elsewhere(tmp_path):
 
 def test_record_with_an_entity_outside_the_passage_is_an_error(tmp_path):
     passage = {**ROWS["record"]["passage"], "entities": [{"start": 0, "end": 400}]}
-    with pytest.raises(DataError, match=r"line 1: the entity 0–400 lies outside the passage"):
+    with pytest.raises(DataError, match=r"line 1: the entity 0–400 is outside the passage"):
         read("record", tmp_path, {**ROWS["record"], "passage": passage})
 
 

@@ -11,6 +11,7 @@ from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
 from lmassay.evaluations.fewshot.tasks.pvp import PVP, EncodedText, Kind, Mode
 
 PLACEHOLDER = "@placeholder"
+# P-tuning: pattern id → the numbers of prompt tokens at the two positions of a pattern.
 _HALVES = {1: (0, 1), 2: (1, 1), 3: (1, 2), 4: (2, 2), 5: (2, 3), 6: (3, 3), 8: (4, 4), 10: (5, 5)}
 
 Patterns = Mapping[Mode, Mapping[int, str]]
@@ -18,11 +19,12 @@ Table = Mapping[Mode, Mapping[int, Words]]
 
 
 def _twice(patterns: Mapping[int, str]) -> dict[int, str]:
-    """Ids from 10 on repeat the patterns for verbalizers with both words."""
+    """The patterns, and the same patterns again with ids from 10 on, for verbalizers with two words per label."""
     return {**patterns, **{number + 10: text for number, text in patterns.items()}}
 
 
 def _words(*, default: Words, count: int, others: Mapping[int, Words] | None = None) -> dict[int, Words]:
+    """The words of the patterns 0 to ``count`` - 1, with exceptions."""
     return {**dict.fromkeys(range(count), default), **(others or {})}
 
 
@@ -77,7 +79,7 @@ class CbPVP(_Entailment):
         ),
         "ptuning": _ENTAILMENT_SLOTS,
     }
-    # Of the patterns from 10 on, FewNLU gives both words to the first only.
+    # A quirk of FewNLU: of the patterns from 10 on, only the first has both words.
     WORDS: ClassVar[Table] = {
         "cloze": _words(default=VERBALIZER, count=16, others={4: _TRUE, 10: _BOTH}),
         "ptuning": dict.fromkeys(_HALVES, VERBALIZER),
@@ -179,7 +181,7 @@ class WicPVP(TablePVP):
 
 
 class CopaPVP(TablePVP):
-    """The masks stand for one of two choices, as many as the longer one has tokens."""
+    """COPA: the masks are filled with one of two choices; there are as many as the longer choice has tokens."""
 
     kind: ClassVar[Kind] = "choices"
     _QUOTED = '"|{choice1!}|" or "|{choice2!}|"?|'
@@ -217,7 +219,10 @@ class CopaPVP(TablePVP):
 
 
 class WscPVP(TablePVP):
-    """The masks stand for what a pronoun refers to; in training up to three more than it has tokens (pad as target)."""
+    """WSC: the masks are filled with the referent of a pronoun.
+
+    In training there are up to three more masks than it has tokens; their target is padding.
+    """
 
     kind: ClassVar[Kind] = "referent"
     _ASKED = "Question: In the passage above, what does the pronoun '*{pronoun!}*' refer to?"
@@ -236,8 +241,8 @@ class WscPVP(TablePVP):
 
     def fields(self, example: InputExample) -> dict[str, str]:
         words = example.text_a.split()
-        place = example.meta["span2_index"]
-        words[place] = f"*{words[place]}*"
+        pronoun_index = example.meta["span2_index"]
+        words[pronoun_index] = f"*{words[pronoun_index]}*"
         return {
             "text": " ".join(words),
             "pronoun": example.meta["span2_text"],
@@ -253,7 +258,7 @@ class WscPVP(TablePVP):
 
 
 class RecordPVP(TablePVP):
-    """The masks stand for an entity, as many as the longest candidate has tokens."""
+    """ReCoRD: the masks are filled with an entity; there are as many as the longest candidate has tokens."""
 
     kind: ClassVar[Kind] = "entities"
     PATTERNS: ClassVar[Patterns] = {
@@ -264,8 +269,8 @@ class RecordPVP(TablePVP):
 
     def fields(self, example: InputExample) -> dict[str, str]:
         query = example.text_b or ""
-        before, found, after = query.partition(PLACEHOLDER)
-        if not found or PLACEHOLDER in after:
+        before, placeholder, after = query.partition(PLACEHOLDER)
+        if not placeholder or PLACEHOLDER in after:
             raise DataError(f"{example.guid}: the query must have one {PLACEHOLDER}, but it is '{query}'")
         return {
             "passage": example.text_a,
@@ -281,7 +286,7 @@ class RecordPVP(TablePVP):
         return max(map(len, self.choices(example)))
 
     def filled(self, example: InputExample, candidate: str) -> EncodedText:
-        """The passage and the query with a candidate in place, for a classifier that says whether it fits."""
+        """The passage and the query with a candidate filled in, for a classifier that decides whether it fits."""
         meta = {**example.meta, "candidate": candidate}
         return self.encode(InputExample(example.guid, example.text_a, example.text_b, example.label, meta=meta))
 

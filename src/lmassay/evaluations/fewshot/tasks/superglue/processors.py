@@ -13,7 +13,7 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.processors import RowProcessor
 from lmassay.evaluations.fewshot.tasks.rows import DataRow
 
-# ReCoRD: what stands for the entity in a query, how many entities a training example has, and the seed of their draw.
+# ReCoRD: the placeholder of the entity in a query, the most entities of a training example, and the seed of their draw.
 _PLACEHOLDER = "@placeholder"
 _TRAIN_CANDIDATES = 10
 _SEED = 42
@@ -30,7 +30,7 @@ class RteProcessor(RowProcessor):
             text_a=premise,
             text_b=row.text("hypothesis"),
             label=self.label(row, set_type),
-            meta={"group": _of_text(premise)},
+            meta={"group": _text_group(premise)},
             idx=idx,
         )
 
@@ -50,7 +50,7 @@ class BoolQProcessor(RowProcessor):
             text_a=passage,
             text_b=row.text("question"),
             label=self.label(row, set_type),
-            meta={"group": _of_text(passage)},
+            meta={"group": _text_group(passage)},
             idx=idx,
         )
 
@@ -76,7 +76,7 @@ class WicProcessor(RowProcessor):
 
 
 class CopaProcessor(RowProcessor):
-    """Training and unlabeled data get a mirrored copy of every example: choices swapped, label turned."""
+    """COPA. Training and unlabeled data get a mirrored copy of every example, with choices and label swapped."""
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
 
@@ -91,13 +91,15 @@ class CopaProcessor(RowProcessor):
             guid=f"{set_type}-{idx}",
             text_a=premise,
             label=self.label(row, set_type),
-            meta={**meta, "group": _of_text(premise)},
+            meta={**meta, "group": _text_group(premise)},
             idx=idx,
         )
 
     def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
         examples = super()._create_examples(path, set_type)
-        return examples + [mirrored(e) for e in examples] if set_type in ("train", "unlabeled") else examples
+        if set_type in ("train", "unlabeled"):
+            examples += [mirrored(example) for example in examples]
+        return examples
 
 
 def mirrored(example: InputExample) -> InputExample:
@@ -114,7 +116,7 @@ def mirrored(example: InputExample) -> InputExample:
 
 
 class MultiRcProcessor(RowProcessor):
-    """One example an answer; all answers of a question, and all questions of a passage, belong together."""
+    """MultiRC: one example per answer. All questions about a passage, with all their answers, are one group."""
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
 
@@ -123,40 +125,40 @@ class MultiRcProcessor(RowProcessor):
         passage = row.inner("passage")
         text = passage.text("text")
         for question in passage.inners("questions"):
-            asked, question_idx = question.text("question"), question.number("idx")
+            question_text, question_idx = question.text("question"), question.number("idx")
             for answer in question.inners("answers"):
                 answer_idx = answer.number("idx")
                 yield InputExample(
                     guid=f"{set_type}-p{passage_idx}-q{question_idx}-{answer_idx}",
                     text_a=text,
-                    text_b=asked,
+                    text_b=question_text,
                     label=self.label(answer, set_type),
                     meta={
                         "passage_idx": passage_idx,
                         "question_idx": question_idx,
                         "answer_idx": answer_idx,
                         "answer": _answer(answer),
-                        "group": _of_text(text),
+                        "group": _text_group(text),
                     },
                     idx=answer_idx,
                 )
 
 
 def _answer(row: DataRow) -> str:
-    # Some answers of the published files are empty: they stay so.
+    # Some answers in the published files are empty, which ``row.text`` would refuse.
     value = row.get("text")
     if not isinstance(value, str):
         raise DataError(f"{row.where}: 'text' is {value!r}; it must be text")
     return value
 
 
-def _of_text(text: str) -> str:
-    """A name for all examples with the same text."""
+def _text_group(text: str) -> str:
+    """The group of all examples with the same text."""
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 class WscProcessor(RowProcessor):
-    """Which word a pronoun refers to: FewGLUE's rows, or FewNLU's with a true and a false target."""
+    """WSC: which word a pronoun refers to. Rows of FewGLUE, or of FewNLU with a true and a false target."""
 
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
 
@@ -168,8 +170,8 @@ class WscProcessor(RowProcessor):
                 label = name.partition("_")[0].capitalize()
                 if self.label(target, set_type) not in (label, None):
                     raise DataError(f"{row.where}: the label in '{name}' must be {label.lower()}")
-                found = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
-                yield replace(found, meta={**found.meta, "pair": f"{set_type}-{idx}"})
+                example = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
+                yield replace(example, meta={**example.meta, "pair": f"{set_type}-{idx}"})
         else:
             yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
 
@@ -177,44 +179,45 @@ class WscProcessor(RowProcessor):
         text = row.text("text")
         words = text.split()
         pronoun, candidate = target.text("span2_text"), target.text("span1_text")
-        place = _pronoun(words, target.number("span2_index"), pronoun, row)
+        pronoun_index = _pronoun_index(words, target.number("span2_index"), pronoun, row)
         meta = {
             "span1_text": candidate,
             "span2_text": pronoun,
-            "span1_index": _candidate(words, target.number("span1_index"), candidate),
-            "span2_index": place,
+            "span1_index": _candidate_index(words, target.number("span1_index"), candidate),
+            "span2_index": pronoun_index,
             "group": " ".join(text.lower().split()),
         }
         return InputExample(guid=guid, text_a=" ".join(words), label=label, meta=meta, idx=idx)
 
 
-def _candidate(words: list[str], place: int, candidate: str) -> int:
-    """Where the candidate stands: some indices of the published files are one off."""
-    wanted = candidate.lower().split()
-    low = [word.lower() for word in words]
-    for near in (place, place - 1, place + 1):
-        if near >= 0 and low[near : near + len(wanted)] == wanted:
+def _candidate_index(words: list[str], index: int, candidate: str) -> int:
+    """The index of the candidate's first word; some indices in the published files are one off."""
+    candidate_words = candidate.lower().split()
+    lower_words = [word.lower() for word in words]
+    for near in (index, index - 1, index + 1):
+        if near >= 0 and lower_words[near : near + len(candidate_words)] == candidate_words:
             return near
-    return place
+    return index
 
 
-def _pronoun(words: list[str], place: int, pronoun: str, row: DataRow) -> int:
-    """Where the pronoun stands, with punctuation that hangs on it made a word of its own in ``words``."""
-    for near in (place, place - 1, place + 1):
+def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> int:
+    """The index of the pronoun. Punctuation attached to it is split off as a word of its own in ``words``."""
+    for near in (index, index - 1, index + 1):
         if 0 <= near < len(words) and words[near] == pronoun:
             return near
-    if 0 <= place < len(words) and words[place].startswith(pronoun):
-        words[place : place + 1] = [pronoun, words[place][len(pronoun) :]]
-        return place
-    found = words[place] if 0 <= place < len(words) else "nothing"
-    raise DataError(f"{row.where}: word {place} of the text is {found!r}, not the pronoun '{pronoun}'")
+    if 0 <= index < len(words) and words[index].startswith(pronoun):
+        words[index : index + 1] = [pronoun, words[index][len(pronoun) :]]
+        return index
+    word = words[index] if 0 <= index < len(words) else "nothing"
+    raise DataError(f"{row.where}: word {index} of the text is {word!r}, not the pronoun '{pronoun}'")
 
 
 class RecordProcessor(RowProcessor):
-    """Which entity of a passage stands at the placeholder of a query.
+    """ReCoRD: which entity of a passage belongs at the placeholder of a query.
 
-    In training one example a right answer, with up to nine wrong entities (drawn where there are more); else one
-    example a question, with all entities and all right answers. Entities are sorted, so that no hash decides.
+    In training there is one example per right answer, with up to nine wrong entities, drawn if there are more. Else
+    there is one example per question, with all entities and all right answers. Entities are sorted; in FewNLU their
+    order depends on Python's hash seed.
     """
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
@@ -278,7 +281,7 @@ class RecordProcessor(RowProcessor):
 def _span(entity: DataRow, text: str) -> str:
     start, end = entity.number("start"), entity.number("end")
     if not 0 <= start <= end < len(text):
-        raise DataError(f"{entity.where}: the entity {start}–{end} lies outside the passage ({len(text)} characters)")
+        raise DataError(f"{entity.where}: the entity {start}–{end} is outside the passage ({len(text)} characters)")
     return text[start : end + 1]
 
 
