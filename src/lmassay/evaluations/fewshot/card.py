@@ -38,12 +38,16 @@ def variants(size: str) -> list[CardVariant]:
     if size == "quick":
         task["test_examples"] = _QUICK_TESTS
     task["splits"] = {"strategy": "multi_splits", "k": _SPLITS[size]}
-    patterns = [0, 1] if size == "full" else 0
+    patterns: Any = 0
+    learning_rates: Any = 1e-4
+    if size == "full":
+        patterns = [0, 1]
+        learning_rates = [1e-5, 1e-4]
     shown: dict[str, Any] = {"name": "icl", "shots": _SHOTS[size], "pattern": patterns}
     trained = {
         "name": "pet",
         "pattern": patterns,
-        "learning_rate": [1e-5, 1e-4] if size == "full" else 1e-4,
+        "learning_rate": learning_rates,
         "max_steps": _STEPS[size],
         "batch_size": 8,
         "eval_ratios": [0.25],
@@ -77,7 +81,9 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     baselines = [other for other in records if not _learns(other)]
     beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
     baseline = _baseline(record, baselines)
-    gain = None if baseline is None else _gain(store, baseline, record, metric)
+    gain = None
+    if baseline is not None:
+        gain = _gain(store, baseline, record, metric)
     if baseline is None or gain is None:
         return Headline(
             evaluation=evaluation,
@@ -91,14 +97,20 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
             limits=_LIMITS,
             records=[record],
         )
+    if _shows_none(baseline):
+        title, compared_with = "gain over no examples", "without examples"
+    else:
+        title = "gain over the most frequent label"
+        compared_with = "that of always giving the most frequent label"
+    method = "" if gain.estimate is None else gain.estimate.method
     return Headline(
         evaluation=evaluation,
         metric=GAIN,
-        title="gain over no examples" if _shows_none(baseline) else "gain over the most frequent label",
-        result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=_method(gain)),
+        title=title,
+        result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=method),
         scope=", ".join([f"p {p_text(gain.p)}", *scope]),
         beside=[f"{score} with {_described(record)}: {value_with_interval(result)}", *beside],
-        meaning=f"How much higher its {score} on new examples is than {_without(baseline)}, on the same tests; 0 "
+        meaning=f"How much higher its {score} on new examples is than {compared_with}, on the same tests; 0 "
         "if it learns nothing from the examples.",
         limits=_LIMITS,
         records=[record],
@@ -116,10 +128,6 @@ def _gain(store: Store, baseline: RunRecord, record: RunRecord, metric: str) -> 
     return rows[0] if rows else None
 
 
-def _method(gain: Comparison) -> str:
-    return "" if gain.estimate is None else gain.estimate.method
-
-
 def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | None:
     """The run without examples and with the same options; else any run without examples; else the majority label."""
     _, own_options = _method_of(record)
@@ -133,11 +141,8 @@ def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | 
     return candidates[0] if candidates else None
 
 
-def _without(baseline: RunRecord) -> str:
-    return "without examples" if _shows_none(baseline) else "that of always giving the most frequent label"
-
-
 def _shows_none(record: RunRecord) -> bool:
+    """Whether the run is in-context learning without any example in the prompt."""
     name, options = _method_of(record)
     return name == "icl" and options.get("shots", 8) == 0
 
@@ -145,8 +150,10 @@ def _shows_none(record: RunRecord) -> bool:
 def tests_of(store: Store, record: RunRecord) -> int:
     """How many examples every split was tested on; 0 if that was not recorded."""
     counts = {row.score.details.get("n_test") for row in store.rows(record.id) if row.score is not None}
-    tests = counts.pop() if len(counts) == 1 else None
-    return tests if isinstance(tests, int) else 0
+    if len(counts) != 1:
+        return 0
+    count = counts.pop()
+    return count if isinstance(count, int) else 0
 
 
 def _dev_score(record: RunRecord) -> float:

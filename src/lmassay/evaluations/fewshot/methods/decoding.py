@@ -17,7 +17,7 @@ from typing import Literal, TypeVar, get_args
 import torch
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.learner import EncodedItem
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, selected
 
 Decoding = Literal["default", "ltr", "parallel"]
 Positions = Sequence[Sequence[int]]
@@ -103,7 +103,7 @@ class CausalGaps(Gaps):
         totals = [0.0] * len(continued)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            logits = self._read([continued[number] for number in batch], [positions[number] for number in batch])
+            logits = self._read(selected(continued, batch), selected(positions, batch))
             lengths = [len(flat_texts[number]) for number in batch]
             log_p = logits.float().log_softmax(dim=-1).split(lengths)
             for number, log_p_of_text in zip(batch, log_p, strict=True):
@@ -120,7 +120,7 @@ class CausalGaps(Gaps):
             while active:
                 # The 0 holds the place of the next token: the position before it predicts what comes there.
                 unfinished = [[[*written[number], 0]] for number in active]
-                continued, positions, _ = _continued([items[number] for number in active], unfinished)
+                continued, positions, _ = _continued(selected(items, active), unfinished)
                 last_positions = [[of_text[-1]] for of_text in positions]
                 tokens = self._read(continued, last_positions).argmax(dim=-1).tolist()
                 for number, token in zip(active, tokens, strict=True):
@@ -205,8 +205,8 @@ def trimmed(item: EncodedItem, masks: int) -> EncodedItem:
     new_position = {old: new for new, old in enumerate(kept)}
     return replace(
         item,
-        ids=[item.ids[position] for position in kept],
-        types=[item.types[position] for position in kept],
+        ids=selected(item.ids, kept),
+        types=selected(item.types, kept),
         masks=[new_position[position] for position in item.masks[:masks]],
         prompts=[new_position[position] for position in item.prompts],
     )
@@ -233,13 +233,13 @@ def log_probabilities(
         if length == 0:
             raise DataError("a text for a gap has no tokens")
         ordered = sorted(numbers, key=lambda number: len(gaps[number].item.ids))
-        first = _first_reading(read, [gaps[number] for number in ordered], length, batch_size)
+        first = _first_reading(read, selected(gaps, ordered), length, batch_size)
         if decoding == "parallel":
             totals[ordered] = first.sum(dim=1)
             continue
         for start in range(0, len(ordered), batch_size):
             batch = ordered[start : start + batch_size]
-            gaps_in_batch = [gaps[number] for number in batch]
+            gaps_in_batch = selected(gaps, batch)
             totals[batch] = _fill_with_own_tokens(read, gaps_in_batch, first[start : start + batch_size], decoding)
     return totals
 
@@ -278,8 +278,8 @@ def _fill_with_own_tokens(read: Reader, gaps: Sequence[Gap], first: torch.Tensor
         if step:
             positions, tokens = [], []
             for gap, item, slots in zip(gaps, items, unfilled, strict=True):
-                positions.append([item.masks[slot] for slot in slots])
-                tokens += [gap.tokens[slot] for slot in slots]
+                positions.append(selected(item.masks, slots))
+                tokens += selected(gap.tokens, slots)
             scores = _log_softmax(read(items, positions))
             at_tokens = scores.gather(1, torch.tensor(tokens, device=scores.device)[:, None])[:, 0]
             log_p = at_tokens.double().view(len(gaps), length - step).tolist()
@@ -303,7 +303,7 @@ def greedy_fill(
         unfilled = [list(item.masks) for item in copies]
         while any(unfilled):
             active = [number for number, positions in enumerate(unfilled) if positions]
-            logits = read([copies[number] for number in active], [unfilled[number] for number in active])
+            logits = read(selected(copies, active), selected(unfilled, active))
             confidences, tokens = _log_softmax(logits).max(dim=1)
             start_row = 0
             for number in active:
@@ -317,7 +317,7 @@ def greedy_fill(
                 )
                 start_row = end_row
         for number, item in zip(batch, copies, strict=True):
-            written[number] = [item.ids[position] for position in item.masks]
+            written[number] = selected(item.ids, item.masks)
     return written
 
 

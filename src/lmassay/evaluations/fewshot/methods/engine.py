@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.evaluations.fewshot.methods.contract import Choice, ProgressCallback, TrainingCourse
-from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, by_length
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, by_length, selected
 from lmassay.evaluations.fewshot.methods.network import untouched_draws
 
 Weights = Mapping[str, torch.Tensor]
@@ -147,7 +147,7 @@ def scores(learner: Learner, items: Sequence[EncodedItem], batch_size: int) -> N
     try:
         with torch.no_grad(), untouched_draws(device):
             for indices in by_length(items, batch_size):
-                logits = learner.logits([items[index] for index in indices]).double().cpu().numpy()
+                logits = learner.logits(selected(items, indices)).double().cpu().numpy()
                 for index, row in zip(indices, logits, strict=True):
                     rows[index] = row
     except (MemoryError, RuntimeError) as error:
@@ -233,18 +233,14 @@ def _updates(
         _, per_update = micro_batch_counts(len(items), hyper)
         while True:
             # Accumulated across the end of an epoch, as in FewNLU.
-            yield [_selected(items, next(drawn)) for _ in range(per_update)]
+            yield [selected(items, next(drawn)) for _ in range(per_update)]
     for indices in batches(len(items), hyper.batch_size, seed):
-        update = _selected(items, indices)
+        update = selected(items, indices)
         if learner.regroups:
             groups = by_length(update, size)
         else:
             groups = [list(range(start, min(start + size, len(update)))) for start in range(0, len(update), size)]
-        yield [_selected(update, group) for group in groups]
-
-
-def _selected(items: Sequence[EncodedItem], indices: Sequence[int]) -> list[EncodedItem]:
-    return [items[index] for index in indices]
+        yield [selected(update, group) for group in groups]
 
 
 def _equally_weighted_losses(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch.nn import functional
@@ -17,6 +17,9 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.methods.network import Network
+
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(slots=True)
@@ -123,6 +126,11 @@ def collate(items: Sequence[EncodedItem], pad_id: int, device: torch.device) -> 
     # One tensor for all three, so that they are moved to the device together.
     stacked = torch.tensor([ids, types, attention], device=device)
     return Batch(stacked[0], stacked[1], stacked[2])
+
+
+def selected(values: Sequence[_Value], indices: Iterable[int]) -> list[_Value]:
+    """The values at these indices, in the order of the indices."""
+    return [values[index] for index in indices]
 
 
 def by_length(items: Sequence[EncodedItem], size: int) -> list[list[int]]:

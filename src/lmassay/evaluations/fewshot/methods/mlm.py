@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.engine import batches, epochs
-from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, Learner, collate
+from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, Learner, collate, selected
 from lmassay.evaluations.fewshot.methods.network import Network
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tokens import special_ids
@@ -112,7 +112,7 @@ def mlm_batches(
     """Unlabeled items in batches of ``size``, without end. A causal network predicts every next token instead."""
     generator = torch.Generator().manual_seed(seed)
     for indices in batches(len(items), size, sampler_seed):
-        drawn = [items[index] for index in indices]
+        drawn = selected(items, indices)
         if net.kind == "causal":
             yield next_tokens(drawn, net)
         else:
@@ -204,7 +204,7 @@ def reference_mlm_batches(
             order = next(orders)
             waiting = [order[start : start + size] for start in range(0, len(order), size)]
         indices = waiting.pop(0)
-        yield _reference_batch([items[index] for index in indices], net, max_seq_length, generator)
+        yield _reference_batch(selected(items, indices), net, max_seq_length, generator)
         step += 1
 
 

@@ -159,7 +159,8 @@ class ProtocolVerdict:
 
     def sizes(self, part: str) -> tuple[int, ...]:
         """How many examples ``n_train``, ``n_dev`` or ``n_test`` had, each number once."""
-        return tuple(sorted({int(trial.details[part]) for trial in self.trials if part in trial.details}))
+        sizes = {int(trial.details[part]) for trial in self.trials if part in trial.details}
+        return tuple(sorted(sizes))
 
 
 def selection_score(metrics: Mapping[str, float]) -> float | None:

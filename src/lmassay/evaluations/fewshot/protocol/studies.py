@@ -79,7 +79,11 @@ class Study:
 
     @property
     def tasks(self) -> list[str]:
-        return list(dict.fromkeys(task for strategy in self.strategies for task in strategy.verdicts))
+        """All tasks, in the order in which strategies have them."""
+        tasks: list[str] = []
+        for strategy in self.strategies:
+            tasks += [task for task in strategy.verdicts if task not in tasks]
+        return tasks
 
     @property
     def verdicts(self) -> dict[str, Mapping[str, ProtocolVerdict]]:
@@ -92,7 +96,11 @@ class Study:
         largest: dict[str, Strategy] = {}
         for strategy in sorted(self.strategies, key=lambda strategy: strategy.k):
             largest[_options_without_k(strategy.options)] = strategy
-        return [s for s in self.strategies if largest[_options_without_k(s.options)] is s]
+        main = []
+        for strategy in self.strategies:
+            if largest[_options_without_k(strategy.options)] is strategy:
+                main.append(strategy)
+        return main
 
 
 def read_studies(store: Store, records: Iterable[RunRecord]) -> list[Study]:
@@ -185,17 +193,20 @@ class _FewShotRun:
 
     def _planned_variants(self) -> list[tuple[str | None, str | None]]:
         """The (pattern, interval) pairs that a run without rows would have, as far as its configuration says."""
-        patterns: list[Any] = [*self.regime.patterns] or [self.method_options.get("pattern")]
-        if self.regime.name in _PATTERNS_TOGETHER:
-            patterns = [None]
+        patterns: list[str | None] = [None]
+        own_pattern = self.method_options.get("pattern")
+        if self.regime.name not in _PATTERNS_TOGETHER:
+            if self.regime.patterns:
+                patterns = [str(pattern) for pattern in self.regime.patterns]
+            elif own_pattern is not None:
+                patterns = [str(own_pattern)]
+        intervals: list[str | None] = [None]
         ratios = self.method_options.get("eval_ratios")
-        intervals: list[Any] = ratios if isinstance(ratios, list) and len(ratios) > 1 else [None]
-        variants: list[tuple[str | None, str | None]] = []
+        if isinstance(ratios, list) and len(ratios) > 1:
+            intervals = [f"{ratio:g}" for ratio in ratios]
+        variants = []
         for pattern in patterns:
-            for interval in intervals:
-                pattern_text = None if pattern is None else str(pattern)
-                interval_text = None if interval is None else f"{interval:g}"
-                variants.append((pattern_text, interval_text))
+            variants += [(pattern, interval) for interval in intervals]
         return variants
 
 
@@ -280,18 +291,25 @@ def _titled(studies: Sequence[Study]) -> list[Study]:
     """The studies with titles: method and model, and further options if studies share both."""
     short_titles = []
     for study in studies:
-        short_titles.append(study.method if study.model == "none" else f"{study.method} on {study.model}")
+        if study.model == "none":
+            short_titles.append(study.method)
+        else:
+            short_titles.append(f"{study.method} on {study.model}")
     has_options = any(study.fixed for study in studies)
     titles = []
     for study, title in zip(studies, short_titles, strict=True):
         differences = [f"{key} {option_text(value)}" for key, value in study.fixed.items()]
         if short_titles.count(title) > 1 and not differences:
+            # Another study of the same title may have options; this one has the defaults.
             differences = ["defaults" if has_options else _run_number(study)]
-        titles.append(f"{title} ({', '.join(differences)})" if differences else title)
+        if differences:
+            title += f" ({', '.join(differences)})"
+        titles.append(title)
     titled = []
     for study, title in zip(studies, titles, strict=True):
-        unique = title if titles.count(title) == 1 else f"{title}, {_run_number(study)}"
-        titled.append(replace(study, title=unique))
+        if titles.count(title) > 1:
+            title += f", {_run_number(study)}"
+        titled.append(replace(study, title=title))
     return titled
 
 
@@ -331,12 +349,15 @@ def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
         signed = run.record.depends_on.get("data")
         full = signed or str(run.task["data"])
         full_names[run.record.id] = full
-        short_names[full] = signed.rpartition(".")[0] or signed if signed else full
-    ambiguous = list(short_names.values())
+        short_names[full] = full
+        if signed:
+            short_names[full] = signed.rpartition(".")[0] or signed
+    all_short_names = list(short_names.values())
     names = {}
     for run_id, full in full_names.items():
         short = short_names[full]
-        names[run_id] = short if ambiguous.count(short) == 1 else full
+        is_unique = all_short_names.count(short) == 1
+        names[run_id] = short if is_unique else full
     return names
 
 
@@ -399,13 +420,19 @@ def _verdicts(
 def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
     """The splits that every configuration should have; of limited runs those that were reached."""
     if any(run.record.config.get("limit") is not None for run in runs):
-        return sorted({_split(row) for run in runs for row in run.rows})
+        reached: set[int] = set()
+        for run in runs:
+            reached |= {_split(row) for row in run.rows}
+        return sorted(reached)
     options = runs[0].splits
-    return [0] if strategy_name(options.strategy) in SINGLE else list(range(options.k))
+    n_splits = 1 if strategy_name(options.strategy) in SINGLE else options.k
+    return list(range(n_splits))
 
 
 def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
-    warnings = list(dict.fromkeys(note for run in runs for note in run.record.provenance.notes))
+    warnings: list[str] = []
+    for run in runs:
+        warnings += [note for note in run.record.provenance.notes if note not in warnings]
     if not runs[0].splits.grouped:
         warnings.append("examples of one question or passage may be in both train and dev (grouped: false)")
     return warnings

@@ -262,12 +262,20 @@ def range_over_k_by_chance(curve: Sequence[ProtocolVerdict]) -> float | None:
 
 
 def _tasks_of(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> list[str]:
-    return [task for of_strategy in verdicts.values() for task in of_strategy]
+    """All tasks of all strategies; a task may occur several times."""
+    tasks: list[str] = []
+    for verdicts_of_strategy in verdicts.values():
+        tasks += verdicts_of_strategy
+    return tasks
 
 
 def _strategies_in_papers_order(strategies: Iterable[str]) -> list[str]:
     order = list(ABBREVIATIONS)
-    return sorted(strategies, key=lambda name: order.index(name) if name in order else len(order))
+
+    def position(name: str) -> int:
+        return order.index(name) if name in order else len(order)
+
+    return sorted(strategies, key=position)
 
 
 def _abbreviated(strategy: str) -> str:
@@ -324,9 +332,10 @@ def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdi
     columns = []
     for task in tasks:
         metrics: Sequence[str] = ()
-        for of_strategy in verdicts:
-            if task in of_strategy and of_strategy[task].test_metrics:
-                metrics = _shown_metrics(task, of_strategy[task].test_metrics)
+        # The first strategy with a result decides; the metrics of a task are the same in all of them.
+        for verdicts_of_strategy in verdicts:
+            if task in verdicts_of_strategy and verdicts_of_strategy[task].test_metrics:
+                metrics = _shown_metrics(task, verdicts_of_strategy[task].test_metrics)
                 break
         title = task_title(task)
         if len(metrics) > 1:
