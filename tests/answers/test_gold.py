@@ -101,8 +101,8 @@ def meant(kind: str, raw: str, choices: tuple[str, ...]) -> str | None:
         assert found, (kind, raw)
         return "ABC"[choices.index(found[1])]
     if kind == "unk_text" or (kind in ("refuse", "english_word") and raw in UNKNOWN):
-        (place,) = [place for place, choice in enumerate(choices) if choice in UNKNOWN_CHOICES]
-        return "ABC"[place]
+        (position,) = [position for position, choice in enumerate(choices) if choice in UNKNOWN_CHOICES]
+        return "ABC"[position]
     assert kind in {"refuse", "english_word", *NO_ANSWER}
     return None
 
@@ -139,8 +139,8 @@ def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_next_t
     dataset = read_dataset(data, shared / "data")
     questions = {item.choices: item.question for item in dataset.items}
     for choices, question in list(questions.items())[::7]:
-        for place, text in enumerate(choices):
-            right, wrong = "ABC"[place], "ABC"[place - 1]
+        for position, text in enumerate(choices):
+            right, wrong = "ABC"[position], "ABC"[position - 1]
             for form in _FORMS[dataset.language]:
                 assert parse(form.format(t=text, L=right), choices, question=question).letter == right
                 if "{L}" in form:

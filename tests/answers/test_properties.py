@@ -63,10 +63,10 @@ _ONE = ["{}", "{}입니다.", "정답은 {}입니다.", "'{}'", "**{}**", "{} �
 def test_the_order_of_the_choices_changes_the_letter_alone(order, shape, text):
     raw = shape.format(text)
     first = parse(raw, KO)
-    second = parse(raw, [KO[place] for place in order])
+    second = parse(raw, [KO[position] for position in order])
     assert first.how == second.how
-    told = None if first.letter is None else "ABC".index(first.letter)
-    assert (None if second.letter is None else order["ABC".index(second.letter)]) == told
+    expected = None if first.letter is None else "ABC".index(first.letter)
+    assert (None if second.letter is None else order["ABC".index(second.letter)]) == expected
 
 
 @given(st.text(max_size=40))

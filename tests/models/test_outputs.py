@@ -32,12 +32,12 @@ def test_the_identity_follows_the_contents(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("location", "message"),
     [(SourceLocation("none", 0), "role 'none'"), (None, "by line number"), (SourceLocation("out", 9), "no line 10")],
 )
-def test_a_request_that_no_line_answers_is_reported(model, place, told):
-    with pytest.raises(DataError, match=told):
-        list(ask(model, "generate", [Generate(location=place)]))
+def test_a_request_that_no_line_answers_is_reported(model, location, message):
+    with pytest.raises(DataError, match=message):
+        list(ask(model, "generate", [Generate(location=location)]))
 
 
 def test_files_of_different_length_and_no_files_are_refused(tmp_path, model):

@@ -35,8 +35,8 @@ def configuration(tmp_path, lines, attack, model="echo", **task):
 def test_an_attack_that_changes_no_input_is_refused_before_anything_is_requested(tmp_path, lines, attack, advice):
     with openai_server() as server:
         model = {"name": "openai", "base_url": server.url, "model": "m"}
-        told = rf"task\.attack: the attack .* changes none of {len(lines)} inputs?, .*{advice}"
-        with pytest.raises(ConfigError, match=told):
+        message = rf"task\.attack: the attack .* changes none of {len(lines)} inputs?, .*{advice}"
+        with pytest.raises(ConfigError, match=message):
             package.evaluate(configuration(tmp_path, lines, attack, model), tmp_path / "results")
         assert server.bodies == []
     assert not (tmp_path / "results").exists()

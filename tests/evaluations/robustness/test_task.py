@@ -226,7 +226,7 @@ def test_a_sentence_that_cannot_be_perturbed_stays_as_it_is(tmp_path, files):
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "told"),
+    ("changes", "error", "message"),
     [
         ({"src": None}, ConfigError, "give src and attack"),
         ({"attack": None}, ConfigError, "give src and attack"),
@@ -239,8 +239,8 @@ def test_a_sentence_that_cannot_be_perturbed_stays_as_it_is(tmp_path, files):
         ({"src": "nowhere.txt"}, DataError, "nowhere.txt does not exist"),
     ],
 )
-def test_mistakes_are_reported_before_anything_runs(tmp_path, files, changes, error, told):
-    with pytest.raises(error, match=told):
+def test_mistakes_are_reported_before_anything_runs(tmp_path, files, changes, error, message):
+    with pytest.raises(error, match=message):
         evaluate(tmp_path, config(files, task=changes))
     assert not (tmp_path / "results").exists()
 

@@ -40,7 +40,7 @@ def answer_of(provider):
 
 def asked(model, prompts) -> list[Response]:
     found = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
-    return [found[place] for place in range(len(prompts))]
+    return [found[index] for index in range(len(prompts))]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -124,12 +124,12 @@ def test_answers_not_yet_taken_are_collected_again(provider, tmp_path):
     requests = [Generate(prompt, max_tokens=9) for prompt in prompts]
     with openai_server(answer_of(provider), office=office) as server:
         stream = ask(model_of(provider, server, tmp_path), "generate", requests)
-        taken = [place for place, _ in itertools.islice(stream, 3)]
+        taken = [index for index, _ in itertools.islice(stream, 3)]
         stream.close()
         (note,) = tmp_path.iterdir()
         # The last one was handed out, but whoever had it did not come back to say that it is safe.
         assert len(json.loads(note.read_text())["requests"]) == 4
-        rest = [request for place, request in enumerate(requests) if place not in taken[:2]]
+        rest = [request for index, request in enumerate(requests) if index not in taken[:2]]
         again = dict(ask(model_of(provider, server, tmp_path), "generate", rest))
     assert {a.text for a in again.values()} == {r.prompt.upper() for r in rest}
     assert len(office.created) == 1

@@ -283,7 +283,7 @@ def test_a_request_that_has_to_wait_does_not_keep_others_from_asking():
         return failure(429, Retry_After="3") if prompt_of(body) == "p1" and before == 0 else completion("ok")
 
     with openai_server(reply) as server:
-        order = [place for place, _ in ask(model_of(server.url, concurrency=2), "generate", requests(9))]
+        order = [index for index, _ in ask(model_of(server.url, concurrency=2), "generate", requests(9))]
     assert order[-1] == 1, "all others were answered meanwhile"
     assert len(order) == 9
 
@@ -338,7 +338,7 @@ def test_what_is_in_flight_is_yielded_before_a_fatal_error_ends_the_work():
     with openai_server(reply) as server:
         with pytest.raises(FatalModelError, match="the key was refused"):
             take(model_of(server.url, concurrency=3), requests(50), got)
-        assert sorted(place for place, _ in got) == [0, 1, 2]
+        assert sorted(index for index, _ in got) == [0, 1, 2]
         assert len(server.bodies) == 4
 
 
@@ -423,25 +423,25 @@ def test_a_server_that_asks_to_come_in_an_hour_ends_the_work_with_what_is_in_fli
         return completion("paid for")
 
     got = []
-    told = r"asks to wait 1 h \(HTTP 429.*resume"
-    with openai_server(reply) as server, pytest.raises(FatalModelError, match=told):
+    message = r"asks to wait 1 h \(HTTP 429.*resume"
+    with openai_server(reply) as server, pytest.raises(FatalModelError, match=message):
         take(model_of(server.url, concurrency=3), requests(50), got)
-    assert sorted(place for place, _ in got) == [0, 1, 2]
+    assert sorted(index for index, _ in got) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_what_is_denied_after_the_first_success_is_that_questions_own_error(status):
     with openai_server(lambda body, _: failure(status) if prompt_of(body) == "p2" else completion("ok")) as server:
         answers = dict(ask(model_of(server.url), "generate", requests(6)))
-    assert [place for place, a in answers.items() if a.error] == [2]
+    assert [index for index, a in answers.items() if a.error] == [2]
 
 
 def test_a_server_that_denies_everything_after_the_first_success_is_given_up():
-    told = f"{MOST_FAILURES_IN_A_ROW} requests in a row"
+    message = f"{MOST_FAILURES_IN_A_ROW} requests in a row"
     reply = failure(403)
     with (
         openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else reply) as server,
-        pytest.raises(FatalModelError, match=told),
+        pytest.raises(FatalModelError, match=message),
     ):
         list(ask(model_of(server.url), "generate", requests(200)))
 

@@ -102,12 +102,12 @@ def test_a_connection_that_fails_may_work_the_next_time(cause, expected):
 
 
 @pytest.mark.parametrize(
-    ("wait", "told"), [("3600", "wait 1 h (HTTP 429: no)"), ("121", "wait 3 min"), ("5400", "wait 1.5 h")]
+    ("wait", "expected_text"), [("3600", "wait 1 h (HTTP 429: no)"), ("121", "wait 3 min"), ("5400", "wait 1.5 h")]
 )
-def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, told):
+def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, expected_text):
     failure = failure_of_status(429, {"retry-after": wait}, b"no")
     assert failure.fatal
-    assert told in failure.message
+    assert expected_text in failure.message
     assert "continue later with resume" in failure.message
     assert not failure_of_status(429, {"retry-after": "120"}, b"no").fatal
 

@@ -21,7 +21,7 @@ def answers(url, *prompts, **options) -> list[Response]:
     model = OpenAICompatible(base_url=url, model="m", **{"wait": 0.01, "tries": 3, "timeout": 5.0, **options})
     model.check()
     found = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
-    return [found[place] for place in range(len(prompts))]
+    return [found[index] for index in range(len(prompts))]
 
 
 def test_every_prompt_gets_its_own_answer_whatever_the_order_of_arrival():
@@ -97,7 +97,7 @@ def test_a_passing_fault_is_tried_again(fault):
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         (failure(500, "broken"), "HTTP 500"),
         ((200, {}, b"<html>busy</html>"), "not JSON"),
@@ -105,11 +105,11 @@ def test_a_passing_fault_is_tried_again(fault):
         ((200, {"Content-Encoding": "gzip"}, b"not gzip"), "could not be decompressed"),
     ],
 )
-def test_a_fault_for_ever_ends_after_the_tries_as_an_error_of_that_example(fault, told):
+def test_a_fault_for_ever_ends_after_the_tries_as_an_error_of_that_example(fault, message):
     with openai_server(lambda body, _: fault if prompt_of(body) == "bad" else completion("ok")) as server:
         good, bad, other = answers(server.url, "good", "bad", "other")
         assert (good.text, other.text) == ("ok", "ok")
-        assert told in bad.error
+        assert message in bad.error
         assert "tried 3 times" in bad.error
         assert server.prompts.count("bad") == 3
 
@@ -143,10 +143,10 @@ def test_a_body_that_unpacks_without_end_is_cut_off():
     assert "larger than" in answer.error
 
 
-@pytest.mark.parametrize(("status", "told"), [(401, "the key was refused"), (403, "denied"), (404, "no such model")])
-def test_a_wrong_key_or_address_fails_at_the_first_call(status, told):
+@pytest.mark.parametrize(("status", "message"), [(401, "the key was refused"), (403, "denied"), (404, "no such model")])
+def test_a_wrong_key_or_address_fails_at_the_first_call(status, message):
     with openai_server(lambda *_: failure(status)) as server:
-        with pytest.raises(FatalModelError, match=told):
+        with pytest.raises(FatalModelError, match=message):
             answers(server.url, *(f"p{i}" for i in range(100)))
         assert len(server.bodies) == 1
 
@@ -302,8 +302,10 @@ def test_a_newer_model_gets_the_parameters_that_it_knows():
 
 
 def test_a_model_that_refuses_a_parameter_ends_the_run_at_the_first_call():
-    told = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-    with openai_server(lambda *_: failure(400, told)) as server:
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    with openai_server(lambda *_: failure(400, message)) as server:
         with pytest.raises(FatalModelError, match="set `token_parameter: max_completion_tokens`"):
             answers(server.url, *"abcdefgh")
         assert len(server.bodies) == 1

@@ -67,7 +67,7 @@ def test_a_prompt_that_azure_filters_is_no_failure():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected_text"),
     [
         ({}, "AZURE_OPENAI_ENDPOINT or AZURE_ENDPOINT"),
         ({"endpoint": "https://x.openai.azure.com"}, "OPENAI_API_VERSION or API_VERSION"),
@@ -76,8 +76,8 @@ def test_a_prompt_that_azure_filters_is_no_failure():
         ({"endpoint": "http://h", "api_version": "v", "model": "../x"}, "deployment"),
     ],
 )
-def test_what_azure_lacks_is_named(options, told):
-    with pytest.raises(ConfigError, match=told):
+def test_what_azure_lacks_is_named(options, expected_text):
+    with pytest.raises(ConfigError, match=expected_text):
         Azure(**{"model": "d", **options}).check()
 
 
@@ -180,11 +180,13 @@ def test_a_passing_fault_is_tried_again_by_our_policy_alone(fault):
         assert {h.get("X-Stainless-Retry-Count", "0") for h in server.headers} == {"0"}
 
 
-@pytest.mark.parametrize(("status", "told"), [(401, "the key was refused"), (403, "denied"), (404, "no such model")])
-def test_a_wrong_key_fails_at_the_first_call(monkeypatch, status, told):
+@pytest.mark.parametrize(
+    ("status", "expected_text"), [(401, "the key was refused"), (403, "denied"), (404, "no such model")]
+)
+def test_a_wrong_key_fails_at_the_first_call(monkeypatch, status, expected_text):
     monkeypatch.setenv("CLAUDE", KEY)
     with openai_server(lambda *_: failure(status, f"bad {KEY}")) as server:
-        with pytest.raises(FatalModelError, match=told) as caught:
+        with pytest.raises(FatalModelError, match=expected_text) as caught:
             list(ask(Claude("m", base_url=server.root), "generate", [Generate(f"p{i}") for i in range(20)]))
         assert len(server.bodies) == 1
     assert KEY not in str(caught.value)
@@ -210,8 +212,8 @@ def test_organization_and_project_are_sent_to_openai_only(monkeypatch):
         answer_of(OpenAICompatible("m", base_url=server.url))
         answer_of(Clova(base_url=server.url))
         answer_of(Azure("d", endpoint=server.root, api_version="v"))
-    told = [(h.get("Openai-Organization"), h.get("Openai-Project")) for h in server.headers]
-    assert told == [("org-1", "proj-1"), (None, None), (None, None)]
+    expected_text = [(h.get("Openai-Organization"), h.get("Openai-Project")) for h in server.headers]
+    assert expected_text == [("org-1", "proj-1"), (None, None), (None, None)]
 
 
 @pytest.mark.parametrize("kind", [OpenAICompatible, Claude])

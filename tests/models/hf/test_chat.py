@@ -42,7 +42,7 @@ def folder_of(tmp_path_factory):
 
 def answers(model, verb, requests):
     found = dict(ask(model, verb, requests))
-    return [found[place] for place in range(len(requests))]
+    return [found[index] for index in range(len(requests))]
 
 
 def templated_ids(folder: Path, messages) -> list[int]:
@@ -108,10 +108,10 @@ def test_without_a_template_a_single_message_is_the_bare_text_and_several_are_a_
 
 def test_a_template_that_refuses_a_role_is_an_error_of_that_request(folder_of):
     local = HuggingFace(str(folder_of("llama", TEMPLATE)))
-    told = (("system", "Be brief."), *ASKED)
-    requests = [Generate(messages=told), Generate(messages=told, choices=("A", "B")), Generate(messages=ASKED)]
+    message = (("system", "Be brief."), *ASKED)
+    requests = [Generate(messages=message), Generate(messages=message, choices=("A", "B")), Generate(messages=ASKED)]
     refused, also, fine = answers(local, "generate", requests)
-    for response in (refused, also, *answers(local, "logprobs", [LogProbs("", "A", messages=told)])):
+    for response in (refused, also, *answers(local, "logprobs", [LogProbs("", "A", messages=message)])):
         assert "refuses these messages (system, user): System role not supported" in response.error
         assert "chat: never" in response.error
     assert fine.usable

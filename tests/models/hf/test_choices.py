@@ -44,7 +44,7 @@ def folder_of(tmp_path_factory):
 
 def answers(model, requests):
     found = dict(ask(model, "generate", requests))
-    return [found[place] for place in range(len(requests))]
+    return [found[index] for index in range(len(requests))]
 
 
 def spelled(tokenizer, text: str, ends: tuple[str, ...]):
@@ -185,9 +185,9 @@ def test_an_error_in_one_spelling_is_an_error_of_that_request_only(folder_of, mo
 def test_a_real_model_chooses_what_is_true(smollm2):
     local = HuggingFace(str(smollm2), threads=1)
     asked = "The capital of France is"
-    places, letters = ("London", "Paris", "Rome"), ("A", "B", "C")
+    cities, letters = ("London", "Paris", "Rome"), ("A", "B", "C")
     question = "Which city is the capital of France?\nA: London\nB: Paris\nC: Rome\nAnswer:"
-    found = answers(local, [Generate(asked, choices=places), Generate(messages=(("user", question),), choices=letters)])
+    found = answers(local, [Generate(asked, choices=cities), Generate(messages=(("user", question),), choices=letters)])
     assert found[0].text == "Paris"
     assert (found[0].tokens_in, found[0].tokens_out) == (5, 1)
     assert found[1].text in letters

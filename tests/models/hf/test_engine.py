@@ -55,7 +55,7 @@ def plain_logprobs(model, ids, at):
 
 def answers(model, verb, requests):
     found = dict(ask(model, verb, requests))
-    return [found[place] for place in range(len(requests))]
+    return [found[number] for number in range(len(requests))]
 
 
 @pytest.mark.parametrize("family", [*CAUSAL, *RECURRENT])
@@ -253,9 +253,9 @@ def test_words_of_several_tokens_are_spelled_out_when_asked_for(folder_of):
         assert plainly[1].logprob is None
         assert spelled[1].logprob is not None
         assert spelled[1].logprob < 0
-        for place in (0, 2):
-            if plainly[place].logprob is not None:
-                assert spelled[place].logprob == plainly[place].logprob
+        for number in (0, 2):
+            if plainly[number].logprob is not None:
+                assert spelled[number].logprob == plainly[number].logprob
     gpt2 = HuggingFace(str(folder_of("gpt2")))
     chained = answers(gpt2, "logprobs", [LogProbs("The author", " unpopularity")])[0].answer.total
     found = answers(gpt2, "slot", [Slot("The author ", "", ("unpopularity",), multi_token=True)])[0].answer
@@ -272,17 +272,17 @@ def test_a_word_at_the_beginning_is_read_after_the_separator(folder_of):
 
 def test_a_mask_written_in_the_text_is_not_taken_for_the_blank(folder_of):
     local = HuggingFace(str(folder_of("bert")))
-    ids, place = local._word_tokenizer.blank("The [MASK] author ", " near.", "found")
+    ids, position = local._word_tokenizer.blank("The [MASK] author ", " near.", "found")
     masks = [i for i, token in enumerate(ids) if token == local._word_tokenizer.tokenizer.mask_token_id]
     assert len(masks) == 2
-    assert place == masks[1]
+    assert position == masks[1]
 
 
 def test_the_blank_of_roberta_is_found_behind_its_leading_space(folder_of):
     local = HuggingFace(str(folder_of("roberta")))
     for left in ("The author ", "unpopularity ", "Zz "):
-        ids, place = local._word_tokenizer.blank(left, ".", "found")
-        assert ids[place] == local._word_tokenizer.tokenizer.mask_token_id
+        ids, position = local._word_tokenizer.blank(left, ".", "found")
+        assert ids[position] == local._word_tokenizer.tokenizer.mask_token_id
 
 
 def test_a_context_beyond_the_window_is_reported_and_not_cut(folder_of):

@@ -231,9 +231,9 @@ def test_a_sentence_piece_tokenizer_starts_a_text_with_bos(tmp_path):
 
 
 def test_an_unknown_pre_tokenizer_is_reported(tmp_path):
-    told: list[str] = []
-    converted(write_gguf(tmp_path / "odd.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, "martian")), told.append)
-    assert any("martian" in line for line in told)
+    messages: list[str] = []
+    converted(write_gguf(tmp_path / "odd.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, "martian")), messages.append)
+    assert any("martian" in line for line in messages)
 
 
 @pytest.mark.parametrize(("adds_bos", "start"), [(None, ["<|im_start|>"]), (True, ["<|im_start|>"]), (False, [])])
@@ -244,20 +244,22 @@ def test_llama_3_takes_known_words_whole_and_starts_with_bos_unless_the_file_say
 
 
 def test_numbers_without_a_place_are_said(tmp_path):
-    told: list[str] = []
-    converted(write_gguf(tmp_path / "more.gguf", extra={"rope_freqs.weight": np.ones(4, "f4")}.items()), told.append)
-    assert "note: 4 numbers of more.gguf are not used by LlamaForCausalLM" in told
+    messages: list[str] = []
+    converted(
+        write_gguf(tmp_path / "more.gguf", extra={"rope_freqs.weight": np.ones(4, "f4")}.items()), messages.append
+    )
+    assert "note: 4 numbers of more.gguf are not used by LlamaForCausalLM" in messages
 
 
 def test_a_file_is_converted_once_and_known_by_its_content(tmp_path):
-    told: list[str] = []
+    messages: list[str] = []
     path = write_gguf(tmp_path / "small.gguf")
-    folder = converted(path, told.append)
-    assert len(told) == 1
+    folder = converted(path, messages.append)
+    assert len(messages) == 1
     assert folder == cache.gguf_folder(sha256(path))
     path = path.rename(tmp_path / "renamed.gguf")
-    assert converted(path, told.append) == folder
-    assert len(told) == 1
+    assert converted(path, messages.append) == folder
+    assert len(messages) == 1
     card = cache.read_card(folder)
     assert (card["name"], card["sha256"], card["architecture"]) == ("small", sha256(path), "llama")
     assert card["parameters"] == sum(weight.numel() for weight in small_model().parameters())
@@ -337,11 +339,11 @@ def test_a_disk_that_is_too_small_is_reported_before_the_work(tmp_path, monkeypa
 
 
 def test_two_threads_convert_once_and_standard_error_stays(tmp_path):
-    path, told, before = write_gguf(tmp_path / "small.gguf"), [], sys.stderr
+    path, messages, before = write_gguf(tmp_path / "small.gguf"), [], sys.stderr
     with ThreadPoolExecutor(2) as pool:
-        folders = set(pool.map(lambda _: converted(path, told.append), range(2)))
+        folders = set(pool.map(lambda _: converted(path, messages.append), range(2)))
     assert folders == {cache.gguf_folder(sha256(path))}
-    assert len(told) == 1
+    assert len(messages) == 1
     assert sys.stderr is before
 
 

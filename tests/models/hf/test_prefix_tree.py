@@ -61,10 +61,10 @@ def one_by_one(monkeypatch):
 
 def answers(model, verb, requests):
     found = dict(ask(model, verb, requests))
-    return [found[place] for place in range(len(requests))]
+    return [found[index] for index in range(len(requests))]
 
 
-def told(responses):
+def outcomes(responses):
     return [(r.answer, r.finish, r.tokens_in, r.tokens_out, r.error) for r in responses]
 
 
@@ -127,7 +127,7 @@ def test_a_tree_has_one_node_for_each_distinct_beginning(rows):
 @pytest.mark.parametrize("family", [*CAUSAL, *RECURRENT, *LOCAL])
 def test_answers_are_those_of_each_prompt_by_itself(folder_of, one_by_one, family):
     requests = [Generate(prompt, max_tokens=10) for prompt in PROMPTS]
-    assert told(answers(HuggingFace(str(folder_of(family))), "generate", requests)) == told(
+    assert outcomes(answers(HuggingFace(str(folder_of(family))), "generate", requests)) == outcomes(
         one_by_one(folder_of(family), requests)
     )
 
@@ -161,7 +161,7 @@ def test_a_batch_begins_with_what_the_one_before_has_read(folder_of):
 def test_the_size_of_a_batch_changes_no_answer(folder_of, batch_tokens):
     requests = [Generate(prompt, max_tokens=8) for prompt in (*PROMPTS, "The", *PROMPTS[:3])]
     one, other = (HuggingFace(str(folder_of("gpt2")), batch_tokens=n) for n in (batch_tokens, None))
-    assert told(answers(one, "generate", requests)) == told(answers(other, "generate", requests))
+    assert outcomes(answers(one, "generate", requests)) == outcomes(answers(other, "generate", requests))
 
 
 def test_samples_are_those_of_each_prompt_by_itself(folder_of, one_by_one):
@@ -169,7 +169,7 @@ def test_samples_are_those_of_each_prompt_by_itself(folder_of, one_by_one):
         Generate(prompt, max_tokens=8, temperature=1.0, draw=draw) for prompt in PROMPTS for draw in ("one", "other")
     ]
     found = answers(HuggingFace(str(folder_of("llama"))), "generate", requests)
-    assert told(found) == told(one_by_one(folder_of("llama"), requests))
+    assert outcomes(found) == outcomes(one_by_one(folder_of("llama"), requests))
     assert found[0].text != found[1].text
 
 
@@ -178,14 +178,14 @@ def test_stop_texts_and_the_settings_of_the_model_are_used(tmp_path, one_by_one)
     (folder / "generation_config.json").write_text('{"repetition_penalty": 1.7, "eos_token_id": 2}', encoding="utf-8")
     local = HuggingFace(str(folder))
     plainly = answers(local, "generate", [Generate(prompt, max_tokens=12) for prompt in PROMPTS])
-    assert told(plainly) == told(one_by_one(folder, [Generate(prompt, max_tokens=12) for prompt in PROMPTS]))
-    longest = max(range(len(PROMPTS)), key=lambda place: len(plainly[place].text.strip()))
+    assert outcomes(plainly) == outcomes(one_by_one(folder, [Generate(prompt, max_tokens=12) for prompt in PROMPTS]))
+    longest = max(range(len(PROMPTS)), key=lambda index: len(plainly[index].text.strip()))
     stop = plainly[longest].text.strip()[1:3]
     assert stop
     requests = [Generate(prompt, max_tokens=12, stop=(stop,)) for prompt in PROMPTS]
     stopped = answers(local, "generate", requests)
     assert shares(local)
-    assert told(stopped) == told(one_by_one(folder, requests))
+    assert outcomes(stopped) == outcomes(one_by_one(folder, requests))
     assert stopped[longest].finish == "stop"
     assert stop not in stopped[longest].text
 
@@ -218,7 +218,7 @@ def test_prompts_that_have_little_in_common_are_batched_by_length(folder_of):
 def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
     local = HuggingFace(str(folder_of("llama")))
     requests = [Generate(prompt, max_tokens=6) for prompt in PROMPTS]
-    expected = told(answers(local, "generate", requests))
+    expected = outcomes(answers(local, "generate", requests))
     sizes = []
     honest = DecodingTree.append
 
@@ -229,7 +229,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
         return honest(self, lines, tokens)
 
     monkeypatch.setattr(DecodingTree, "append", small_machine)
-    assert told(answers(local, "generate", requests)) == expected
+    assert outcomes(answers(local, "generate", requests)) == expected
     assert sizes[0] > 2
 
 

@@ -155,10 +155,10 @@ def gold_means() -> Iterator[tuple[str, list[str], str]]:
 def test_means_are_those_of_the_gold_runs(jar: Path, tmp_path: Path) -> None:
     data = TEAPOT.require()
     write_inputs(data, tmp_path)
-    places = {"data": data, "inputs": tmp_path, "meteor_jar": jar}
+    paths = {"data": data, "inputs": tmp_path, "meteor_jar": jar}
     means = {}
     for name, args, _ in gold_means():
-        out, adv_out = (lines(Path(args[args.index(o) + 1].format(**places))) for o in ("--out", "--adv-out"))
+        out, adv_out = (lines(Path(args[args.index(o) + 1].format(**paths))) for o in ("--out", "--adv-out"))
         scores = METEOR(jar).score(adv_out, out, lang="en")
         means[name] = f"{100 * sum(scores) / len(scores):.3f}"
     assert len(means) >= 5
