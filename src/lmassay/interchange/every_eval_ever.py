@@ -196,6 +196,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}
+    # As text, like all details that this module writes.
     counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": str(result.n_unscored)}
     for name, count in result.clusters.items():
         counts[f"n_{name}"] = str(count)

@@ -158,6 +158,7 @@ class Tiles:
     tiles: Sequence[Tile]
 
 
+# Formats match on these types; a new one needs a branch in each of them and in templates/blocks.html.
 Block = Table | Figures | Note | Heading | Examples | Folded | Tiles
 
 
@@ -192,6 +193,7 @@ def count(number: int | None) -> Cell:
 def measured(result: Result | None, digits: int = 4, *small: str, edge: bool = False) -> Cell:
     """A result with its interval in small print below, followed by more small print if there is any."""
     if result is None:
+        # The run has no result of this metric, which is not the same as a result without a value.
         return Cell("", (ABSENT,), edge=edge)
     if result.value is None:
         return Cell(value_text(result), edge=edge)
@@ -220,6 +222,7 @@ def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list
         for group_names, members in groups:
             if set(group_names).isdisjoint(item_names):
                 continue
+            # In place: the list is part of the group.
             group_names += [new for new in item_names if new not in group_names]
             members.append(item)
             break

@@ -68,6 +68,7 @@ def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
     for word in words:
         spec = model_spec(word, base)
         name, options = split_spec(spec, "model")
+        # Two words may name the same model with the same options.
         key = str((name, sorted(options.items(), key=str)))
         if key in models:
             continue
@@ -130,6 +131,7 @@ def _plan_evaluation(
             reason = _inapplicable_reason(model, variants)
             planned.append(PlannedEvaluation(evaluation, model.label, None, reason=reason))
             continue
+        # Without a shared variant, each model uses the first one that it can answer.
         if shared is not None:
             variant = shared
         config = {**variant.config, "model": model.spec}

@@ -60,6 +60,7 @@ def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[
     changed_labels = {change.id for flips in all_flips for change in flips.changes}
     group_names = {flips.paired_by for flips in all_flips}
     rows = []
+    # Such runs share groups but no examples, so there is nothing to merge row by row.
     for run in (base, new):
         for row in browser_rows(run.store, run.side.record, run.title):
             if any(row.groups.get(name) in changed_labels for name in group_names):
@@ -73,6 +74,7 @@ def _answers(before: Texts, after: Texts) -> tuple[str, str]:
     for name in dict.fromkeys([*before_by_name, *after_by_name]):
         if before_by_name.get(name) != after_by_name.get(name):
             differing.append(name)
+    # Both runs show the same text, even if another one differs more.
     name = _most_telling(differing)
     return before_by_name.get(name, ""), after_by_name.get(name, "")
 
@@ -100,6 +102,7 @@ def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Cha
             texts.append((f"{name}, base", before_by_name[name]))
         if name in after_by_name:
             texts.append((f"{name}, new", after_by_name[name]))
+    # The browser sorts by scores, so the change takes the place of the score.
     scores = {f"Δ {metric}": change.change for metric, change in changes.items()}
     return replace(after, scores=scores, texts=texts)
 

@@ -56,6 +56,7 @@ def render(comparison: RunComparison) -> str:
     new_titles = ", ".join(run.title for run in comparison.others)
     base_titles = ", ".join(run.title for run in comparison.bases)
     summary = f"{new_titles} against {base_titles}"
+    # Read once: both the list of flips and the example browser show these rows.
     changed = []
     for base, new in comparison.pairs:
         changed.append(_read_changed(comparison, base, new))
@@ -109,6 +110,7 @@ def _verdict(verdict: GateVerdict, comparison: RunComparison) -> list[Block]:
     blocks: list[Block] = [Note(f"The gate says: {verdict.state}.")]
     if verdict.refused:
         blocks.append(Note(f"It cannot judge: {verdict.refused}."))
+    # Sentences of the terminal begin with a small letter.
     for text in verdict.how():
         blocks.append(Note(f"{text[0].upper()}{text[1:]}."))
     rows = []
@@ -196,6 +198,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
         number_headers.append("p (FDR)")
         caption += f" FDR: adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)."
     number_headers.append("pairs")
+    # A metric such as a perplexity would squeeze all others on a shared axis.
     figures = [_figure(comparison, rows_of_figure) for rows_of_figure in on_one_scale(comparison.rows)]
     return [
         Table(caption, [header_row(text_headers, number_headers)], [Body(rows)]),
@@ -207,6 +210,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
 def _pair_notes(row: Comparison) -> list[str]:
     """The number of clusters, and examples that only one of the runs scored."""
     notes = []
+    # Without clusters, every pair is a unit of its own.
     if row.units != row.n:
         notes.append(f"{row.units:,} clusters")
     unpaired = unpaired_text(row)
@@ -352,6 +356,7 @@ def _marks(row: DifferenceRow, position: int) -> Group:
         title += f" [{comparison.low:+z.4f}, {comparison.high:+z.4f}]"
         marks.append(Interval(comparison.low, comparison.high, position))
     title += f", p {p_text(comparison.p)}, n {comparison.n}"
+    # Not a colour: readers distinguish full and hollow dots in print, too.
     style = "full" if row.is_significant else "hollow"
     marks.append(Dot(comparison.difference, position, style=style, radius=4.5))
     return Group(marks, series=0, title=title)

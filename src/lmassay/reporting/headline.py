@@ -130,6 +130,7 @@ Reasons = Mapping[str, Mapping[str, str]]
 
 def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     """The headlines of all runs that have results, in the order of the evaluations."""
+    # Runs of an evaluation without a question, such as imported logs, have no place on a card.
     with_question = [record for record in records if _has_question(record)]
     shown: list[Headline] = []
     for variants in group_variants(with_question):
@@ -300,12 +301,14 @@ def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[
         for headline in shown:
             if headline.evaluation.name != evaluation.name:
                 continue
+            # Only numbers of the same metric and the same question can be compared.
             base = first.setdefault((headline.metric, question_signature(headline.records[0])), headline)
             if base is headline or _model_identity(base) == _model_identity(headline):
                 continue
             metric = headline.compared_by or headline.metric
             for row in _compared(_side(store, base), _side(store, headline), metric):
                 differences.append(ModelDifference(base, headline, row))
+    # Adjusted over all evaluations together, because the card shows them in one table.
     adjusted_rows = with_false_discovery_rate([difference.row for difference in differences])
     adjusted = []
     for difference, row in zip(differences, adjusted_rows, strict=True):

@@ -44,6 +44,7 @@ def overview_of(record: RunRecord) -> Overview | None:
     with_headline = [group for group, results in groups.items() if not results.keys().isdisjoint(metrics)]
     shown_groups = _top_groups(with_headline)
     overall = groups.get(OVERALL, {})
+    # Other metrics with an overall result are listed in lines below the table.
     lines = _left_out_line(metrics, overall)
     shown_results = 0
     for metric, result in overall.items():
@@ -123,6 +124,7 @@ def _rows(shown_groups: Sequence[str], groups: Mapping[str, GroupResults]) -> It
 
 def _metrics_with_different_n(metrics: Sequence[str], groups: Sequence[GroupResults]) -> list[str]:
     """The first metric for each different sequence of n over the groups."""
+    # Most metrics share one n; a column of it for each metric would only repeat numbers.
     first: dict[tuple[int | None, ...], str] = {}
     for metric in metrics:
         counts = tuple(results[metric].n if metric in results else None for results in groups)

@@ -48,6 +48,7 @@ def section_of(store: Store, records: Sequence[RunRecord]) -> Section:
     )
     if section is None:
         return results_section(store, records)
+    # A task that extends a shipped one keeps the section of its evaluation, plus a table of what it adds.
     return replace(section, blocks=[*section.blocks, *_further_metrics(records)])
 
 

@@ -84,6 +84,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     if not rows:
         return []
     order = list(questions)
+    # All rows of an evaluation are together, whether they have a number or not.
     rows.sort(key=lambda row: order.index(row[0]))
     header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("of")]
     blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
@@ -124,6 +125,7 @@ def _tiles(
                 entry = TileEntry(model, state, reason=reasons[evaluation.name])
                 entries_without_number.append((model, entry))
     if not headlines_of_evaluation:
+        # The evaluation was not part of these runs at all.
         if not entries_without_number:
             return []
         has_failed = any(evaluation.name in reasons for reasons in failed.values())
@@ -194,6 +196,7 @@ def _axis_range(headline: Headline) -> tuple[float, float]:
     if metric.range is not None:
         return metric.range
     result = headline.result
+    # An interval may reach beyond the usual bounds of the metric.
     candidates = [result.value, result.low, result.high, *(metric.bounds or (0.0, 1.0))]
     values = [value for value in candidates if value is not None]
     low, high = min(values), max(values)
@@ -224,6 +227,7 @@ def gauge(
     if value is not None:
         chart_marks.append(Dot(value, 0, style="value", radius=4.5))
     start, end = axis
+    # Ends and middle are enough for a chart of this size.
     x_axis = LinearAxis(low=start, high=end, ticks=(start, (start + end) / 2, end), grid=False)
     # One row without a label.
     row = CategoryAxis([Category("")], lane=18)

@@ -157,6 +157,7 @@ class LoggedMetrics(Task):
         combination = self._metadata.combinations.get(metric)
         if combination is None:
             return intervals.mean_result(table, metric, settings, cluster=self._cluster)
+        # A log has no groups to report by, so every row counts.
         everywhere = np.ones(len(table), dtype=bool)
         return combination_result(
             table, metric, combination, settings, group="overall", where=everywhere, cluster=self._cluster

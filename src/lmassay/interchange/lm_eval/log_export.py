@@ -76,6 +76,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
     """The samples of each log, and the examples that are in none."""
     logs: dict[str, list[Sample]] = {}
     unlogged: list[UnloggedExample] = []
+    # Names are made unique here, because file names and the keys of the totals must agree.
     task_names = TaskNames()
     export = export_of(record)
     cluster = record.design.cluster
@@ -92,6 +93,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
                 parts = _general_sample(row, exchanges, reported_metrics)
             else:
                 parts = export.log_sample(row)
+        # In error, unscored, or stored without its requests.
         if parts is None:
             unlogged.append(_unlogged_example(task, doc, target, row))
             continue

@@ -126,6 +126,7 @@ def read_log(path: Path, filter_name: str = "", task: str = "") -> SampleLog:
     ``task`` is the name of the harness's task; the file name says it if it is left out.
     """
     require_file(path, "samples")
+    # Before the file is read: if it changes meanwhile, the next call reads it again.
     state = path.stat()
     return _read_log(path, filter_name, task or task_of(path), (state.st_mtime_ns, state.st_size))
 

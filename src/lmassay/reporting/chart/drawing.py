@@ -155,6 +155,7 @@ class PlacedPanel:
     def draw(self, plot: Span, rows: CategoryRows | None, row_top: float) -> Markup:
         """The panel, with its plot in this stretch from top to bottom; its row of panels begins at ``row_top``."""
         y = self._y_placement(plot, rows)
+        # In the order of painting: grid lines below marks, texts on top.
         parts = [self._draw_y_grid(y)]
         if self._below is not None:
             x = _placement(self._below, self.column.plot)
@@ -239,12 +240,14 @@ class PlacedPanel:
 
     def _centred(self, block: TextBlock, baseline: float, style: str) -> Markup:
         """A text over or under the middle of the plot, moved where it would leave the room of this panel."""
+        # A title may be wider than its plot, but must not reach into the neighbouring panel.
         half = block.width / 2
         cell = self.column.cell
         x = min(max(self.column.plot.middle, cell.start + half), cell.end - half)
         return elements.text(block, x, baseline, style, "middle")
 
     def _draw_notes(self, plot: Span, y: Placement) -> Markup:
+        # From top to bottom, so that notes that would overlap can be moved apart.
         notes = sorted(self.panel.notes, key=lambda note: y(note.y))
         middles = _moved_apart([y(note.y) for note in notes], plot)
         start = self.column.plot.end + LABEL_GAP

@@ -72,6 +72,7 @@ def task_blocks(
     for note in notes:
         yield Note(note)
     yield from section.blocks
+    # A run without results has no place in a table, but readers must see that it exists.
     for record in records:
         if record.status == DAMAGED:
             yield Note(f"{record.label} on {record.model} is damaged: {record.note}.")
@@ -96,6 +97,7 @@ def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -
     section_compares_itself = section.compared is not None and not section.compared
     if len(records) == 1 or section_compares_itself:
         return
+    # The first run is the base, as in `lmassay compare`.
     base, *others = [load_side(store, record) for record in records]
     metrics = section.compared or base.record.design.headline or base.table.metrics
     scored_ids = {metric: set(base.table.by_id(metric)) for metric in metrics}
@@ -103,9 +105,11 @@ def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -
     unrelated: list[str] = []
     for other in others:
         if not share_examples(base, other):
+            # A run without any scored example is reported as such above.
             if other.table.ids:
                 unrelated.append(other.name)
             continue
+        # Runs may share examples but no score, if all shared ones are in error in one of them.
         if any(not ids.isdisjoint(other.table.by_id(metric)) for metric, ids in scored_ids.items()):
             comparable.append(other)
     rows = compare_runs(base, comparable, metrics) if comparable else []
