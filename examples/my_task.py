@@ -21,7 +21,7 @@ class Sums(Task):
     """Sums of two numbers. ``digits`` is their length, ``each`` the number of sums of each length."""
 
     name = "sums"
-    version = 1  # raise it when the same answers may score differently than before
+    version = 1  # increase it when the same answers may score differently than before
     needs = frozenset({"generate"})
     metrics = (
         Metric("right", "sums that are right", bounds=(0, 1), verdict=True),

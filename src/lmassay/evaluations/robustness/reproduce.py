@@ -13,12 +13,12 @@ from lmassay.evaluations.robustness.teapot.program import run
 _PUBLISHED = (
     ("source preservation (chrF), mean", "86.908"),
     ("source preservation (chrF), standard deviation", "11.622"),
-    ("source preservation (chrF), 5 %", "64.109"),
-    ("source preservation (chrF), 95 %", "97.683"),
+    ("source preservation (chrF), 5th percentile", "64.109"),
+    ("source preservation (chrF), 95th percentile", "97.683"),
     ("target degradation (chrF), mean", "21.085"),
     ("target degradation (chrF), standard deviation", "22.106"),
-    ("target degradation (chrF), 5 %", "0.000"),
-    ("target degradation (chrF), 95 %", "67.162"),
+    ("target degradation (chrF), 5th percentile", "0.000"),
+    ("target degradation (chrF), 95th percentile", "67.162"),
     ("successful attacks, %", "65.20"),
 )
 # Numbers after a label; the headings and "5%-95%" contain digits that are not results.
