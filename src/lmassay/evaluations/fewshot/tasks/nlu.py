@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -156,9 +156,16 @@ class NluTask:
         )
 
     def _examples(self, part: Part) -> Any:
-        read = getattr(self.processor, f"get_{part}_examples")
+        # A user's processor may define any of these methods itself, as in FewNLU.
+        readers: dict[Part, Callable[[Path], Any]] = {
+            "train": self.processor.get_train_examples,
+            "dev32": self.processor.get_dev32_examples,
+            "dev": self.processor.get_dev_examples,
+            "test": self.processor.get_test_examples,
+            "unlabeled": self.processor.get_unlabeled_examples,
+        }
         try:
-            return read(self._folder())
+            return readers[part](self._folder())
         except LmassayError:
             raise
         except Exception as error:
