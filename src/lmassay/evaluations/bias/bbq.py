@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.data_files import DataRow, read_rows
+from lmassay.evaluations.bias.data_files import BiasDataRow, read_rows
 from lmassay.evaluations.bias.items import BiasDataset, BiasItem, checked_items
 from lmassay.storage.files import sha256
 from lmassay.types import digest
@@ -126,7 +126,7 @@ def biased_answer(
     return others[0] if len(others) == 1 else None
 
 
-def bbq_item(row: DataRow) -> BiasItem:
+def bbq_item(row: BiasDataRow) -> BiasItem:
     """Turn a row of BBQ into an item; a field that is missing or has an unknown value is a ``DataError``."""
     groups = [_group_names(row, answer) for answer in _ANSWERS]
     # The first name is the person's, the others are groups.
@@ -162,14 +162,14 @@ def bbq_item(row: DataRow) -> BiasItem:
     )
 
 
-def _group_names(row: DataRow, answer: str) -> list[str]:
+def _group_names(row: BiasDataRow, answer: str) -> list[str]:
     names = row.get(f"answer_info.{answer}")
     if not isinstance(names, list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise DataError(f"{row.where}: answer_info.{answer} is {names!r}; it must be [words, group]")
     return names
 
 
-def _optional_groups(row: DataRow) -> dict[str, str]:
+def _optional_groups(row: BiasDataRow) -> dict[str, str]:
     groups = {}
     for name in ("subcategory", "version"):
         path = f"additional_metadata.{name}"

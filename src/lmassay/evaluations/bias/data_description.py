@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lmassay.answers.patterns import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bias_notes, biased_answer
-from lmassay.evaluations.bias.data_files import FILE_ENDINGS, DataRow, read_rows
+from lmassay.evaluations.bias.data_files import FILE_ENDINGS, BiasDataRow, read_rows
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.kobbq.samples import parse_choices
 from lmassay.plugins.yaml_models import YamlModel, listed, read_model
@@ -93,17 +93,17 @@ class ColumnReference(YamlModel):
             raise ValueError("must be the name of a column, a list of names, or a mapping of 'column' and 'pattern'")
         return value
 
-    def is_in(self, row: DataRow) -> bool:
+    def is_in(self, row: BiasDataRow) -> bool:
         """Return True if the row has all of the columns."""
         return all(row.has(path) for path in self.column)
 
-    def value(self, row: DataRow) -> Any:
+    def value(self, row: BiasDataRow) -> Any:
         """Return the value with its type if it is a single column, or else its text."""
         if self.pattern or len(self.column) > 1:
             return self.text(row)
         return row.get(self.column[0])
 
-    def text(self, row: DataRow) -> str:
+    def text(self, row: BiasDataRow) -> str:
         """Return the value as text; with a pattern, its groups, or the whole match if it has none."""
         text = _JOINED_BY.join(row.text(path) for path in self.column)
         if self.pattern is None:
@@ -244,7 +244,7 @@ def _matching_files(description: DataDescription, yaml_file: YamlFile) -> list[P
     return list(dict.fromkeys(files))
 
 
-def _item(row: DataRow, description: DataDescription) -> BiasItem:
+def _item(row: BiasDataRow, description: DataDescription) -> BiasItem:
     choices = tuple(_choices(row, description.choices or "choices"))
     answer_groups = _answer_groups(row, description.groups, len(choices))
     unknown = _unknown_index(row, description, choices, answer_groups)
@@ -273,14 +273,14 @@ def _item(row: DataRow, description: DataDescription) -> BiasItem:
     )
 
 
-def _optional_column(row: DataRow, reference: ColumnReference | None, default: str) -> ColumnReference | None:
+def _optional_column(row: BiasDataRow, reference: ColumnReference | None, default: str) -> ColumnReference | None:
     """Return the column that the description names, or else the one with the default name if the row has it."""
     if reference is None and row.has(default):
         return _column(default)
     return reference
 
 
-def _choices(row: DataRow, column: ListColumn) -> list[str]:
+def _choices(row: BiasDataRow, column: ListColumn) -> list[str]:
     if not isinstance(column, str):
         return [row.text(path) for path in column]
     choices = _list_field(row, column)
@@ -289,7 +289,7 @@ def _choices(row: DataRow, column: ListColumn) -> list[str]:
     return choices
 
 
-def _list_field(row: DataRow, path: str) -> list[Any]:
+def _list_field(row: BiasDataRow, path: str) -> list[Any]:
     """Return a field that holds a list, or the text of a list as JSON or Python write it."""
     value = row.get(path)
     if isinstance(value, str):
@@ -308,7 +308,7 @@ def _list_field(row: DataRow, path: str) -> list[Any]:
     return value
 
 
-def _answer_groups(row: DataRow, column: ListColumn | None, count: int) -> list[list[str]] | None:
+def _answer_groups(row: BiasDataRow, column: ListColumn | None, count: int) -> list[list[str]] | None:
     """Return the names of the groups that each of ``count`` choices belongs to; None if the data do not say."""
     if column is None:
         if not row.has("groups"):
@@ -325,7 +325,10 @@ def _answer_groups(row: DataRow, column: ListColumn | None, count: int) -> list[
 
 
 def _unknown_index(
-    row: DataRow, description: DataDescription, choices: Sequence[str], answer_groups: Sequence[Sequence[str]] | None
+    row: BiasDataRow,
+    description: DataDescription,
+    choices: Sequence[str],
+    answer_groups: Sequence[Sequence[str]] | None,
 ) -> int:
     """Return the index of the unknown choice: by its column, by given texts, by its group, or by its wording."""
     column = _optional_column(row, description.unknown, "unknown")
@@ -350,7 +353,7 @@ def _unknown_index(
     return matches[0]
 
 
-def _polarity(row: DataRow, description: DataDescription) -> tuple[str, bool] | None:
+def _polarity(row: BiasDataRow, description: DataDescription) -> tuple[str, bool] | None:
     """Return the word for the polarity of the question, and whether it is negative; None if the data do not say."""
     column = _optional_column(row, description.polarity, "polarity")
     if column is None:
@@ -360,7 +363,7 @@ def _polarity(row: DataRow, description: DataDescription) -> tuple[str, bool] | 
 
 
 def _biased_index(
-    row: DataRow,
+    row: BiasDataRow,
     description: DataDescription,
     choices: Sequence[str],
     answer_groups: Sequence[Sequence[str]] | None,
@@ -407,7 +410,7 @@ def _choice_index(value: Any, choices: Sequence[str], count_from: int, location:
     )
 
 
-def _meaning(meanings: Mapping[str, _Meaning], word: str, row: DataRow, subject: str) -> _Meaning:
+def _meaning(meanings: Mapping[str, _Meaning], word: str, row: BiasDataRow, subject: str) -> _Meaning:
     """Return what a word of the data means, or raise a DataError that says how to define it."""
     if word not in meanings:
         keys = "'ambiguous' and 'disambiguated'" if subject == "context type" else "'negative' and 'non_negative'"

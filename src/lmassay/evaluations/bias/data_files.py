@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class DataRow:
+class BiasDataRow:
     """A row of a data file; ``where`` is its location for error messages, e.g. "data.jsonl, line 3"."""
 
     fields: Mapping[str, Any]
@@ -58,7 +58,7 @@ class DataRow:
         return value
 
 
-def read_rows(path: Path, role: str = "data") -> Iterator[DataRow]:
+def read_rows(path: Path, role: str = "data") -> Iterator[BiasDataRow]:
     """Yield the rows of a file, whose ending says its format; ``role`` names the file in error messages."""
     # Raises if the file is missing or is not UTF-8, with a better message than the readers below would give.
     open_text(path, role)
@@ -74,7 +74,7 @@ def read_rows(path: Path, role: str = "data") -> Iterator[DataRow]:
         raise DataError(f"{path}: a {role} file must end in {', '.join(FILE_ENDINGS)}")
 
 
-def _read_json_lines(path: Path) -> Iterator[DataRow]:
+def _read_json_lines(path: Path) -> Iterator[BiasDataRow]:
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
@@ -82,7 +82,7 @@ def _read_json_lines(path: Path) -> Iterator[DataRow]:
                 yield _data_row(_parse_json(line, where), where)
 
 
-def _read_json(path: Path) -> Iterator[DataRow]:
+def _read_json(path: Path) -> Iterator[BiasDataRow]:
     rows = _parse_json(path.read_text(encoding="utf-8-sig"), str(path))
     if isinstance(rows, dict) and isinstance(rows.get("data"), list):
         rows = rows["data"]
@@ -92,7 +92,7 @@ def _read_json(path: Path) -> Iterator[DataRow]:
         yield _data_row(row, f"{path}, entry {number}")
 
 
-def _read_table(path: Path, delimiter: str) -> Iterator[DataRow]:
+def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
     with path.open(encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
@@ -123,7 +123,7 @@ def _parse_json(text: str, where: str) -> Any:
         raise DataError(f"{where}: this is not JSON ({error})") from None
 
 
-def _data_row(row: Any, where: str) -> DataRow:
+def _data_row(row: Any, where: str) -> BiasDataRow:
     if not isinstance(row, dict):
         raise DataError(f"{where}: it must be an object with named fields, not {type(row).__name__}")
-    return DataRow(row, where)
+    return BiasDataRow(row, where)

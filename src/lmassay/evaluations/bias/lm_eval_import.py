@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.evaluations.bias.bbq import bbq_item, bias_notes
-from lmassay.evaluations.bias.data_files import DataRow
+from lmassay.evaluations.bias.data_files import BiasDataRow
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.task import Bias
 from lmassay.interchange.lm_eval.run_metadata import UnloggedExamples
@@ -114,7 +114,7 @@ class LoggedQuestions(Bias):
 
 
 def _item(sample: LogSample) -> BiasItem:
-    return bbq_item(DataRow(sample.doc, sample.where))
+    return bbq_item(BiasDataRow(sample.doc, sample.where))
 
 
 def _choice_index(item: BiasItem, continuation: str) -> int:
