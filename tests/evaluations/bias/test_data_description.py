@@ -239,7 +239,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
     ("text", "message"),
     [
         ("corect: label\n", r"line 2: corect: unknown key; did you mean 'correct'"),
-        ("language: fr\n", r"line 2: language: Input should be 'en' or 'ko' \(got 'fr'\)"),
+        ("language: French\n", r"line 2: language: String should match pattern"),
         ("name: 7\n", r"line 2: name: Input should be a valid string \(got 7\); put it in quotes"),
         ("count_from: 2\n", r"line 2: count_from: Input should be 0 or 1 \(got 2\)"),
         ("count_from: true\n", r"line 2: count_from: must be 0 or 1 \(got True\)"),
@@ -267,7 +267,7 @@ def test_a_mistake_in_the_description_is_told_with_its_line(tmp_path, text, mess
 
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
     path = describe(tmp_path, [ROW])
-    path.write_text("lisence: MIT\nlanguage: fr\nid: {column: id, pattern: '('}\ncount_from: 2\n", encoding="utf-8")
+    path.write_text("lisence: MIT\nlanguage: French\nid: {column: id, pattern: '('}\ncount_from: 2\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         read_described(path)
     places = [line.removeprefix(str(path)).rpartition(": ")[0] for line in str(caught.value).split("\n")]

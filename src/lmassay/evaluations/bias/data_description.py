@@ -123,7 +123,7 @@ class DataDescription(YamlModel):
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
     name: str | None = None
-    language: Annotated[str, Field(pattern=r"[a-z]{2,3}(-[A-Za-z0-9]+)*")] = "en"
+    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")] = "en"
     licence: str = ""
     source: str = ""
     id: ColumnReference = _column("id")
