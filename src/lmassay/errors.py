@@ -7,6 +7,7 @@ LmassayError
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
 │   ├── MissingExtra     an optional dependency is not installed; the message names the pip command
 │   ├── StoreError       the results folder cannot be used
+│   ├── ClusterError     the cluster that runs the trainings cannot be used any more
 │   └── BudgetReached    the budget is used up: the run stops after the requests that are on their way
 └── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
     └── FatalModelError  every further request would fail, too (wrong key): the run stops at once
@@ -54,6 +55,10 @@ class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Er
 
 class StoreError(UserError):
     """The results folder cannot be used."""
+
+
+class ClusterError(UserError):
+    """The cluster that runs the trainings cannot be used any more."""
 
 
 class BudgetReached(UserError):  # noqa: N818 - the name reads better without "Error"

@@ -148,10 +148,10 @@ class Fragile:
         self.deadly, self.capacity, self.renewed = deadly, capacity, 0
         self.inside: list[tuple[Future[Any], dict[str, Any]]] = []
 
-    def submit(self, job):
+    def submit(self, payload):
         future: Future[Any] = Future()
-        self.inside.append((future, job))
-        if len(self.inside) == self.capacity or job["spec"]["name"] in (self.deadly, "last"):
+        self.inside.append((future, payload))
+        if len(self.inside) == self.capacity or payload["spec"]["name"] in (self.deadly, "last"):
             broken = any(job["spec"]["name"] == self.deadly for _, job in self.inside)
             for waiting, told in self.inside:
                 waiting.set_exception(BrokenProcessPool()) if broken else waiting.set_result(run_training(told))
@@ -171,7 +171,7 @@ def test_only_the_training_that_kills_its_process_is_given_up():
     found = dict(run_jobs(orders(training("a"), training("deadly"), training("b"), training("last")), {}, executor))
     assert set(outcomes(found)) == {"a", "b", "last"}
     assert [r.error for r in found.values() if r.error] == [
-        "the process that ran this training died 2 times: was it out of memory?"
+        "the process that ran this training died 2 times while it ran nothing else; was it out of memory?"
     ]
     assert executor.renewed == 2
 
@@ -183,10 +183,10 @@ class BreaksAtTheDoor(InProcessExecutor):
         super().__init__()
         self.broken = True
 
-    def submit(self, job):
+    def submit(self, payload):
         if self.broken:
             raise BrokenProcessPool
-        return super().submit(job)
+        return super().submit(payload)
 
     def restart(self) -> None:
         self.broken = False
@@ -199,7 +199,7 @@ def test_a_pool_that_breaks_between_two_trainings_is_renewed():
 
 def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    monkeypatch.setattr("lmassay.running.executors._SECONDS_WITHOUT_WORKERS", 0.0)
+    monkeypatch.setattr("lmassay.running.executors._SECONDS_UNTIL_NO_WORKERS_WARNING", 0.0)
     told: list[str] = []
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
     with distributed.LocalCluster(n_workers=1, **options) as found:

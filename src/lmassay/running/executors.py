@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lmassay
-from lmassay.errors import ConfigError, LmassayError, MissingExtra, PluginError, StoreError, error_with_location
+from lmassay.errors import ClusterError, ConfigError, LmassayError, MissingExtra, PluginError, error_with_location
 from lmassay.plugins.options import Spec, build, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
 MAX_WORKER_DEATHS = 2
-"""How often a training may kill its worker process before it is given up."""
+"""A training is given up after its worker process died this many times while the process ran nothing else."""
 _TRAINING_LOCK = threading.Lock()
 _SECONDS_BETWEEN_PARENT_CHECKS = 1.0
 _SECONDS_BETWEEN_WORKER_CHECKS = 2.0
-_SECONDS_WITHOUT_WORKERS = 5.0
+_SECONDS_UNTIL_NO_WORKERS_WARNING = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
-# Stands for an outcome that is stored and that no other training needs, see run_jobs.
-_DONE = Response(TrainingOutcome({}))
+# Replaces an outcome that is stored and that no other training needs, to save memory; see run_jobs.
+_DROPPED_OUTCOME = Response(TrainingOutcome({}))
 
 OnProgress = Callable[[float], None]
 """Called with the share of a training that is done, from 0 to 1."""
@@ -45,23 +45,25 @@ class TrainingJob:
     """A training to run, with the keys of the trainings that must be done before it."""
 
     key: str
+    """The key under which the response of the training is cached in the store."""
     request: Train
     model: Spec | None
     base_dir: Path
-    after: tuple[str, ...] = ()
+    earlier_keys: tuple[str, ...] = ()
+    """The keys of the trainings whose outcomes this one needs."""
     model_source: str = ""
     """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
 
-    def payload(self, outcomes: Mapping[str, Response]) -> dict[str, Any]:
+    def payload(self, responses: Mapping[str, Response]) -> dict[str, Any]:
         """Return what a worker process needs to run the job, as plain data.
 
-        ``outcomes`` must contain the responses of all jobs that come before it.
+        ``responses`` must contain the responses of all jobs that come before it.
         """
-        earlier: list[dict[str, Any]] = []
-        for key in self.after:
-            answer = outcomes[key].answer
+        earlier_outcomes: list[dict[str, Any]] = []
+        for earlier_key in self.earlier_keys:
+            answer = responses[earlier_key].answer
             assert isinstance(answer, TrainingOutcome)
-            earlier.append(dict(answer.outcome))
+            earlier_outcomes.append(dict(answer.outcome))
         return {
             "model": self.model if isinstance(self.model, str | None) else dict(self.model),
             "model_source": self.model_source,
@@ -69,7 +71,7 @@ class TrainingJob:
             "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
             "data_paths": dict(self.request.data_paths),
-            "earlier": earlier,
+            "earlier": earlier_outcomes,
         }
 
 
@@ -80,8 +82,8 @@ class Executor(Protocol):
     def capacity(self) -> int:
         """The number of jobs that run at the same time."""
 
-    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
-        """Start a job, given as the payload of a :class:`TrainingJob`."""
+    def submit(self, payload: dict[str, Any]) -> Future[dict[str, Any]]:
+        """Start a job, given as the payload of its :class:`TrainingJob`."""
 
     def restart(self) -> None:
         """Replace all worker processes after one of them has died."""
@@ -96,8 +98,8 @@ class Executor(Protocol):
 # --- one training -----------------------------------------------------------------------------------------------------
 
 
-def run_training(job: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
-    """Run one training and return the response as plain JSON.
+def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+    """Run one training, given as the payload of its job, and return the response as plain JSON.
 
     A training that fails returns a response with an error, so that other trainings can continue.
     """
@@ -105,18 +107,20 @@ def run_training(job: Mapping[str, Any], on_progress: OnProgress | None = None) 
     with _TRAINING_LOCK:
         started = time.monotonic()
         try:
-            outcome = _outcome_of(job, on_progress or (lambda share: None))
+            outcome = _outcome_of(payload, on_progress or (lambda share: None))
         except LmassayError as error:
             return _failure(str(error))
         except OSError as error:
-            return _failure(f"{error.strerror or error}: {error.filename or 'a file'}")
+            reason = error.strerror or str(error)
+            return _failure(f"{reason}: {error.filename}" if error.filename else reason)
         except SystemExit:
-            return _failure("the method tried to exit the program (sys.exit)")
+            return _failure("the training code tried to exit the program (sys.exit)")
         except KeyboardInterrupt:
-            # Ctrl-C only reaches the main thread of the parent process. Anywhere else, the method has raised it.
+            # Worker processes ignore Ctrl-C (see _prepare_worker), so in a worker only the training code can have
+            # raised this. Dask's workers train in a thread, and Ctrl-C only reaches the main thread.
             if not _is_worker():
                 raise
-            return _failure("the method raised KeyboardInterrupt")
+            return _failure("the training code raised KeyboardInterrupt")
         except Exception as error:
             return _failure(f"the training failed: {error_with_location(error)}")
         seconds = round(time.monotonic() - started, 3)
@@ -127,15 +131,15 @@ def _failure(message: str) -> dict[str, Any]:
     return response_as_dict(Response(error=message))
 
 
-def _outcome_of(job: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
-    base_dir = Path(job["base_dir"])
-    train = current_registry().get("trainer", job["trainer"], base_dir)
-    model = None if job["model"] is None else _model_of(job, base_dir)
+def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    base_dir = Path(payload["base_dir"])
+    train = current_registry().get("trainer", payload["trainer"], base_dir)
+    model = None if payload["model"] is None else _model_of(payload, base_dir)
     outcome: Mapping[str, Any] = train(
         model,
-        job["spec"],
-        data_paths=job["data_paths"],
-        earlier=job["earlier"],
+        payload["spec"],
+        data_paths=payload["data_paths"],
+        earlier=payload["earlier"],
         on_progress=on_progress,
     )
     # Raises an error here, and not when it is stored, if the outcome is not plain JSON.
@@ -148,69 +152,78 @@ def _is_worker() -> bool:
     return multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread()
 
 
-def _model_of(job: Mapping[str, Any], base_dir: Path) -> Any:
+def _model_of(payload: Mapping[str, Any], base_dir: Path) -> Any:
     """Return the model of a job, after checking that its code is the code that the run was planned with.
 
     A worker of a cluster may have loaded an older version of a file, or the file may have changed since.
     """
-    name, _ = split_spec(job["model"], "model")
+    name, _ = split_spec(payload["model"], "model")
+    # Loads the model's file, so that source_of returns the digest of the code that will run.
     current_registry().get("model", name, base_dir)
     source = current_registry().source_of(name, base_dir)
-    if source != job["model_source"]:
+    if source != payload["model_source"]:
         raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
-    return _build_model(canonical(job["model"]), base_dir, source)
+    return _build_model(canonical(payload["model"]), base_dir, source)
 
 
 # Loading a model takes long and most jobs of a sweep use the same one. The source is an argument only so that a changed
 # file is loaded again.
 @lru_cache(maxsize=1)
-def _build_model(spec: str, base_dir: Path, source: str) -> Any:
-    return build("model", json.loads(spec), base_dir)
+def _build_model(spec_json: str, base_dir: Path, source: str) -> Any:
+    return build("model", json.loads(spec_json), base_dir)
 
 
 # --- all trainings ----------------------------------------------------------------------------------------------------
 
 
 def run_jobs(
-    jobs: Mapping[str, TrainingJob], outcomes: dict[str, Response], executor: Executor
+    jobs: Mapping[str, TrainingJob], responses: dict[str, Response], executor: Executor
 ) -> Iterator[tuple[str, Response]]:
-    """Run all jobs that have no outcome yet, in the order of their dependencies, and yield each outcome as it arrives.
+    """Run all jobs that have no response yet, in the order of their dependencies; yield each response as it arrives.
 
-    Outcomes are also added to ``outcomes``. If a worker process dies, the jobs that were running are repeated one by
+    Responses are also added to ``responses``. If a worker process dies, the jobs that were running are repeated one by
     one, so that only the job that kills its process is given up.
     """
-    waiting = {key: job for key, job in jobs.items() if key not in outcomes}
+    waiting = {key: job for key, job in jobs.items() if key not in responses}
     needed_later: set[str] = set()
     for job in waiting.values():
-        needed_later.update(job.after)
+        needed_later.update(job.earlier_keys)
     running: dict[Future[dict[str, Any]], TrainingJob] = {}
-    # Key of a job that was running when a worker died → how often it was the only one running.
-    deaths: dict[str, int] = {}
+    # Key of a job that was running when a worker died → how many workers died while the job ran alone (0: it has not
+    # been alone yet).
+    suspects: dict[str, int] = {}
     while waiting or running:
-        for job, response in _submit_ready_jobs(waiting, running, outcomes, executor, deaths):
-            outcomes[job.key] = response
+        for job, response in _submit_ready_jobs(waiting, running, responses, executor, suspects):
+            responses[job.key] = response
             yield job.key, response
         if not running:
+            # All ready jobs failed without being submitted; jobs that depend on them are ready now.
             continue
         finished = _wait_for_any(running, executor)
         if any(future.cancelled() for future in finished):
-            raise StoreError("the scheduler is gone, and with it the trainings it had; start it again, then resume")
+            raise ClusterError(
+                "the Dask scheduler stopped, and its running trainings are lost; start it again, then run "
+                "lmassay resume"
+            )
         worker_died = False
         for future in finished:
             if isinstance(future.exception(), BrokenExecutor):
+                # Stays in ``running``; its job is queued again below, with all others of the broken pool.
                 worker_died = True
                 continue
             job = running.pop(future)
             response = _response(future)
             # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for messages.
             is_needed = job.key in needed_later or not response.usable
-            outcomes[job.key] = response if is_needed else _DONE
+            responses[job.key] = response if is_needed else _DROPPED_OUTCOME
             yield job.key, response
         if worker_died:
             # A pool that breaks loses all its jobs. Only a job that was alone is known to be the cause.
             was_alone = len(running) == 1
             for job in running.values():
-                deaths[job.key] = deaths.get(job.key, 0) + (1 if was_alone else 0)
+                suspects.setdefault(job.key, 0)
+                if was_alone:
+                    suspects[job.key] += 1
                 waiting[job.key] = job
             running.clear()
             executor.restart()
@@ -230,30 +243,34 @@ def _wait_for_any(
 def _submit_ready_jobs(
     waiting: dict[str, TrainingJob],
     running: dict[Future[dict[str, Any]], TrainingJob],
-    outcomes: Mapping[str, Response],
+    responses: Mapping[str, Response],
     executor: Executor,
-    deaths: Mapping[str, int],
+    suspects: Mapping[str, int],
 ) -> Iterator[tuple[TrainingJob, Response]]:
     """Submit the jobs that can start now; yield those that cannot be run at all, with the reason."""
-    ready = [key for key, job in waiting.items() if all(earlier in outcomes for earlier in job.after)]
+    ready = [key for key, job in waiting.items() if responses.keys() >= set(job.earlier_keys)]
     for key in ready:
         job = waiting[key]
         # A job that was in a process that died runs alone, to find out whether it is the cause.
-        must_be_alone = key in deaths or any(other.key in deaths for other in running.values())
+        must_be_alone = key in suspects or any(other.key in suspects for other in running.values())
         capacity = 1 if must_be_alone else executor.capacity
         if len(running) >= capacity:
             continue
         del waiting[key]
-        if deaths.get(key, 0) >= MAX_WORKER_DEATHS:
-            message = f"the process that ran this training died {MAX_WORKER_DEATHS} times: was it out of memory?"
+        if suspects.get(key, 0) >= MAX_WORKER_DEATHS:
+            message = (
+                f"the process that ran this training died {MAX_WORKER_DEATHS} times while it ran nothing else; was it "
+                f"out of memory?"
+            )
             yield job, Response(error=message)
             continue
-        failed = [outcomes[earlier] for earlier in job.after if not outcomes[earlier].usable]
-        if failed:
-            yield job, Response(error=f"a training that this one needs failed: {failed[0].error}")
+        earlier_responses = [responses[earlier_key] for earlier_key in job.earlier_keys]
+        failures = [response for response in earlier_responses if not response.usable]
+        if failures:
+            yield job, Response(error=f"a training that this one needs failed: {failures[0].error}")
             continue
         try:
-            running[executor.submit(job.payload(outcomes))] = job
+            running[executor.submit(job.payload(responses))] = job
         except BrokenExecutor:
             # A process has just died. The jobs that are running will report it; this one is submitted again later.
             waiting[key] = job
@@ -281,16 +298,19 @@ class InProcessExecutor:
     def __init__(self, on_progress: OnProgress | None = None) -> None:
         self._on_progress = on_progress
 
-    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
+    def submit(self, payload: dict[str, Any]) -> Future[dict[str, Any]]:
         future: Future[dict[str, Any]] = Future()
-        future.set_result(run_training(job, self._on_progress))
+        future.set_result(run_training(payload, self._on_progress))
         return future
 
-    def restart(self) -> None: ...
+    def restart(self) -> None:
+        """Nothing to do: there are no workers."""
 
-    def check_workers(self) -> None: ...
+    def check_workers(self) -> None:
+        """Nothing to do: there are no workers."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to do: there are no workers."""
 
 
 class ProcessExecutor:
@@ -300,20 +320,21 @@ class ProcessExecutor:
         self.capacity = workers
         self._pool: ProcessPoolExecutor | None = None
 
-    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
+    def submit(self, payload: dict[str, Any]) -> Future[dict[str, Any]]:
         if self._pool is None:
             # A forked process would inherit the threads of torch and SQLite in an undefined state.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(
                 self.capacity, context, initializer=_prepare_worker, initargs=(os.getpid(),)
             )
-        return self._pool.submit(run_training, job)
+        return self._pool.submit(run_training, payload)
 
     def restart(self) -> None:
         # The next call of submit starts new processes.
         self.close()
 
-    def check_workers(self) -> None: ...
+    def check_workers(self) -> None:
+        """Nothing to do: if a worker dies, the pool reports it for every job that is running."""
 
     def close(self) -> None:
         if self._pool is None:
@@ -327,16 +348,16 @@ class ProcessExecutor:
         self._pool = None
 
 
-def _prepare_worker(parent: int) -> None:
+def _prepare_worker(parent_pid: int) -> None:
     """Prepare a new worker process."""
     # Ctrl-C is sent to all processes of the terminal; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Standard output belongs to the parent, which prints results there.
+    # The parent prints results to standard output, so everything that a worker prints goes to standard error.
     os.dup2(2, 1)
 
     def exit_with_parent() -> None:
         # If the parent was killed, nobody would store the outcome.
-        while os.getppid() == parent:
+        while os.getppid() == parent_pid:
             time.sleep(_SECONDS_BETWEEN_PARENT_CHECKS)
         os._exit(1)
 
@@ -362,6 +383,8 @@ class DaskExecutor:
             raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
         try:
             self._check_versions()
+            # pure=False: every submitted training is run. Otherwise Dask would return the result of an earlier one with
+            # the same payload.
             self._executor = self._client.get_executor(pure=False)
         except BaseException:
             self._client.close()
@@ -373,13 +396,15 @@ class DaskExecutor:
 
         If more jobs were submitted, one might wait for a busy worker while another worker is idle.
         """
+        # nthreads() returns the number of threads of each worker, by the worker's address.
         return max(1, len(self._client.nthreads()))
 
-    def submit(self, job: dict[str, Any]) -> Future[dict[str, Any]]:
-        future: Future[dict[str, Any]] = self._executor.submit(run_training, job)
+    def submit(self, payload: dict[str, Any]) -> Future[dict[str, Any]]:
+        future: Future[dict[str, Any]] = self._executor.submit(run_training, payload)
         return future
 
-    def restart(self) -> None: ...
+    def restart(self) -> None:
+        """Nothing to do: the scheduler repeats the trainings of a worker that died on other workers."""
 
     def check_workers(self) -> None:
         """Warn once if all workers are gone. Trainings wait for new workers, however long that takes."""
@@ -395,7 +420,7 @@ class DaskExecutor:
         now = time.monotonic()
         if self._without_workers_since is None:
             self._without_workers_since = now
-        if now - self._without_workers_since >= _SECONDS_WITHOUT_WORKERS and not self._has_warned:
+        if now - self._without_workers_since >= _SECONDS_UNTIL_NO_WORKERS_WARNING and not self._has_warned:
             self._has_warned = True
             self._on_warning(
                 f"the cluster at {self._scheduler} has no workers left, so trainings are waiting; start some: "
@@ -410,7 +435,9 @@ class DaskExecutor:
         """Refuse workers with another version of lmassay, which might train differently."""
         versions = self._client.run(version)
         if not versions:
-            raise ConfigError("--scheduler: the cluster has no workers; start some: dask worker SCHEDULER --nthreads 1")
+            raise ConfigError(
+                f"--scheduler: the cluster has no workers; start some: dask worker {self._scheduler} --nthreads 1"
+            )
         for address, worker_version in versions.items():
             if worker_version != lmassay.__version__:
                 raise ConfigError(

@@ -94,7 +94,7 @@ def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str,
     needed_keys: set[str] = set()
     for job in jobs.values():
         if job.key not in stored_keys:
-            needed_keys.update(job.after)
+            needed_keys.update(job.earlier_keys)
     outcomes = {key: Response(TrainingOutcome({})) for key in stored_keys}
     outcomes.update(store.cached(stored_keys & needed_keys))
     return outcomes
