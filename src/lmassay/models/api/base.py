@@ -31,22 +31,28 @@ from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.types import Generate, Response, digest, request_as_dict
 
-# Examples per call of the runner: enough that waiting for the last, slow answers of each call costs little.
+# How many examples the runner hands over at a time. Each chunk ends with a wait for its slowest answers, so chunks are
+# large. A provider may take hours for a batch, so chunks for batches are larger still.
 _CHUNK = 8192
 _BATCH_CHUNK = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How to ask by batch: where, how often to look (seconds), and requests per batch (0: the provider's maximum)."""
+    """Settings for a provider's batch API."""
 
     service: BatchService
+    """The provider's batch API."""
     poll: float
+    """Seconds between two checks whether a batch is finished."""
     batch_size: int
+    """Requests per batch; 0 for the provider's maximum."""
 
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
-        if not self.poll > 0 or self.batch_size < 0:
+        # Not written as ``poll <= 0``, which is also False for NaN.
+        is_poll_valid = self.poll > 0
+        if not is_poll_valid or self.batch_size < 0:
             raise ConfigError(
                 "model: poll must be above 0 seconds, and batch_size at least 1 (or 0 for the provider's maximum)"
             )
@@ -57,7 +63,7 @@ class ApiModel(Model):
 
     name = ""
     metered = True
-    home: ClassVar[str]
+    provider_host: ClassVar[str]
     """The provider's own host, which requires a key."""
     address_option: ClassVar[str] = "base_url"
     """The option that sets the address, for error messages."""
@@ -83,7 +89,7 @@ class ApiModel(Model):
         self.prices = prices
         if batching is not None:
             self.chunk = _BATCH_CHUNK
-            # Both providers charge half the price for requests in a batch.
+            # OpenAI and Anthropic charge half the price for requests in a batch.
             if prices is not None:
                 self.prices = Prices(prices.input / 2, prices.output / 2)
         self._policy = policy
@@ -91,16 +97,19 @@ class ApiModel(Model):
         self._batching = batching
         self._budget: Budget | None = None
         self._folder: Path | None = None
-        self._server_answers = False
+        self._server_has_answered = False
 
     @property
     def can(self) -> frozenset[str]:  # type: ignore[override]  # depends on the provider
-        if self.dialect.keeps_to_choices:
+        if self.dialect.can_restrict_to_choices:
             return frozenset({"generate", "choices"})
         return frozenset({"generate"})
 
     def endpoint(self) -> Endpoint:
-        """Where requests are sent. The key is read now."""
+        """Return the address and headers of requests; subclasses implement it.
+
+        Reads the API key from the environment at each call.
+        """
         raise NotImplementedError
 
     def identity(self) -> Mapping[str, Any]:
@@ -109,7 +118,7 @@ class ApiModel(Model):
     def check(self) -> None:
         """Check what can be known without a connection."""
         host = checked_host(self.base_url, self.address_option)
-        if host == self.home or host.endswith(f".{self.home}"):
+        if host == self.provider_host or host.endswith(f".{self.provider_host}"):
             self._key.require()
         # Bad values in the environment are reported now, not at the first request.
         self.endpoint()
@@ -120,14 +129,20 @@ class ApiModel(Model):
         if self.prices is not None:
             for price in (self.prices.input, self.prices.output):
                 if not 0 <= price < math.inf:
-                    raise ConfigError("model.prices: give input and output in money per million tokens, at least 0")
+                    raise ConfigError(
+                        "model.prices: input and output are prices per million tokens; give finite numbers that are at "
+                        "least 0"
+                    )
 
     def use_budget(self, budget: Budget) -> None:
         """Send no more requests than the budget allows."""
         self._budget = budget
 
     def use_folder(self, folder: Path) -> None:
-        """Keep notes of open batches in this folder."""
+        """Record submitted batches in this folder.
+
+        A resumed run then collects their answers instead of paying again.
+        """
         self._folder = folder
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Answered]:
@@ -135,11 +150,16 @@ class ApiModel(Model):
             connect = partial(self._client, MAX_BATCH_BODY)
             yield from answers_by_batch(connect, requests, self._batch_options(self._batching))
             return
-        options = RequestExecutorOptions(self._policy, self._budget, self._server_answers, self.base_url)
-        for index, response in answers_as_they_arrive(self._conversation, requests, options):
+        options = RequestExecutorOptions(
+            policy=self._policy,
+            budget=self._budget,
+            server_has_answered=self._server_has_answered,
+            server=self.base_url,
+        )
+        for index, response in answers_as_they_arrive(self._open_sender, requests, options):
             yield index, response
             if response.error is None:
-                self._server_answers = True
+                self._server_has_answered = True
 
     def _batch_options(self, batching: Batching) -> BatchOptions:
         return BatchOptions(
@@ -152,15 +172,15 @@ class ApiModel(Model):
             batch_size=batching.batch_size,
             budget=self._budget,
             prices=self.prices,
-            redacted=self._key.redacted,
+            redact=self._key.redacted,
         )
 
     def _client(self, max_body: int) -> AbstractAsyncContextManager[Client]:
         return open_client(self.endpoint(), self._policy, max_body=max_body)
 
     @asynccontextmanager
-    async def _conversation(self) -> AsyncIterator[Ask]:
-        """A function that sends one request, valid while the connections are open."""
+    async def _open_sender(self) -> AsyncIterator[Ask]:
+        """Open the connections and yield a function that sends one request."""
         identity = self.identity()
         async with self._client(MAX_BODY) as client:
 
@@ -169,8 +189,8 @@ class ApiModel(Model):
                 if request.temperature == 0:
                     # A server that supports this answers a repeated request, e.g. after a crash, without charging
                     # again. A sampled answer must be a new draw each time.
-                    key = digest(identity, request_as_dict(request))
-                    headers["Idempotency-Key"] = f"lmassay-{key[:32]}"
+                    request_digest = digest(identity, request_as_dict(request))
+                    headers["Idempotency-Key"] = f"lmassay-{request_digest[:32]}"
                 # Escaped, so that a lone surrogate in a prompt is sent instead of crashing the encoder.
                 content = json.dumps(self.dialect.body(request)).encode("ascii")
                 started = time.monotonic()

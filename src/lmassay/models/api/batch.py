@@ -193,7 +193,7 @@ class BatchOptions:
     """Seconds between two looks at a batch."""
     batch_size: int
     """Requests per batch at most; 0 for as many as the provider takes."""
-    redacted: Callable[[Response], Response]
+    redact: Callable[[Response], Response]
     """Removes the key from an answer that repeats it."""
     budget: Budget | None = None
     prices: Prices | None = None
@@ -373,7 +373,7 @@ class _BatchRun:
                 return Response(finish=result.finish)
             return Response(error=result.message)
         try:
-            return self._options.redacted(self._options.dialect.read(request, result, None))
+            return self._options.redact(self._options.dialect.read(request, result, None))
         except ErrorInAnswerError as error:
             return self._read(request, error.failure)
         except ModelError as error:

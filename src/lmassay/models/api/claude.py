@@ -21,7 +21,7 @@ _VERSION = "2023-06-01"
 class Claude(ApiModel):
     """A Claude model, by its name. The key is in ANTHROPIC_API_KEY or CLAUDE."""
 
-    name, home = "claude", "anthropic.com"
+    name, provider_host = "claude", "anthropic.com"
 
     def __init__(
         self,

@@ -192,14 +192,14 @@ class RequestExecutorOptions:
 
     policy: RequestPolicy
     budget: Budget | None = None
-    server_answers: bool = False
+    server_has_answered: bool = False
     """The server has answered before, so no request needs to be sent alone first."""
     server: str = "the server"
     """The address, for messages."""
 
 
 def answers_as_they_arrive(
-    conversation: Callable[[], AbstractAsyncContextManager[Ask]],
+    open_sender: Callable[[], AbstractAsyncContextManager[Ask]],
     requests: Sequence[Generate],
     options: RequestExecutorOptions,
 ) -> Iterator[Answered]:
@@ -211,7 +211,7 @@ def answers_as_they_arrive(
     """
 
     async def work(results: ResultQueue[Answered]) -> None:
-        async with conversation() as ask:
+        async with open_sender() as ask:
             await _Executor(ask, requests, options, results).work()
 
     return in_background(work)
@@ -244,9 +244,9 @@ class _Executor:
         self._budget = options.budget
         self._server = options.server
         # Whether a request was handled, whether the server was reached, and whether there was a good answer.
-        self._proved = options.server_answers
-        self._reached = options.server_answers
-        self._succeeded = options.server_answers
+        self._proved = options.server_has_answered
+        self._reached = options.server_has_answered
+        self._succeeded = options.server_has_answered
         self._limiter = Limiter(options.policy.concurrency)
         self._new_jobs = iter(_Job(0.0, index, request) for index, request in enumerate(requests))
         self._next: _Job | None = next(self._new_jobs, None)

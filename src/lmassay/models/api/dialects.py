@@ -56,7 +56,7 @@ class Dialect(Protocol):
         """The path that requests are posted to."""
 
     @property
-    def keeps_to_choices(self) -> bool:
+    def can_restrict_to_choices(self) -> bool:
         """Whether the server can be made to answer with one of given choices."""
 
     def check(self) -> None:
@@ -85,7 +85,7 @@ class OpenAIDialect:
     temperature: Temperature = "send"
 
     @property
-    def keeps_to_choices(self) -> bool:
+    def can_restrict_to_choices(self) -> bool:
         return self.constrain != "none"
 
     @property
@@ -162,7 +162,7 @@ class ClaudeDialect:
     temperature: Temperature = "send"
 
     @property
-    def keeps_to_choices(self) -> bool:
+    def can_restrict_to_choices(self) -> bool:
         return False
 
     @property

@@ -33,7 +33,7 @@ class OpenAICompatible(ApiModel):
     restricts answers to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
     """
 
-    name, home = "openai", "openai.com"
+    name, provider_host = "openai", "openai.com"
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class OpenAICompatible(ApiModel):
 class Clova(ApiModel):
     """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
 
-    name, home = "clova", "ntruss.com"
+    name, provider_host = "clova", "ntruss.com"
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Azure(ApiModel):
     AZURE_ENDPOINT, API_KEY and API_VERSION.
     """
 
-    name, home = "azure", "azure.com"
+    name, provider_host = "azure", "azure.com"
     address_option = "endpoint"
 
     def __init__(
