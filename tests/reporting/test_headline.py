@@ -63,7 +63,7 @@ def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called
     attacked(tmp_path, {"name": "delete", "redraws": 100})
     attacked(tmp_path, {"name": "mine", "perturb": "delete", "redraws": 100}, label="other")
     [pair] = differences_to_first_model(store, headlines(store, store.runs()))
-    assert (pair.base.model, pair.new.model, pair.row.n) == ("plain", "other", 5)
+    assert (pair.base.model, pair.new.model, pair.comparison.n) == ("plain", "other", 5)
 
 
 def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):

@@ -61,7 +61,7 @@ def test_numbers_of_one_model_in_the_overview_are_told_apart(tmp_path):
     model = {"name": "echo", "transform": ["none", "upper"]}
     evaluate({"task": {**task, "s_src": ["chrf", "bleu"]}, "model": model, "resamples": 100}, tmp_path / "r")
     with Store(tmp_path / "r") as store:
-        names = [headline.model_name for headline in headlines(store, store.runs())]
+        names = [headline.shown_model for headline in headlines(store, store.runs())]
         shown = str(overview_blocks(store, store.runs()))
     assert names == [
         "echo (transform=none), s_src=chrf [a]",

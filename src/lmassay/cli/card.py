@@ -269,7 +269,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             result = headline.result
             left_out = f"{result.n_error} in error, {result.n_unscored} unscored"
             value = short_text(result)
-            add_row(headline.question, headline.model_name, headline.shown_title, value, headline.scope, left_out)
+            add_row(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
         for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
@@ -295,7 +295,7 @@ def _print_explanations(shown: Sequence[Headline]) -> None:
         for headline in shown:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
             if is_same_number and headline.beside:
-                print_sentence(f"  {headline.model_name}: {'; '.join(headline.beside)}.")
+                print_sentence(f"  {headline.shown_model}: {'; '.join(headline.beside)}.")
 
 
 def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
         "evaluation": pair.new.evaluation.name,
         "base_model": pair.base.model,
         "model": pair.new.model,
-        **pair.row.as_json(),
+        **pair.comparison.as_json(),
     }
 
 
@@ -345,13 +345,13 @@ def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
         rows.append(
             (
                 pair.title,
-                pair.new.model_name,
-                pair.base.model_name,
-                f"{pair.row.difference:+z.3f}",
-                interval_text(pair.row, "+", 3),
-                p_text(pair.row.p),
-                p_text(pair.row.p_adjusted),
-                pair.row.n,
+                pair.new.shown_model,
+                pair.base.shown_model,
+                f"{pair.comparison.difference:+z.3f}",
+                interval_text(pair.comparison, "+", 3),
+                p_text(pair.comparison.p),
+                p_text(pair.comparison.p_adjusted),
+                pair.comparison.n,
             )
         )
     click.echo()

@@ -20,35 +20,43 @@ from lmassay.types import Better, Metric, Result, Row, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The headline of an evaluation for one model.
+    """The headline of an evaluation for one model: its number, and the texts that are shown with it.
 
-    ``records`` are the runs that the number was computed from, ``scope`` is what it was computed over, and ``beside``
-    lists more facts about this model. ``meaning`` and ``limits`` are the same for every model. Title and meaning are
-    those of the metric unless given.
+    Fields that are empty have a default, which the properties ``shown_model``, ``shown_title`` and ``shown_meaning``
+    insert.
     """
 
     evaluation: Evaluation
     metric: str
     result: Result
     scope: str
+    """What the number was computed over, such as ``120 examples``."""
     records: Sequence[RunRecord]
+    """The runs that the number was computed from."""
     beside: Sequence[str] = ()
+    """Further values of this model, each as a short text that is shown next to the number."""
     title: str = ""
+    """The title of the number, if it is not the title of the metric."""
     meaning: str = ""
+    """What the number means, if the metric's own description does not fit. It is the same for every model."""
     limits: str = ""
+    """What the number does not show, in a sentence or two. It is the same for every model."""
     compared_by: str = ""
     """The metric by which models are compared, if the number itself is not a mean over examples."""
     keep: Callable[[Row], bool] | None = None
-    """Which rows of pooled runs the number was computed over, so that models are compared over the same; None: all."""
+    """A filter that returns True for the rows of pooled runs that the number was computed over; None: all rows.
+
+    The comparison of models uses the same rows.
+    """
     comparison_note: str = ""
     """A note on the difference between two models in this number."""
-    unfinished_runs: Sequence[RunRecord] = ()
-    """Runs of the same question that have no results."""
-    shown_model: str = ""
+    runs_without_results: Sequence[RunRecord] = ()
+    """Runs for the same research question and model that have no results."""
+    distinguished_model: str = ""
     """The model with whatever distinguishes this number from others of the same model, such as another scorer."""
 
     @property
-    def about(self) -> Metric:
+    def declared_metric(self) -> Metric:
         """The metric as it was declared."""
         return metric_of(self.records[0], self.metric)
 
@@ -58,29 +66,29 @@ class Headline:
         return self.records[0].model
 
     @property
-    def model_name(self) -> str:
-        """The model as it is shown next to other numbers of the same question."""
-        return self.shown_model or self.model
+    def shown_model(self) -> str:
+        """The model as it is shown next to other numbers for the same research question."""
+        return self.distinguished_model or self.model
 
     @property
     def question(self) -> str:
-        """The question of the evaluation."""
+        """The research question that the evaluation answers."""
         return self.evaluation.question
 
     @property
     def shown_title(self) -> str:
         """The title of the number."""
-        return self.title or self.about.display_title
+        return self.title or self.declared_metric.display_title
 
     @property
     def shown_meaning(self) -> str:
         """What the number means, in a sentence or two."""
-        return self.meaning or self.about.meaning
+        return self.meaning or self.declared_metric.meaning
 
     @property
     def better(self) -> Better:
         """Which direction is better."""
-        return self.about.better
+        return self.declared_metric.better
 
     @property
     def explanation(self) -> str:
@@ -88,10 +96,10 @@ class Headline:
         return " ".join(text for text in (self.shown_meaning, self.limits) if text)
 
     @property
-    def unfinished(self) -> list[str]:
-        """The runs of the question that are not done, with their status."""
+    def unfinished_messages(self) -> list[str]:
+        """The runs for the research question that are not done, each with its status."""
         messages = []
-        for record in (*self.records, *self.unfinished_runs):
+        for record in (*self.records, *self.runs_without_results):
             if record.status != "done":
                 messages.append(f"{record.label}: {record.status}")
         return messages
@@ -133,13 +141,15 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     # Runs of an evaluation without a question, such as imported logs, have no place on a card.
     with_question = [record for record in records if _has_question(record)]
     shown: list[Headline] = []
+    # Each group contains the runs of one task and model that differ only in what the task varies, such as the attack.
+    # Together they answer one research question, so they have one headline.
     for variants in group_variants(with_question):
         finished = [record for record in variants if record.results]
         headline = _headline(store, finished)
         if headline is None or headline.result.value is None:
             continue
-        unfinished = [record for record in variants if not record.results]
-        shown.append(replace(headline, unfinished_runs=unfinished))
+        without_results = [record for record in variants if not record.results]
+        shown.append(replace(headline, runs_without_results=without_results))
     named = _with_model_names(_with_task_names(shown), marks(records))
     order = [evaluation.name for evaluation in evaluations()]
     return sorted(named, key=lambda headline: order.index(headline.evaluation.name))
@@ -176,18 +186,20 @@ def _with_model_names(shown: Sequence[Headline], run_marks: Marks) -> list[Headl
         for position, options in zip(positions, distinguishing_values(configs), strict=True):
             if options:
                 names[position] = f"{names[position]}, {options}"
-    uses = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
+    name_counts = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
     named = []
     for headline, name in zip(shown, names, strict=True):
         first = headline.records[0]
-        if uses[first.task, name] > 1:
+        if name_counts[first.task, name] > 1:
             # No option distinguishes them if, say, a file had other data in it; then the id of the first run does.
             name = f"{name}, {first.id.rpartition('-')[2]}"
+        # Runs with the same mark, such as [a], were measured with the same settings; a note explains the marks. The
+        # runs of one headline may have several marks: each is added once.
         marks_of_runs = dict.fromkeys(run_marks.of_run.get(record.id, "") for record in headline.records)
         for mark in marks_of_runs:
             if mark:
                 name = f"{name} {mark}"
-        named.append(replace(headline, shown_model=name))
+        named.append(replace(headline, distinguished_model=name))
     return named
 
 
@@ -196,13 +208,13 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     if not records:
         return None
 
-    def general() -> Headline | None:
-        return _general_headline(records)
+    def default() -> Headline | None:
+        return _default_headline(records)
 
     evaluation = evaluation_of(records[0])
     make_headline = view_of(records[0]).headline
     if evaluation is None or make_headline is None:
-        return general()
+        return default()
     return call_hook(
         evaluation,
         "headline",
@@ -210,11 +222,11 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         store,
         records,
         reads=optional_instance_of(Headline),
-        otherwise=general,
+        otherwise=default,
     )
 
 
-def _general_headline(records: Sequence[RunRecord]) -> Headline | None:
+def _default_headline(records: Sequence[RunRecord]) -> Headline | None:
     """The first metric of the latest run."""
     record = records[-1]
     evaluation = evaluation_of(record)
@@ -232,7 +244,7 @@ def _general_headline(records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _has_question(record: RunRecord) -> bool:
-    """True for runs of an evaluation that asks a question; imported results of other tools ask none."""
+    """True for runs of an evaluation that has a research question; imported results of other tools have none."""
     evaluation = evaluation_of(record)
     return evaluation is not None and bool(evaluation.question)
 
@@ -253,7 +265,7 @@ def evaluations_without_result(records: Sequence[RunRecord], shown: Sequence[Hea
     """The evaluations that were run on a model but gave no number, and why."""
     with_number = {(headline.evaluation.name, headline.model) for headline in shown}
     reasons: dict[str, dict[str, str]] = {}
-    # Failed runs first: one of them is the reason, not a run next to it that is done.
+    # Runs that are not done sort first (False < True): if there is one, it is the reason, not a run that is done.
     for record in sorted(records, key=lambda record: record.status == "done"):
         evaluation = evaluation_of(record)
         if evaluation is None or not evaluation.question:
@@ -280,18 +292,18 @@ class ModelDifference:
 
     base: Headline
     new: Headline
-    row: Comparison
+    comparison: Comparison
 
     @property
     def title(self) -> str:
         """The title of the number that is compared."""
-        if self.row.metric == self.new.metric:
+        if self.comparison.metric == self.new.metric:
             return self.new.shown_title
-        return metric_of(self.new.records[0], self.row.metric).display_title
+        return metric_of(self.new.records[0], self.comparison.metric).display_title
 
 
 def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[ModelDifference]:
-    """Each further model against the first one of its evaluation, if both were asked the same question.
+    """Each further model against the first one of its evaluation, if both answer the same research question.
 
     Models are paired by example. p-values are adjusted for the number of differences.
     """
@@ -306,24 +318,25 @@ def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[
             if base is headline or _model_identity(base) == _model_identity(headline):
                 continue
             metric = headline.compared_by or headline.metric
-            for row in _compared(_side(store, base), _side(store, headline), metric):
-                differences.append(ModelDifference(base, headline, row))
+            for comparison in _compared(_side(store, base), _side(store, headline), metric):
+                differences.append(ModelDifference(base, headline, comparison))
     # Adjusted over all evaluations together, because the card shows them in one table.
-    adjusted_rows = with_false_discovery_rate([difference.row for difference in differences])
+    adjusted_comparisons = with_false_discovery_rate([difference.comparison for difference in differences])
     adjusted = []
-    for difference, row in zip(differences, adjusted_rows, strict=True):
-        adjusted.append(replace(difference, row=row))
+    for difference, comparison in zip(differences, adjusted_comparisons, strict=True):
+        adjusted.append(replace(difference, comparison=comparison))
     return adjusted
 
 
 def _model_identity(headline: Headline) -> object:
+    """What identifies the model in the signature of its runs; two labels may be given to the same model."""
     return headline.records[0].depends_on.get("model")
 
 
 def _side(store: Store, headline: Headline) -> Side:
     if variation_of(headline.records[0]).pooled:
         return pool(store, headline.records, headline.keep)
-    # Pooling would change the ids of examples, which a single run must keep.
+    # Runs are paired by example id, and pooling adds the variant to each id. A task without variants keeps its ids.
     return load_side(store, headline.records[0])
 
 

@@ -68,7 +68,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     for headline in shown:
         cells = [
             name(headline.question, headline.shown_title),
-            text_cell(headline.model_name),
+            text_cell(headline.shown_model),
             Cell(value_text(headline.result, _DIGITS)),
             Cell(interval_text(headline.result, _DIGITS)),
             text_cell(_scope(headline), *headline.beside),
@@ -154,7 +154,7 @@ def _tiles(
 
 def _entry(headline: Headline) -> TileEntry:
     return TileEntry(
-        headline.model_name,
+        headline.shown_model,
         value=value_text(headline.result, _DIGITS),
         interval=interval_text(headline.result, _DIGITS),
         scope=_scope(headline),
@@ -179,9 +179,9 @@ def _scope(headline: Headline) -> str:
 def _drawing(headline: Headline) -> Markup:
     """The value with its interval on the range of the metric; a dotted line marks chance, or zero if zero is best."""
     result = headline.result
-    reference = 0.0 if headline.better == "zero" else headline.about.chance
+    reference = 0.0 if headline.better == "zero" else headline.declared_metric.chance
     chart = gauge(
-        f"{headline.shown_title}: {headline.model_name} {value_text(result, _DIGITS)}",
+        f"{headline.shown_title}: {headline.shown_model} {value_text(result, _DIGITS)}",
         result.value,
         (result.low, result.high),
         axis=_axis_range(headline),
@@ -192,7 +192,7 @@ def _drawing(headline: Headline) -> Markup:
 
 def _axis_range(headline: Headline) -> tuple[float, float]:
     """The range of the metric; for a metric without bounds, what its value and interval need."""
-    metric = headline.about
+    metric = headline.declared_metric
     if metric.range is not None:
         return metric.range
     result = headline.result
@@ -264,11 +264,11 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
     rows = []
     notes: dict[str, None] = {}
     for difference in differences:
-        row = difference.row
+        row = difference.comparison
         cells = [
             name(difference.title),
-            text_cell(difference.new.model_name),
-            text_cell(difference.base.model_name),
+            text_cell(difference.new.shown_model),
+            text_cell(difference.base.shown_model),
             Cell(f"{row.difference:+z.3f}"),
             Cell(difference_interval(row, "+", _DIGITS)),
             Cell(p_text(row.p)),
@@ -290,7 +290,7 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
 def _unfinished(shown: Sequence[Headline]) -> list[Block]:
     messages = []
     for headline in shown:
-        messages += [f"{message} ({headline.model_name})" for message in headline.unfinished]
+        messages += [f"{message} ({headline.shown_model})" for message in headline.unfinished_messages]
     if not messages:
         return []
     return [Note(f"Incomplete runs, so these numbers cover only a part of the examples: {'; '.join(messages)}.")]

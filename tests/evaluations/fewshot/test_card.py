@@ -73,8 +73,8 @@ def test_models_are_compared_by_their_accuracy(store):
         signed = [replace(r, provenance=replace(r.provenance, signature={"model": model})) for r in found.records]
         shown.append(replace(found, records=signed))
     (pair,) = differences_to_first_model(store, shown)
-    assert (pair.title, pair.row.metric) == ("accuracy", "acc")
-    assert pair.row.difference == pytest.approx(0.3)
+    assert (pair.title, pair.comparison.metric) == ("accuracy", "acc")
+    assert pair.comparison.difference == pytest.approx(0.3)
     assert "not by the gain" in pair.new.comparison_note
 
 

@@ -134,7 +134,7 @@ def test_right_answers_that_turn_wrong_stand_next_to_success(store):
 
 def test_models_are_compared_over_the_inputs_that_the_headline_counts(store):
     [pair] = differences_to_first_model(store, headlines(store, store.runs()))
-    assert (pair.row.n, pair.row.base_mean, pair.row.new_mean) == (4, 0.75, 0.0)
+    assert (pair.comparison.n, pair.comparison.base_mean, pair.comparison.new_mean) == (4, 0.75, 0.0)
 
 
 def test_the_meaning_says_what_a_success_is(store):

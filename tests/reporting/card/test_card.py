@@ -130,7 +130,7 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
     assert told["comparisons"][0]["difference"] == 0
     with Store(tmp_path / "r") as store:
         found = headlines(store, store.runs())
-        assert [pair.row.n for pair in differences_to_first_model(store, found)] == [
+        assert [pair.comparison.n for pair in differences_to_first_model(store, found)] == [
             found[0].result.n,
             found[2].result.n,
         ]
