@@ -20,7 +20,8 @@ from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
 """How the samples say that the answer cannot be known; each prompt replaces it by its own words."""
-CHOICES = 3
+CHOICE_COUNT = 3
+"""The number of choices of every question."""
 SAMPLE_COLUMNS = ("sample_id", "label_annotation", "context", "question", "choices", "biased_answer", "answer")
 OPTIONAL_COLUMNS = ("bbq_id", "bbq_category", "prediction")
 BACKSPACE = "\b"
@@ -94,7 +95,7 @@ def samples_of(table: TsvTable) -> list[KobbqSample]:
 
 
 def _check_answers(choices: Sequence[str], biased_answer: str, answer: str) -> None:
-    if len(choices) != CHOICES or len(set(choices)) != CHOICES:
+    if len(choices) != CHOICE_COUNT or len(set(choices)) != CHOICE_COUNT:
         raise ValueError(f"choices are {list(choices)!r}; three different texts are needed")
     if UNKNOWN not in choices:
         if any(unicodedata.normalize("NFC", choice) == UNKNOWN for choice in choices):

@@ -11,7 +11,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import rotations
 from lmassay.evaluations.bias.kobbq.pandas_output import as_pandas_rewrites, lines
 from lmassay.evaluations.bias.kobbq.samples import (
-    CHOICES,
+    CHOICE_COUNT,
     OPTIONAL_COLUMNS,
     SAMPLE_COLUMNS,
     UNKNOWN,
@@ -29,10 +29,11 @@ ADDED_COLUMNS = (*LETTERS, "answer_abc")
 # Questions are written in blocks, so that a large file is never in memory as one text.
 _BLOCK = 20_000
 Advance = Callable[[float, int | None], None]
+"""A callback for progress bars: called with the number of questions done, and their total if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preprocessed:
+class PreprocessingSummary:
     """How many questions were made of how many samples, and what users should know about the data."""
 
     samples: int
@@ -44,14 +45,16 @@ class Preprocessed:
 
 
 @dataclass(frozen=True, slots=True)
-class _RotatedSample:
-    """A sample with its choices in one order; ``sample`` is its index."""
+class _RotatedQuestion:
+    """The question of a sample with its choices in one order."""
 
     id: str
-    sample: int
+    """The id of the sample and the number of the order: ``age-001a-001-amb-bsd-0``."""
+    sample_index: int
     choices: tuple[str, str, str]
     answer: str
-    letter: str
+    """The text of the right choice."""
+    answer_letter: str
 
 
 def preprocess(
@@ -62,7 +65,7 @@ def preprocess(
     tsv_path: Path | None = None,
     json_path: Path | None = None,
     advance: Advance | None = None,
-) -> Preprocessed:
+) -> PreprocessingSummary:
     """Write the questions of a samples file under one prompt, as TSV for the later steps and as JSON for the model."""
     forbid_overwriting(
         {"--evaluation-json-path": json_path, "--evaluation-tsv-path": tsv_path},
@@ -76,7 +79,8 @@ def preprocess(
                 f"{samples_path} already has a column '{name}', so it is not a samples file; give the original file"
             )
     samples = samples_of(table)
-    questions = sorted(_rotated_samples(samples, prompt.unknown), key=lambda question: question.id)
+    # Ids are sorted as text, as KoBBQ's program does: sample 10 comes before sample 2 if ids have no leading zeros.
+    questions = sorted(_rotated_questions(samples, prompt.unknown), key=lambda question: question.id)
     # All columns are read before anything is written, so that an undecodable cell leaves no half-written file.
     columns = _columns(table, questions) if tsv_path else []
     if json_path:
@@ -90,43 +94,46 @@ def preprocess(
             stream.writelines(lines((*table.header, *ADDED_COLUMNS), columns))
     known_columns = {*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS}
     extra = tuple(name for name in table.header if name not in known_columns)
-    return Preprocessed(len(samples), len(questions), tuple(defects(samples)), extra)
+    return PreprocessingSummary(len(samples), len(questions), tuple(defects(samples)), extra)
 
 
-def _rotated_samples(samples: Sequence[KobbqSample], unknown: str) -> Iterator[_RotatedSample]:
-    """Yield each sample in the three orders of its choices, with the prompt's words for "unknown"."""
-    orders = list(rotations(CHOICES))
+def _rotated_questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator[_RotatedQuestion]:
+    """Yield the question of each sample in the three orders of its choices, with the prompt's words for "unknown"."""
+    orders = list(rotations(CHOICE_COUNT))
     for index, sample in enumerate(samples):
         choices = [unknown if choice == UNKNOWN else choice for choice in sample.choices]
         answer = unknown if sample.answer == UNKNOWN else sample.answer
         for rotation, (a, b, c) in enumerate(orders):
             rotated = choices[a], choices[b], choices[c]
-            # The original takes the last equal choice; a prompt's words for "unknown" may equal another choice.
-            letter = LETTERS[CHOICES - 1 - rotated[::-1].index(answer)]
-            yield _RotatedSample(f"{sample.id}-{rotation}", index, rotated, answer, letter)
+            # A prompt's words for "unknown" may equal another choice. KoBBQ's program uses the last of equal choices.
+            answer_positions = [position for position, choice in enumerate(rotated) if choice == answer]
+            answer_letter = LETTERS[answer_positions[-1]]
+            yield _RotatedQuestion(f"{sample.id}-{rotation}", index, rotated, answer, answer_letter)
 
 
-def _columns(table: TsvTable, questions: Sequence[_RotatedSample]) -> list[Sequence[str]]:
+def _columns(table: TsvTable, questions: Sequence[_RotatedQuestion]) -> list[Sequence[str]]:
     """Return the columns of the TSV file: those of the samples, then the choices by letter and the right letter."""
     columns: list[Sequence[str]] = []
     for name in table.header:
         if name == "sample_id":
             columns.append([question.id for question in questions])
         elif name == "choices":
+            # KoBBQ's files contain the choices as Python writes a list: ['a', 'b', 'c'].
             columns.append([repr(list(question.choices)) for question in questions])
         elif name == "answer":
             columns.append([question.answer for question in questions])
         else:
+            # KoBBQ's program reads and writes the file with pandas, which changes how numbers are spelled.
             column = as_pandas_rewrites(table.column(name))
-            columns.append([column[question.sample] for question in questions])
-    for position in range(CHOICES):
+            columns.append([column[question.sample_index] for question in questions])
+    for position in range(CHOICE_COUNT):
         columns.append([question.choices[position] for question in questions])
-    columns.append([question.letter for question in questions])
+    columns.append([question.answer_letter for question in questions])
     return columns
 
 
 def _json_parts(
-    prompt: PromptTemplate, samples: Sequence[KobbqSample], questions: Sequence[_RotatedSample]
+    prompt: PromptTemplate, samples: Sequence[KobbqSample], questions: Sequence[_RotatedQuestion]
 ) -> Iterator[str]:
     """Yield the document as ``json.dump(…, ensure_ascii=False, indent=4)`` would write it.
 
@@ -134,16 +141,18 @@ def _json_parts(
     """
 
     def encoded(text: str) -> str:
+        # Without the quotes at both ends, because several texts are joined to one string.
         return encode_basestring(text)[1:-1]
 
     yield f'{{\n    "ver": "test",\n    "prefix": "{encoded(prompt.prefix)}",\n    "data": ['
     context_label, question_label = encoded(prompt.context), encoded(prompt.question)
     label_a, label_b, label_c = map(encoded, prompt.choices)
     answer_label = encoded(prompt.answer)
-    beginnings = []
+    # The texts are already encoded, so the line ends between them are written as JSON's escape, a backslash and an n.
+    contexts_and_questions = []
     for sample in samples:
         context, question = encoded(sample.context), encoded(sample.question)
-        beginnings.append(f"{context_label}{context}\\n{question_label}{question}\\n")
+        contexts_and_questions.append(f"{context_label}{context}\\n{question_label}{question}\\n")
     encoded_choices: dict[str, str] = {}
     for rotated in questions:
         for choice in rotated.choices:
@@ -156,8 +165,10 @@ def _json_parts(
         for rotated in questions[start : start + _BLOCK]:
             choice_a, choice_b, choice_c = rotated.choices
             a, b, c = encoded_choices[choice_a], encoded_choices[choice_b], encoded_choices[choice_c]
-            query = f"{beginnings[rotated.sample]}{label_a}{a}\\n{label_b}{b}\\n{label_c}{c}\\n{answer_label}"
-            entries = between_entries.join((query, a, b, c, rotated.letter, encoded(rotated.id)))
+            context_and_question = contexts_and_questions[rotated.sample_index]
+            query = f"{context_and_question}{label_a}{a}\\n{label_b}{b}\\n{label_c}{c}\\n{answer_label}"
+            # KoBBQ's fields of a question: the query, the three choices, the letter of the answer, and the id.
+            entries = between_entries.join((query, a, b, c, rotated.answer_letter, encoded(rotated.id)))
             rows.append(f'        [\n            "{entries}"\n        ]')
         yield before_block + ",\n".join(rows)
         before_block = ",\n"
