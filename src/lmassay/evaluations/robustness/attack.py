@@ -15,7 +15,7 @@ from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, Pert
 
 # Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
 # run: a user's own perturbation may be slow.
-CHECKED_BEFORE_A_RUN = 1000
+INPUTS_CHECKED_BEFORE_RUN = 1000
 
 
 class Search(BaseModel):
@@ -100,7 +100,7 @@ class CandidateMaker:
                 redraws=attack.redraws,
             )
             self._perturbers = [perturber]
-            self._perturbed = lru_cache(CHECKED_BEFORE_A_RUN)(perturber)
+            self._perturbed = lru_cache(INPUTS_CHECKED_BEFORE_RUN)(perturber)
         else:
             if not attack.search.perturbations or not attack.search.rates:
                 raise ConfigError("task.attack.search: give at least one perturbation and one rate")

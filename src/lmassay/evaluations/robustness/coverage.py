@@ -6,16 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmassay.evaluations.robustness.attack import CHECKED_BEFORE_A_RUN, Attack, CandidateMaker
+from lmassay.evaluations.robustness.attack import INPUTS_CHECKED_BEFORE_RUN, Attack, CandidateMaker
 
 GROUP = "input"
 """The group of an example that says whether the attack changed its input."""
 CHANGED, UNCHANGED = "changed", "unchanged"
 
-# With more than half of the inputs unchanged, no system can reach a success rate of one half.
+# An attack cannot succeed on an unchanged input, so with more than half unchanged its success rate stays below 0.5 for
+# any model.
 MAX_UNCHANGED = 0.5
-# Enough inputs to find out which perturbations suit a text.
-SAMPLE_SIZE = 50
+# How many inputs are tried to find perturbations to suggest. Every perturbation is tried on each of them.
+SUGGESTION_SAMPLE_SIZE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,13 @@ class Coverage:
     unchanged: int
 
     @property
-    def is_none(self) -> bool:
+    def changes_nothing(self) -> bool:
         """Whether the attack changes nothing at all."""
         return self.unchanged == self.checked
 
     @property
-    def is_low(self) -> bool:
-        """Whether the attack leaves most inputs unchanged."""
+    def changes_few(self) -> bool:
+        """Whether the attack leaves more than half of the inputs unchanged."""
         return self.unchanged > MAX_UNCHANGED * self.checked
 
 
@@ -48,7 +49,7 @@ def measure(is_changed: Iterable[bool]) -> Coverage:
         checked += 1
         if not changed:
             unchanged += 1
-        if checked >= CHECKED_BEFORE_A_RUN and unchanged < checked:
+        if checked >= INPUTS_CHECKED_BEFORE_RUN and unchanged < checked:
             break
     return Coverage(checked, unchanged)
 
@@ -61,7 +62,7 @@ def explanation(
     perturbations: Iterable[str],
 ) -> str:
     """A message about what an attack leaves unchanged, and what to do about it; ``inputs`` is a sample of inputs."""
-    if coverage.is_none:
+    if coverage.changes_nothing:
         noun = "input" if coverage.checked == 1 else "inputs"
         problem = f"the attack {attack.label} changes none of {coverage.checked:,} {noun}, so nothing would be attacked"
     else:
@@ -74,7 +75,8 @@ def explanation(
 def _remedy(attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str], perturbations: Iterable[str]) -> str:
     """How to change more inputs: with the same attack if it can, otherwise with another one."""
     if maker is None:
-        return f"check that {attack.file} has the attacked inputs"
+        # The attacked inputs come from a file.
+        return f"check that {attack.file} contains attacked inputs and not the originals"
     changed = sum(maker.changes(text, index) for index, text in enumerate(inputs))
     changeable = sum(maker.could_change(text, index) for index, text in enumerate(inputs))
     if changeable > changed:
@@ -90,5 +92,7 @@ def _remedy(attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str],
 
 def _changeable_by(perturbation: str, inputs: Sequence[str]) -> int:
     """How many inputs a perturbation changes if it changes every word that it can."""
+    # At rate 1.0 a perturbation changes every word that it can. The folder is only used for perturbations that are
+    # given as the path of a file, and suggestions are never files.
     maker = CandidateMaker(Attack(name=perturbation, rate=1.0), Path())
     return sum(maker.changes(text, index) for index, text in enumerate(inputs))

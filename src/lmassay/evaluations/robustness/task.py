@@ -136,15 +136,15 @@ class Robustness(Task):
             return
         measured = coverage.measure(islice(self._changes(), limit))
         self._notes = []
-        if not measured.is_low:
+        if not measured.changes_few:
             return
-        sample_size = coverage.SAMPLE_SIZE
+        sample_size = coverage.SUGGESTION_SAMPLE_SIZE
         if limit is not None:
             sample_size = min(limit, sample_size)
         inputs = [row["src"] for row in islice(self._text().rows(), sample_size)]
         perturbations = evaluation.components["perturbation"]
         message = coverage.explanation(measured, self._attack, self._maker, inputs, perturbations)
-        if measured.is_none:
+        if measured.changes_nothing:
             raise ConfigError(f"task.attack: {message}")
         self._notes = [message]
 
