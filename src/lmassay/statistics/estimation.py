@@ -96,10 +96,11 @@ class Estimate:
     effective: float
     """How many independent rows would be as precise."""
     floor: float = 0.0
-    """The effective number of rows if no error had been seen and rows were as similar as intervals must allow for."""
+    """The effective number of rows if no error had been seen and rows were as similar as intervals must allow for. The
+    interval reaches at least as far as that of so many rows without an error; 0 for no such limit."""
     unseen: float = 0.0
-    """Of a bounded mean, from 0 to 1: how much its interval must allow for scores at the other bound that were not
-    among as many rows as :attr:`floor` says."""
+    """Of a bounded mean: one over the effective number of rows, times how much the interval must allow for scores at
+    the other bound that were not among so many rows."""
     bounds: tuple[float, float] | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
@@ -130,14 +131,14 @@ class Estimate:
         span = high - low
         quantile = _quantile(tail, self.degrees)
         lower, upper = wilson((self.value - low) / span, self.effective, quantile)
-        if self.kind == "rate" and self.floor:
-            # Errors must not move the end towards 1: it is at least as far out as without any error.
+        if self.floor:
+            # Errors must not move the end towards the bound: it is at least as far out as without any error.
             lower = min(lower, self.floor / (self.floor + quantile**2))
             upper = max(upper, quantile**2 / (self.floor + quantile**2))
-        if self.unseen and self.floor:
+        if self.unseen:
             share = (self.value - low) / span
             # The end of Wilson's interval of a rate of 0: the share of such scores that would easily go unseen.
-            largest_unseen = self.unseen * quantile**2 / (self.floor + self.unseen * quantile**2)
+            largest_unseen = self.unseen * quantile**2 / (1 + self.unseen * quantile**2)
             if share > 0.5:
                 lower = min(lower, share * (1 - largest_unseen))
             else:
@@ -342,9 +343,10 @@ def _bounded_mean(
         # So many tosses of a coin with this rate would be as precise: what Wilson's formula takes.
         effective=largest / variance,
         bounds=ends,
-        floor=equal_rows / clustering.largest_effect,
+        # Scores that do not pile up have no such limit.
+        floor=equal_rows / clustering.largest_effect / unseen if unseen > 0 else 0.0,
         # Flat at the ends: one score that is a little lower must not take protection away.
-        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS),
+        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS) / effective_rows,
     )
 
 
