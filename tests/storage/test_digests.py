@@ -106,7 +106,9 @@ def test_changed_scores_are_an_error_and_resume_judges_the_examples_again(folder
     with Store(folder / "results") as store:
         run = store.run("latest").id
         for read in (store.rows, store.score_rows):
-            with pytest.raises(StoreError, match=rf"the run {run} is damaged: .*lmassay resume {run}"):
+            with pytest.raises(
+                StoreError, match=rf"the run {run} is damaged: .*score the examples again .*lmassay resume {run}"
+            ):
                 list(read(run))
     exported = lmassay("export", run, "--format", "csv", "-o", "rows.csv", "--results", "results", cwd=folder)
     assert exported.returncode == 2

@@ -494,7 +494,7 @@ class Worker:
         cost: float | None = None
         if self.prices is not None and not lacks_usage(response):
             cost = self.prices.of(response.tokens_in or 0, response.tokens_out or 0)
-        self.store.spend(self.run, response, cost)
+        self.store.add_spending(self.run, response, cost)
 
     # --- cache keys ---------------------------------------------------------------------------------------------------
 

@@ -87,9 +87,10 @@ CREATE TABLE IF NOT EXISTS digests (
   run TEXT, part TEXT, value TEXT NOT NULL, PRIMARY KEY (run, part)
 ) WITHOUT ROWID
 """
-_WITH_DIGESTS = 4
-# Since schema 5: a column of rows with the scores by label, for the few metrics that have such outcomes.
-_WITH_OUTCOMES = 5
+_FIRST_SCHEMA_WITH_DIGESTS = 4
+# Since schema 5: a column of rows with the outcomes, for the few metrics that have them: a metric's mean per label
+# within an example, e.g. per verb pair.
+_FIRST_SCHEMA_WITH_OUTCOMES = 5
 MAX_CACHED_CANDIDATES = 64
 # Bytes. The digest detects damage; it is not meant to prevent forgery.
 _DIGEST_SIZE = 8
@@ -137,7 +138,7 @@ class Store:
         self.folder = folder
         self.file = folder / STORE_FILE
         if create:
-            _make_writable(folder)
+            _create_and_check_writable(folder)
         elif not self.file.is_file():
             raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
         with _plain_errors(self.file):
@@ -180,6 +181,7 @@ class Store:
             "planned": run.planned,
         }
         created = datetime.now(UTC).isoformat(timespec="seconds")
+        # The keys are in the order of the columns below.
         self._db.execute(
             "INSERT INTO runs (id, sweep, name, task, model, label, config, signature, provenance, planned, status,"
             " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -201,13 +203,13 @@ class Store:
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
             )
 
-    def set_signature(self, run: str, signature: str, depends_on: Mapping[str, str]) -> None:
-        """Replace the signature of a run and its parts."""
+    def set_signature(self, run: str, signature: str, signature_parts: Mapping[str, str]) -> None:
+        """Replace a run's signature, and the dict of its parts in the provenance."""
         with _plain_errors(self.file), self._transaction():
             query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
             (row,) = self._db.execute(query, (run,))
             record = dict(zip(_RECORD, row, strict=True))
-            provenance = {**json.loads(record["provenance"]), "signature": dict(depends_on)}
+            provenance = {**json.loads(record["provenance"]), "signature": dict(signature_parts)}
             record |= {"signature": signature, "provenance": canonical(provenance)}
             self._db.execute(
                 "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?", (signature, record["provenance"], run)
@@ -322,8 +324,8 @@ class Store:
                 (key, model, compact(request), stored, run, _now(), _short_digest(f"{key}\n{stored}")),
             )
 
-    def spend(self, run: str, response: Response, usd: float | None) -> None:
-        """Count the tokens and the cost of a response, whether it is stored or not."""
+    def add_spending(self, run: str, response: Response, usd: float | None) -> None:
+        """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
         with _plain_errors(self.file):
             self._db.execute(
                 "INSERT INTO spending VALUES (?, 1, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET answers = answers + 1,"
@@ -400,9 +402,9 @@ class Store:
         # A run that was recorded with a digest must have digests in all its rows.
         needs_digest = "record" in self._digests(run)
         query = f"SELECT rowid, {self._row_columns} FROM rows WHERE run = ?"  # noqa: S608
-        for number, *columns, stored in self._db.execute(query, (run,)):
+        for number, *columns, stored_digest in self._db.execute(query, (run,)):
             row = _StoredRow(*columns)
-            if row.is_damaged(stored, needs_digest=needs_digest):
+            if row.is_damaged(stored_digest, needs_digest=needs_digest):
                 yield number
 
     def rows(self, run: str) -> Iterator[Row]:
@@ -412,10 +414,10 @@ class Store:
             digests = self._digests(run)
             needs_digest = "record" in digests
             count = 0
-            for *columns, stored in self._db.execute(query, (run,)):
+            for *columns, stored_digest in self._db.execute(query, (run,)):
                 row = _StoredRow(*columns)
-                if row.is_damaged(stored, needs_digest=needs_digest):
-                    raise self._damaged(run, f"its example '{row.id}' is")
+                if row.is_damaged(stored_digest, needs_digest=needs_digest):
+                    raise self._damage_error(run, f"example '{row.id}' is not what lmassay wrote")
                 count += 1
                 yield row.parsed()
             self._check_count(run, count, digests)
@@ -423,7 +425,7 @@ class Store:
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
         """Yield the rows without their texts, which is all that statistics need.
 
-        ``with_test_scores`` adds the scores on single tests.
+        ``with_test_scores`` adds the score on each test item (few-shot).
         """
         if with_test_scores:
             # They are stored with the details, which make up most of a large run and are otherwise not read.
@@ -441,15 +443,16 @@ class Store:
             digests = self._digests(run)
             needs_digest = "record" in digests
             count = 0
-            for example_id, position, state, groups, scores, error, outcomes, stored in self._db.execute(query, (run,)):
-                if stored is None:
+            for stored_row in self._db.execute(query, (run,)):
+                example_id, position, state, groups, scores, error, outcomes, stored_digest = stored_row
+                if stored_digest is None:
                     is_damaged = needs_digest
                 else:
                     # The first half of a row's digest covers these columns.
                     computed = _digest_of_scores(run, example_id, position, state, groups, scores, error, outcomes)
-                    is_damaged = stored[:_DIGEST_SIZE] != computed
+                    is_damaged = stored_digest[:_DIGEST_SIZE] != computed
                 if is_damaged:
-                    raise self._damaged(run, f"its example '{example_id}' is")
+                    raise self._damage_error(run, f"example '{example_id}' is not what lmassay wrote")
                 count += 1
                 score = Score(json.loads(scores), outcomes=_parsed_outcomes(outcomes))
                 yield Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
@@ -458,13 +461,14 @@ class Store:
     def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
         expected = digests.get("rows")
         if expected is not None and expected != str(count):
-            raise self._damaged(run, f"it has {count:,} examples, not {int(expected):,}, which is")
+            raise self._damage_error(run, f"it has {count:,} examples instead of {int(expected):,}")
 
-    def _damaged(self, run: str, what: str) -> StoreError:
+    def _damage_error(self, run: str, problem: str) -> StoreError:
+        """Return the error about a damaged run; ``problem`` is a clause that says what is damaged."""
         again = command_line("resume", run, "--results", self.folder)
         return StoreError(
-            f"{self.file}: the run {run} is damaged: {what} not what lmassay wrote; score the example again from the "
-            f"stored answers: {again}"
+            f"{self.file}: the run {run} is damaged: {problem}; score the examples again from the stored answers: "
+            f"{again}"
         )
 
     def requests_and_responses(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
@@ -541,9 +545,9 @@ class Store:
                 self._add_column("rows", "outcomes TEXT")
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
             version = SCHEMA
-        self._has_digests = version >= _WITH_DIGESTS
+        self._has_digests = version >= _FIRST_SCHEMA_WITH_DIGESTS
         self._digest_column = "digest" if self._has_digests else "NULL"
-        self._outcomes_column = "outcomes" if version >= _WITH_OUTCOMES else "NULL"
+        self._outcomes_column = "outcomes" if version >= _FIRST_SCHEMA_WITH_OUTCOMES else "NULL"
 
     def _add_column(self, table: str, declaration: str) -> None:
         # Two processes may get here at the same time; the second one finds the column.
@@ -616,7 +620,7 @@ class Store:
         return self.folder / ".locks" / run
 
 
-# The key under which scores on single tests are stored among the details.
+# The key under which the score on each test item (few-shot) is stored among the details.
 _TEST_SCORES = "on_tests"
 _COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
@@ -690,9 +694,9 @@ class _StoredRow(NamedTuple):
         """Return all columns and the digest."""
         return (*self, self.digest())
 
-    def is_damaged(self, stored: bytes | None, *, needs_digest: bool) -> bool:
+    def is_damaged(self, stored_digest: bytes | None, *, needs_digest: bool) -> bool:
         """Return whether the stored digest does not match; rows of old stores may have none."""
-        return needs_digest if stored is None else stored != self.digest()
+        return needs_digest if stored_digest is None else stored_digest != self.digest()
 
 
 def _digest_of_scores(
@@ -727,7 +731,7 @@ def _parsed_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _make_writable(folder: Path) -> None:
+def _create_and_check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".write-test-{secrets.token_hex(4)}"
@@ -756,7 +760,7 @@ def _plain_errors(file: Path) -> Iterator[None]:
 
 
 def _stored_details(score: Score) -> dict[str, Any]:
-    """Return the details and the scores on single tests, which have no column of their own because they are rare."""
+    """Return the details with the score on each test item (few-shot), which has no column because it is rare."""
     if score.test_scores is None:
         return dict(score.details)
     return {**score.details, _TEST_SCORES: score.test_scores.as_dict()}
