@@ -19,11 +19,11 @@ from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 def setup_module() -> None:
     """Import torch when the first test runs: collecting the tests does not wait for it."""
     pytest.importorskip("transformers", reason="the hf extra is not installed")
-    global torch, causal, generation, DecodingTree, build_tree, distinct_tokens
+    global torch, causal, generation, DecodingTree, build_tree, count_nodes
     import torch
 
     from lmassay.models.hf import causal, generation
-    from lmassay.models.hf.prefix_tree import DecodingTree, build_tree, distinct_tokens
+    from lmassay.models.hf.prefix_tree import DecodingTree, build_tree, count_nodes
 
 
 INSTRUCTION = "Some dancers that the teacher admires are tall and the surgeons swim near the pilot. "
@@ -93,9 +93,9 @@ def tokens_read(local: HuggingFace, verb, requests) -> int:
 
 def distinct(local: HuggingFace, texts) -> int:
     # Other test modules call this, too, without the setup of this one.
-    from lmassay.models.hf.prefix_tree import distinct_tokens
+    from lmassay.models.hf.prefix_tree import count_nodes
 
-    return distinct_tokens(sorted(tuple(local._word_tokenizer.tokenizer(text)["input_ids"]) for text in texts))
+    return count_nodes(sorted(tuple(local._word_tokenizer.tokenizer(text)["input_ids"]) for text in texts))
 
 
 # --- trees --------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_every_sequence_has_its_path_through_the_tree_and_a_node_sees_its_ancest
 @given(sequences)
 def test_a_tree_has_one_node_for_each_distinct_beginning(rows):
     beginnings = {row[:end] for row in rows for end in range(1, len(row) + 1)}
-    assert distinct_tokens(rows) == len(build_tree(rows).tokens) == len(beginnings)
+    assert count_nodes(rows) == len(build_tree(rows).tokens) == len(beginnings)
 
 
 # --- generation ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,13 @@ from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, logits_at
 from lmassay.models.hf.capabilities import can_cache_paths, can_read_trees
 from lmassay.models.hf.chat import Chat
 from lmassay.models.hf.logits import LEAST, NO_NUMBERS
-from lmassay.models.hf.prefix_tree import MIN_CACHED_PREFIX, BatchLayout, PrefixReader, take_new_nodes, take_nodes
+from lmassay.models.hf.prefix_tree import (
+    MIN_CACHED_PREFIX,
+    BatchLayout,
+    PrefixReader,
+    end_of_row,
+    end_of_row_after_cached,
+)
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import LogProbs, Slot
 
@@ -116,17 +122,17 @@ class CausalLM:
         use_cache = longest_prefix >= MIN_CACHED_PREFIX and self.caches_paths
 
         def work_on_tree(indices: Sequence[int]) -> Iterator[Result]:
-            rows = [sequences[index] for index in indices]
-            layout = reader.layout(rows, [first_needed[index] for index in indices], use_cache)
+            batch = [sequences[index] for index in indices]
+            layout = reader.layout(batch, [first_needed[index] for index in indices], use_cache)
             yield from work(indices, layout)
-            reader.remember(layout, rows[-1])
+            reader.remember(layout, batch[-1])
 
         def work_on_rectangle(indices: Sequence[int]) -> Iterator[Result]:
             inputs: dict[str, Any] = {**padded([sequences[index] for index in indices], self._device)}
             inputs["use_cache"] = False
             yield from work(indices, BatchLayout(inputs))
 
-        take = take_new_nodes if use_cache else take_nodes
+        take = end_of_row_after_cached if use_cache else end_of_row
         yield from self._run(in_trees, sequences, take, work_on_tree)
         yield from self._run(in_rectangles, sequences, by_padded_size(len), work_on_rectangle)
 

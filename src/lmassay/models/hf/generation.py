@@ -16,7 +16,13 @@ from lmassay.models.hf.causal import CausalLM
 from lmassay.models.hf.chat import Chat, RenderedPrompt
 from lmassay.models.hf.load import LoadedModel
 from lmassay.models.hf.logits import NO_NUMBERS
-from lmassay.models.hf.prefix_tree import DecodingTree, PrefixReader, distinct_tokens, greedy_search_in, take_branches
+from lmassay.models.hf.prefix_tree import (
+    DecodingTree,
+    PrefixReader,
+    count_nodes,
+    end_of_row_with_answers,
+    greedy_search_in,
+)
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Finish, Generate, Response, digest, request_as_dict
 
@@ -84,7 +90,7 @@ class TextGenerator:
         def take(batch: Sequence[int], start: int, budget: int) -> int:
             if reader is None:
                 return take_padded(batch, start, budget)
-            return take_branches(sorted_prompts, start, budget, room)
+            return end_of_row_with_answers(sorted_prompts, start, budget, room)
 
         def work(batch: Sequence[int]) -> Iterator[Response]:
             batch_prompts = [prompts[index] for index in batch]
@@ -96,7 +102,7 @@ class TextGenerator:
     def _prefix_reader(self, prompts: Sequence[Tokens], room: int) -> PrefixReader | None:
         """A reader for sorted prompts, if a tree pays and the model can generate in one."""
         answers = len(prompts) * room
-        in_tree = distinct_tokens(prompts) + answers
+        in_tree = count_nodes(prompts) + answers
         separate = sum(map(len, prompts)) + answers
         if in_tree > _WORTH_SHARING * separate or not self._shares_prefixes:
             return None

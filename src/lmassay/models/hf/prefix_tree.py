@@ -64,7 +64,7 @@ def common_prefix(a: Tokens, b: Tokens) -> int:
     return shared
 
 
-def distinct_tokens(sequences: Sequence[Tokens]) -> int:
+def count_nodes(sequences: Sequence[Tokens]) -> int:
     """The number of nodes in the tree of sorted sequences."""
     nodes = 0
     previous: Tokens = ()
@@ -74,34 +74,42 @@ def distinct_tokens(sequences: Sequence[Tokens]) -> int:
     return nodes
 
 
-def take_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
-    """Where the row that begins at ``start`` ends if it may have ``budget`` nodes; sequences must be sorted."""
-    return _take(sequences, start, budget, len(sequences[start]))
+def end_of_row(sequences: Sequence[Tokens], start: int, budget: int) -> int:
+    """The index after the last sequence of the row that begins at ``start`` and may have ``budget`` nodes.
 
-
-def take_new_nodes(sequences: Sequence[Tokens], start: int, budget: int) -> int:
-    """Like :func:`take_nodes` if the path of the sequence before is cached: only new nodes count.
-
-    After a long sequence there is always some room, because most that follow differ from it in a few tokens only.
+    The sequences must be sorted.
     """
+    return _end_of_row(sequences, start, budget, len(sequences[start]))
+
+
+def end_of_row_after_cached(sequences: Sequence[Tokens], start: int, budget: int) -> int:
+    """Like :func:`end_of_row` if the path of the sequence before is cached: only new nodes count."""
     shared = common_prefix(sequences[start - 1], sequences[start]) if start else 0
-    return _take(sequences, start, budget, len(sequences[start]) - shared, slack=budget // 4)
+    # Even if the first sequence exceeds the budget, a quarter of it is added, because the following sequences usually
+    # differ in a few tokens only.
+    return _end_of_row(sequences, start, budget, len(sequences[start]) - shared, slack=budget // 4)
 
 
-def take_branches(sequences: Sequence[Tokens], start: int, budget: int, room: int) -> int:
-    """Like :func:`take_nodes` if up to ``room`` tokens are generated after each sequence; all are kept and count."""
-    return _take(sequences, start, budget, len(sequences[start]) + room, slack=budget // 4, room=room)
+def end_of_row_with_answers(sequences: Sequence[Tokens], start: int, budget: int, room: int) -> int:
+    """Like :func:`end_of_row` if up to ``room`` tokens are generated after each sequence; all are kept and count."""
+    return _end_of_row(sequences, start, budget, len(sequences[start]) + room, slack=budget // 4, room=room)
 
 
-def _take(sequences: Sequence[Tokens], start: int, budget: int, first: int, slack: int = 0, room: int = 0) -> int:
-    """The end of a row whose first sequence has ``first`` nodes."""
+def _end_of_row(
+    sequences: Sequence[Tokens], start: int, budget: int, first_nodes: int, slack: int = 0, room: int = 0
+) -> int:
+    """The end of a row whose first sequence has ``first_nodes`` nodes.
+
+    The row may have ``budget`` nodes, or ``slack`` more than its first sequence if that is more.
+    """
     end = start + 1
-    nodes = first
-    max_nodes = max(budget, first + slack)
+    nodes = first_nodes
+    max_nodes = max(budget, first_nodes + slack)
+    # A budget of 1 means one sequence per row, even if the next one adds no nodes.
     while end < len(sequences) and budget > 1:
         added = len(sequences[end]) - common_prefix(sequences[end - 1], sequences[end]) + room
         nodes += added
-        # A sequence that adds no nodes costs nothing, as long as there is memory for more than one at all.
+        # A sequence that adds no nodes costs nothing.
         if added and nodes > max_nodes:
             break
         end += 1
@@ -175,51 +183,55 @@ class PrefixReader:
         self._min_prefix = min_prefix
         self._last = CachedPath()
 
-    def layout(self, rows: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool) -> BatchLayout:
+    def layout(self, sequences: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool) -> BatchLayout:
         """One row with the tree of the sequences.
 
         ``first_needed`` is, for each sequence, the first position whose logits are needed: from there on, the sequence
         is not taken from the cache.
         """
-        inputs, tree = self._layout(rows, first_needed, use_cache)
+        inputs, tree = self._layout(sequences, first_needed, use_cache)
         return BatchLayout(inputs, tree)
 
-    def remember(self, layout: BatchLayout, last_row: Tokens) -> None:
+    def remember(self, layout: BatchLayout, last_sequence: Tokens) -> None:
         """Cache the path of the last sequence of a layout that the model has read by now."""
         if layout.tree is None or "past_key_values" not in layout.inputs:
             self._last = CachedPath()
         else:
-            self._remember(layout.tree, layout.inputs["past_key_values"], last_row)
+            self._remember(layout.tree, layout.inputs["past_key_values"], last_sequence)
 
-    def read(self, rows: Sequence[Tokens], nodes: int) -> tuple[list[Columns], Any]:
+    def read(self, sequences: Sequence[Tokens], nodes: int) -> tuple[list[Columns], Any]:
         """Read the sequences, each distinct prefix once: the columns of each sequence, and the cache of them all.
 
         ``nodes`` is how many tokens are read at a time.
         """
         paths: list[Columns] = []
         pieces: list[list[LayerCache]] = []
-        columns = 0
+        n_columns = 0
         start = 0
-        while start < len(rows):
-            end = take_new_nodes(rows, start, nodes)
-            part = rows[start:end]
-            inputs, tree = self._layout(part, [len(row) for row in part], use_cache=True)
+        while start < len(sequences):
+            end = end_of_row_after_cached(sequences, start, nodes)
+            part = sequences[start:end]
+            inputs, tree = self._layout(part, [len(sequence) for sequence in part], use_cache=True)
             cache = inputs["past_key_values"]
             if len(tree.tokens):
                 # No logits are needed yet, so a single node goes through the head.
                 logits_at(self._model, inputs, [(0, 0)])
-            # The cached prefix of the first tree was read for other rows; that of a later one is among our columns.
-            known = tree.cached if start else 0
-            new = tree.cached + len(tree.tokens) - known
-            # Where the columns of this tree are among the columns of all trees.
-            column_at = np.arange(columns, columns + new)
+            # The cached prefix of the first tree comes from an earlier call; that of a later one is collected already.
+            already_collected = tree.cached if start else 0
+            new_columns = tree.cached + len(tree.tokens) - already_collected
+            # Maps this tree's columns to columns of the combined cache: its cached prefix lies on the previous
+            # sequence's path, the rest is appended.
+            to_global_column = np.arange(n_columns, n_columns + new_columns)
             if paths:
-                column_at = np.concatenate([paths[-1][:known], column_at])
-            paths += [column_at[path] for path in tree.paths]
-            if new:
-                pieces.append([(layer.keys[:, :, known:], layer.values[:, :, known:]) for layer in cache.layers])
+                to_global_column = np.concatenate([paths[-1][:already_collected], to_global_column])
+            paths += [to_global_column[path] for path in tree.paths]
+            if new_columns:
+                piece = []
+                for layer in cache.layers:
+                    piece.append((layer.keys[:, :, already_collected:], layer.values[:, :, already_collected:]))
+                pieces.append(piece)
             self._remember(tree, cache, part[-1])
-            columns += new
+            n_columns += new_columns
             start = end
         layers = []
         for layer_pieces in zip(*pieces, strict=True):
@@ -228,10 +240,10 @@ class PrefixReader:
         return paths, cache_of(layers)
 
     def _layout(
-        self, rows: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool
+        self, sequences: Sequence[Tokens], first_needed: Sequence[int], use_cache: bool
     ) -> tuple[dict[str, Any], PrefixTree]:
-        cached = self._shared_path(rows, first_needed) if use_cache else CachedPath()
-        tree = build_tree(rows, cached.tokens)
+        cached = self._shared_path(sequences, first_needed) if use_cache else CachedPath()
+        tree = build_tree(sequences, cached.tokens)
         inputs = {
             "input_ids": torch.from_numpy(tree.tokens)[None].to(self._device),
             "position_ids": torch.from_numpy(tree.depths)[None].to(self._device),
@@ -242,15 +254,15 @@ class PrefixReader:
             inputs["past_key_values"] = cache_of(cached.layers)
         return inputs, tree
 
-    def _remember(self, tree: PrefixTree, cache: Any, last_row: Tokens) -> None:
+    def _remember(self, tree: PrefixTree, cache: Any, last_sequence: Tokens) -> None:
         # Only the columns of the last sequence are kept, which shares the most with the next one.
         path = torch.from_numpy(tree.paths[-1]).to(self._device)
         layers = [(layer.keys[:, :, path], layer.values[:, :, path]) for layer in cache.layers]
-        self._last = CachedPath(last_row, tuple(layers))
+        self._last = CachedPath(last_sequence, tuple(layers))
 
-    def _shared_path(self, rows: Sequence[Tokens], first_needed: Sequence[int]) -> CachedPath:
-        """The part of the cached path that can be used for these rows."""
-        shared = min(common_prefix(self._last.tokens, rows[0]), *first_needed)
+    def _shared_path(self, sequences: Sequence[Tokens], first_needed: Sequence[int]) -> CachedPath:
+        """The part of the cached path that can be used for these sequences."""
+        shared = min(common_prefix(self._last.tokens, sequences[0]), *first_needed)
         if shared < self._min_prefix:
             return CachedPath()
         return self._last.up_to(shared)
@@ -274,7 +286,11 @@ def cache_of(layers: Iterable[LayerCache]) -> Any:
 
 
 class DecodingTree:
-    """The cache for sorted prompts, all but their last tokens, and for the answers that grow after them."""
+    """The cache for sorted prompts and for the answers that grow after them.
+
+    The last token of each prompt is not read here: it is the first input of :meth:`append`, which gives the first
+    logits.
+    """
 
     def __init__(
         self, reader: PrefixReader, model: Any, device: torch.device, prompts: Sequence[Tokens], nodes: int
@@ -309,7 +325,7 @@ class DecodingTree:
 
 
 def greedy_search_in(tree: DecodingTree, pad: int) -> Callable[..., torch.Tensor]:
-    """A decoding loop for ``generate``: the library's greedy search, computed in a tree.
+    """A function for the ``custom_generate`` argument of transformers' ``generate``: greedy search, computed in a tree.
 
     The model's own settings (penalties, tokens that end a text) come in as processors and criteria.
     """
