@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.evaluations.fewshot.protocol.splits import SplitUnit, gaps, leaks, make_splits, split_seeds, units_of
+from lmassay.evaluations.fewshot.protocol.splits import (
+    SplitUnit,
+    count_leaking_groups,
+    make_splits,
+    missing_label_warnings,
+    split_seeds,
+    units_of,
+)
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.evaluations.fewshot.trainer import labelled_examples
 from tests.published import fewnlu_gold
@@ -38,7 +45,7 @@ def test_splits_are_those_of_the_original(gold, units, task, setting):
     splits = make_splits(setting, given, k=4, ratio=0.5, seed=42, pairs="cloze" if task == "wsc" else "all")
     if "error" in expected:
         # COPA and MultiRC crash in two settings of the original; here they follow the rule of the other tasks.
-        assert sum(leaks(splits, given)) == 0
+        assert sum(count_leaking_groups(splits, given)) == 0
         return
     assert len(given) == expected["n"]
     assert [split.seed for split in splits] == expected["seeds"]
@@ -53,13 +60,13 @@ def test_a_classifier_learns_from_either_referent_of_wsc(gold, units):
 
 def test_questions_of_record_leak_only_without_groups(units):
     splits = make_splits("multi_splits", alone(units["record"]))
-    assert leaks(splits, units["record"]) == [7, 8, 6, 4]
-    assert leaks(make_splits("multi_splits", units["record"]), units["record"]) == [0, 0, 0, 0]
+    assert count_leaking_groups(splits, units["record"]) == [7, 8, 6, 4]
+    assert count_leaking_groups(make_splits("multi_splits", units["record"]), units["record"]) == [0, 0, 0, 0]
 
 
 def test_classes_missing_from_cb_are_those_counted(units):
     def missing(strategy, label="neutral", **options):
-        notes = gaps(make_splits(strategy, units["cb"], **options), units["cb"])
+        notes = missing_label_warnings(make_splits(strategy, units["cb"], **options), units["cb"])
         return [note for note in notes if label in note]
 
     assert missing("multi_splits") == ["split 2: no example of 'neutral' to train on"]

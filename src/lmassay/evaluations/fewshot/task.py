@@ -23,10 +23,10 @@ from lmassay.evaluations.fewshot.protocol import overlap, regimes
 from lmassay.evaluations.fewshot.protocol.splits import (
     Split,
     SplitUnit,
-    gaps,
-    leaks,
+    count_leaking_groups,
     make_splits,
-    repeats,
+    missing_label_warnings,
+    repeated_split_warnings,
     strategy_name,
     units_of,
 )
@@ -161,8 +161,8 @@ class FewShot(Task):
         # A cloze learns from right referents only (WSC), so wrong ones are missing in train by design.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
         warnings = [
-            *gaps(self._splits, self._units, labels=self._task.labels, parts=parts),
-            *repeats(self._splits),
+            *missing_label_warnings(self._splits, self._units, labels=self._task.labels, parts=parts),
+            *repeated_split_warnings(self._splits),
         ]
         unlabelled_tests = sum(example.label is None for example in self._test_examples)
         if unlabelled_tests:
@@ -171,7 +171,7 @@ class FewShot(Task):
                 "test"
             )
         grouped = units_of(self._labelled_examples, self._task.group)
-        for number, leaked in enumerate(leaks(self._splits, grouped)):
+        for number, leaked in enumerate(count_leaking_groups(self._splits, grouped)):
             if leaked:
                 warnings.append(
                     f"split {number}: {leaked} groups of examples that belong together are in train and in dev"

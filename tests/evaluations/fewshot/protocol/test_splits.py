@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.protocol.splits import (
     SplitUnit,
-    gaps,
-    leaks,
+    count_leaking_groups,
     make_splits,
-    repeats,
+    missing_label_warnings,
+    repeated_split_warnings,
     strategy_name,
     units_of,
 )
@@ -53,7 +53,7 @@ def pools(draw):
 def test_no_group_is_in_both_parts(units, strategy, stratify, seed, ratio):
     splits = split(strategy, units, stratify=stratify, seed=seed, ratio=ratio, k=3)
     assert len(splits) == (1 if strategy in ("fixed", "dev32") else 3)
-    assert leaks(splits, units) == [0] * len(splits)
+    assert count_leaking_groups(splits, units) == [0] * len(splits)
     for found in splits:
         assert not set(found.train) & set(found.dev)
         assert found.train
@@ -117,8 +117,8 @@ def test_stratified_splits_give_every_label_its_share():
         for found in split(strategy, units, stratify=True):
             assert Counter(units[i].label for i in found.dev)["rare"] >= (0 if strategy == "mdl" else 1)
             assert Counter(units[i].label for i in found.train)["rare"] >= 2
-    assert gaps(split("cross_validation", units, stratify=True), units) == []
-    assert gaps(split("cross_validation", units), units) != []
+    assert missing_label_warnings(split("cross_validation", units, stratify=True), units) == []
+    assert missing_label_warnings(split("cross_validation", units), units) != []
 
 
 def test_bagging_draws_with_replacement_and_validates_on_the_rest():
@@ -193,6 +193,14 @@ def test_what_cannot_be_split_is_refused_with_a_remedy(strategy, n, options, err
         make_splits(strategy, plain(n), **options)
 
 
+@pytest.mark.parametrize("n", [2, 3, 6, 7, 9, 25, 33, 100, 150])
+def test_the_ratio_that_the_message_recommends_works(n):
+    with pytest.raises(DataError) as error:
+        make_splits("multi_splits", plain(n), ratio=0.5 / n)
+    recommended = float(re.search(r"a ratio of at least ([\d.]+)", str(error.value)).group(1))
+    assert make_splits("multi_splits", plain(n), ratio=recommended)
+
+
 def test_bagging_that_can_hold_nothing_out_says_so():
     units = [SplitUnit("1", "a"), SplitUnit("2", "b")]
     with pytest.raises(DataError, match=r"split 0 of 'bagging' \(k=4, ratio=1, 2 groups\) has nothing to validate on"):
@@ -221,17 +229,17 @@ def test_features_that_are_all_alike_still_split():
 def test_gaps_name_split_label_and_part():
     units = [SplitUnit(str(i), "neutral" if i == 0 else "yes") for i in range(4)]
     splits = make_splits("dev32", units)
-    assert gaps(splits, units) == ["split 0: no example of 'neutral' to validate on"]
-    assert gaps(splits, units, labels=["yes", "no"]) == [
+    assert missing_label_warnings(splits, units) == ["split 0: no example of 'neutral' to validate on"]
+    assert missing_label_warnings(splits, units, labels=["yes", "no"]) == [
         "split 0: no example of 'no' to train on",
         "split 0: no example of 'no' to validate on",
     ]
-    assert gaps(make_splits("fixed", units), units) == []
+    assert missing_label_warnings(make_splits("fixed", units), units) == []
 
 
 def test_splits_that_repeat_are_reported():
     units = plain(2)
-    notes = repeats(make_splits("multi_splits", units, k=4))
+    notes = repeated_split_warnings(make_splits("multi_splits", units, k=4))
     assert notes
     assert re.fullmatch(r"split \d divides the examples as split \d does", notes[0])
 

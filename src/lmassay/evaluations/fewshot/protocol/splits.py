@@ -3,15 +3,18 @@
 A strategy divides whole groups (a question, a passage, an example with its mirrored copy), never single examples, so
 that nothing of a group can leak from train to dev::
 
-    units = units_of(task.examples("train"), group=task.group)
+    examples = task.examples("train")
+    units = units_of(examples, group=task.group)
     for split in make_splits("multi_splits", units, k=4):
         train = [examples[i] for i in split.train]
 
-Seed 42 and the group order of the file give exactly FewNLU's indices.
+For the strategies that FewNLU implements, seed 42, the file's group order and ``stratify=False`` give exactly its
+indices.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,7 +51,7 @@ _PURPOSE = {"train": "train on", "dev": "validate on"}
 
 @dataclass(frozen=True, slots=True)
 class SplitUnit:
-    """What a split must know about an example."""
+    """The properties of an example that splitting depends on."""
 
     group: str
     label: str
@@ -62,6 +65,7 @@ class Split:
 
     index: int
     seed: int
+    """The split's own seed; "fixed" and "dev32" do not draw from it but from the base seed."""
     train: tuple[int, ...]
     dev: tuple[int, ...]
 
@@ -161,7 +165,12 @@ def _check_options(name: str, k: int, ratio: float, pairs: str) -> None:
         raise ConfigError(f"k={k}: there must be at least one split")
     if name == "cross_validation" and k == 1:
         raise ConfigError("cross-validation with k=1 has nothing to train on: use k=2 or more, or 'multi_splits'")
-    if name not in ("fixed", *DEALT_BY_FOLD) and not (0 < ratio < 1 or (name == "bagging" and ratio == 1)):
+    uses_ratio = name not in ("fixed", *DEALT_BY_FOLD)
+    is_valid = 0 < ratio < 1
+    if name == "bagging" and ratio == 1:
+        # Bagging draws with replacement, so with a ratio of 1 some groups are not drawn and remain to validate on.
+        is_valid = True
+    if uses_ratio and not is_valid:
         raise ConfigError(f"ratio={ratio:g} is not a share of the examples to train on: use a number between 0 and 1")
     if pairs not in ("all", "cloze", "classifier"):
         raise ConfigError(f"pairs='{pairs}' is not known: use 'all', 'cloze' or 'classifier'")
@@ -176,13 +185,20 @@ def _check_groups(name: str, k: int, ratio: float, n: int, n_examples: int) -> N
         raise DataError(
             f"all {n_examples} examples are one group, which a split must not divide: add examples of other groups"
         )
-    held_out = {"cross_validation": n, "mdl": n - n // 2}.get(name)
-    if held_out is not None and k > held_out:
-        raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, but there are {held_out}")
+    max_folds = None
+    if name == "cross_validation":
+        max_folds = n
+    elif name == "mdl":
+        # mdl validates only on the second half
+        max_folds = n - n // 2
+    if max_folds is not None and k > max_folds:
+        raise ConfigError(f"k={k} folds of '{name}' need as many groups to validate on, but there are {max_folds}")
     if name not in DEALT_BY_FOLD and int(n * ratio) == 0:
+        # Rounded up: a ratio that is rounded down would leave no group again.
+        smallest_ratio = math.ceil(100 / n) / 100
         raise DataError(
             f"'{name}' with ratio={ratio:g} leaves none of {n} groups to train on: "
-            f"use a ratio of at least {1 / n:.2g} or give more labelled examples"
+            f"use a ratio of at least {smallest_ratio:g} or give more labelled examples"
         )
 
 
@@ -251,7 +267,7 @@ def _one_per_pair(units: Sequence[SplitUnit], group: Sequence[int], is_cloze: bo
 # --- what to know about splits before trusting them -------------------------------------------------------------------
 
 
-def leaks(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
+def count_leaking_groups(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
     """For each split, how many groups have examples in both parts."""
     counts = []
     for split in splits:
@@ -261,7 +277,7 @@ def leaks(splits: Sequence[Split], units: Sequence[SplitUnit]) -> list[int]:
     return counts
 
 
-def gaps(
+def missing_label_warnings(
     splits: Sequence[Split],
     units: Sequence[SplitUnit],
     *,
@@ -285,8 +301,8 @@ def gaps(
     return warnings
 
 
-def repeats(splits: Sequence[Split]) -> list[str]:
-    """Warnings about splits that equal an earlier one: they add a training, but no evidence."""
+def repeated_split_warnings(splits: Sequence[Split]) -> list[str]:
+    """Warnings about splits that equal an earlier one: they cost another training run but add no information."""
     first: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     warnings = []
     for split in splits:
