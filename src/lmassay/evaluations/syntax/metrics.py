@@ -1,4 +1,7 @@
-"""EW and MW of Newman et al. (2021): do verbs agree, with each verb weighted equally or by its probability?
+"""Do verbs agree with their subjects? TSE, and the EW and MW accuracy of Newman et al. (2021).
+
+TSE is targeted syntactic evaluation, which compares the two forms of one given verb. The equally weighted (EW) and the
+model-weighted (MW) accuracy compare the forms of many verbs: every verb counts the same, or by its probability.
 
 Notation: v is a lemma of the verb list with the forms v+ (agreeing) and v- (not agreeing), P the model's probability
 at the blank.
@@ -7,9 +10,10 @@ at the blank.
     EW:  the share of lemmas with P(v+) > P(v-)
     MW:  sum of P(v+) / (sum of P(v+) + sum of P(v-))
 
-All contexts of a batch are computed at once (contexts × lemmas × two forms). A cut-off needs of the ordered vocabulary
-only where each form is in it, that is, the probability before it and behind it. :func:`results` computes the results of
-a run: overall, by construction, by number, and along the cut-offs.
+All contexts of a batch are computed at once (contexts × lemmas × two forms). To apply a cut-off, the whole ranked
+vocabulary is not needed: for each form, the summed probability of the more probable tokens (above) and of the less
+probable ones (below) is enough. :func:`results` computes the results of a run: overall, by construction, by number, and
+along the cut-offs.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ from lmassay.statistics.table import ScoreTable
 from lmassay.types import Result
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 Bins = NDArray[np.int64]
+"""For each form or lemma the first cut-off, by its index, whose set of tokens contains it."""
 RIGHT, WRONG = 0, 1
 
 
@@ -81,37 +87,41 @@ def mw_of_masses(right: Floats, wrong: Floats) -> Floats:
 
 
 def forms_of(
-    columns: Sequence[Floats | None], singular: Bins, plural: Bins, is_plural: NDArray[np.bool_]
+    logprobs: Floats,
+    above: Floats | None,
+    below: Floats | None,
+    singular: Indices,
+    plural: Indices,
+    is_plural: NDArray[np.bool_],
 ) -> LemmaForms:
-    """Sort columns of candidates into lemmas.
+    """Sort the values of candidates into lemmas.
 
-    ``columns`` are log-probability, mass above and mass below (contexts × candidates); ``singular`` and ``plural`` are
-    the candidates that are the forms of each lemma; ``is_plural`` says in which contexts the plural agrees.
+    ``logprobs``, ``above`` and ``below`` are the log-probability, the mass above and the mass below (contexts ×
+    candidates); ``singular`` and ``plural`` are the candidates that are the forms of each lemma; ``is_plural`` says in
+    which contexts the plural agrees.
     """
-    logprob_column, above_column, below_column = columns
-    assert logprob_column is not None
     # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
-    has_score = np.asarray(~np.isnan(logprob_column).all(axis=0))
+    has_score = np.asarray(~np.isnan(logprobs).all(axis=0))
     kept = has_score[singular] & has_score[plural]
     indices = np.stack([singular[kept], plural[kept]], axis=1)
 
-    def in_lemmas(column: Floats) -> Floats:
-        values = column[:, indices]
+    def in_lemmas(of_candidates: Floats) -> Floats:
+        values = of_candidates[:, indices]
         # The agreeing form comes first.
         values[is_plural] = values[is_plural][:, :, ::-1]
         return values
 
-    logprobs = in_lemmas(logprob_column)
-    known = np.asarray(~np.isnan(logprobs).any(axis=2))
-    p = np.where(known[:, :, None], np.exp(logprobs), 0.0)
-    if above_column is None:
+    lemma_logprobs = in_lemmas(logprobs)
+    known = np.asarray(~np.isnan(lemma_logprobs).any(axis=2))
+    p = np.where(known[:, :, None], np.exp(lemma_logprobs), 0.0)
+    if above is None:
         return LemmaForms(p, known)
-    above = in_lemmas(above_column)
-    below = np.maximum(1 - above - p, 0.0) if below_column is None else in_lemmas(below_column)
+    lemma_above = in_lemmas(above)
+    lemma_below = np.maximum(1 - lemma_above - p, 0.0) if below is None else in_lemmas(below)
     # Unknown lemmas are behind everything, so that no cut-off includes them.
-    above = np.where(known[:, :, None], above, np.inf)
-    below = np.where(known[:, :, None], below, np.inf)
-    return LemmaForms(p, known, above, below)
+    lemma_above = np.where(known[:, :, None], lemma_above, np.inf)
+    lemma_below = np.where(known[:, :, None], lemma_below, np.inf)
+    return LemmaForms(p, known, lemma_above, lemma_below)
 
 
 def without_cutoff(forms: LemmaForms) -> ContextScores:
@@ -133,7 +143,7 @@ def top_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
     """
     assert forms.above is not None
     assert forms.below is not None
-    return _curve(forms, forms.above, _behind(forms.below), cutoffs, top=True)
+    return _curve(forms, forms.above, _mass_through(forms.below), cutoffs, top=True)
 
 
 def bottom_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
@@ -143,27 +153,32 @@ def bottom_curve(forms: LemmaForms, cutoffs: Sequence[float]) -> ContextScores:
     """
     assert forms.above is not None
     assert forms.below is not None
-    return _curve(forms, forms.below, _behind(forms.above), cutoffs, top=False)
+    return _curve(forms, forms.below, _mass_through(forms.above), cutoffs, top=False)
 
 
-def _behind(mass: Floats) -> Floats:
-    return np.where(np.isinf(mass), np.inf, 1 - mass)
+def _mass_through(mass_after: Floats) -> Floats:
+    """Return the mass up to and including each form, from the mass of the tokens after it; unknown forms stay last."""
+    return np.where(np.isinf(mass_after), np.inf, 1 - mass_after)
 
 
-def _curve(forms: LemmaForms, low: Floats, high: Floats, cutoffs: Sequence[float], *, top: bool) -> ContextScores:
+def _curve(
+    forms: LemmaForms, mass_before: Floats, mass_through: Floats, cutoffs: Sequence[float], *, top: bool
+) -> ContextScores:
     """Interpolate between the set of tokens that just misses a cut-off and the one that just reaches it.
 
-    ``low`` and ``high`` are the mass before each form and the mass including it, from the side of the cut-off.
+    ``mass_before`` and ``mass_through`` are the mass before each form and the mass including it, counted from the most
+    probable token (``top``) or from the least probable one.
     """
     order = np.argsort(cutoffs)
     sorted_cutoffs = np.asarray(cutoffs, dtype=np.float64)[order]
-    # A token is in the missing set of every cut-off above the mass that includes it, and in the reaching set of every
-    # cut-off above the mass before it. So each token enters at one bin and stays.
-    missing = np.searchsorted(sorted_cutoffs, high, side="right")
-    reaching = np.searchsorted(sorted_cutoffs, low, side="right")
-    alpha = _interpolation_weights(forms.p, low, high, missing, reaching, sorted_cutoffs)
-    before = _scores_of_sets(forms, missing, len(sorted_cutoffs), top)
-    after = _scores_of_sets(forms, reaching, len(sorted_cutoffs), top)
+    # There are two sets per cut-off: the largest whose mass stays below it and the smallest whose mass reaches it. A
+    # token is in the first if the mass including it is below the cut-off, in the second if the mass before it is. So
+    # each token enters at one bin and stays.
+    bin_if_below = np.searchsorted(sorted_cutoffs, mass_through, side="right")
+    bin_if_reached = np.searchsorted(sorted_cutoffs, mass_before, side="right")
+    alpha = _interpolation_weights(forms.p, mass_before, mass_through, bin_if_below, bin_if_reached, sorted_cutoffs)
+    before = _scores_of_sets(forms, bin_if_below, len(sorted_cutoffs), top)
+    after = _scores_of_sets(forms, bin_if_reached, len(sorted_cutoffs), top)
     original_order = np.argsort(order)
     return ContextScores(
         ew=_interpolated(before.ew, after.ew, alpha)[:, original_order],
@@ -173,22 +188,24 @@ def _curve(forms: LemmaForms, low: Floats, high: Floats, cutoffs: Sequence[float
 
 
 def _interpolation_weights(
-    p: Floats, low: Floats, high: Floats, missing: Bins, reaching: Bins, cutoffs: Floats
+    p: Floats, mass_before: Floats, mass_through: Floats, bin_if_below: Bins, bin_if_reached: Bins, cutoffs: Floats
 ) -> Floats:
     """Return how far each cut-off is between the two sets (contexts × cut-offs).
 
     Where no listed token is at the border the sets are equal, so the weight does not matter. Tokens of equal
     probability enter together, but the cut-off is reached by one of them, as in the original.
     """
-    alpha = np.zeros((len(low), len(cutoffs)))
+    alpha = np.zeros((len(mass_before), len(cutoffs)))
     # The tokens that are at the border of some cut-off.
-    context, lemma, form = np.nonzero((reaching < missing) & (p > 0))
-    first_bin, end_bin = reaching[context, lemma, form], missing[context, lemma, form]
-    lower, upper, step = low[context, lemma, form], high[context, lemma, form], p[context, lemma, form]
+    context, lemma, form = np.nonzero((bin_if_reached < bin_if_below) & (p > 0))
+    first_bin, end_bin = bin_if_reached[context, lemma, form], bin_if_below[context, lemma, form]
+    lower, upper = mass_before[context, lemma, form], mass_through[context, lemma, form]
+    step = p[context, lemma, form]
     for index, cutoff in enumerate(cutoffs):
         at_border = (first_bin <= index) & (index < end_bin)
         steps = (cutoff - lower[at_border]) / step[at_border]
-        # The mass between the ends is that of several equally probable tokens.
+        # If a form is tied with others, the mass from `lower` to `upper` is a multiple of p (1.5 separates one token
+        # from two). The cut-off then falls within one of the tied tokens; its fraction within that token is the weight.
         is_tied = upper[at_border] - lower[at_border] > 1.5 * step[at_border]
         within_one = np.clip(steps, 0, 1)
         within_tie = steps - np.ceil(steps) + 1
@@ -299,7 +316,10 @@ def _mean(table: ScoreTable, metric: str, settings: Settings, part: TablePart) -
 
 
 def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
-    """Return TSE over rows, as published: a context counts as often as the data try a pair of verbs in it."""
+    """Return TSE over rows, as published.
+
+    Each context is weighted by the number of its rows (verb pairs) in the data.
+    """
     rows = np.array([float(count) for count in table.groups["rows"]])
     in_error = table.in_error()
     n_error = int(rows[part.where & in_error].sum())
@@ -319,18 +339,18 @@ def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | Non
     return observations(table, metric, where, clusters=(CLUSTER,), weight="tse_rows", crossed=VERB_PAIR)
 
 
-def _invalid(table: ScoreTable, at: str, settings: Settings, part: TablePart) -> Result:
-    """Return the share of contexts in which no lemma is within the cut-off; only a ranked vocabulary gives it."""
-    whole = part.where & ~np.isnan(table.column(f"mass@{at}"))
-    n = int(whole.sum())
+def _invalid(table: ScoreTable, cutoff: str, settings: Settings, part: TablePart) -> Result:
+    """Return the share of contexts in which no lemma is within the cut-off; needs a model that returns masses."""
+    has_cutoff = part.where & ~np.isnan(table.column(f"mass@{cutoff}"))
+    n = int(has_cutoff.sum())
     n_error = table.counts("ew", part.where)[1]
     n_unscored = int(part.where.sum()) - n - n_error
     if n == 0:
-        return Result(f"invalid@{at}", part.group, None, None, None, 0, n_error, n_unscored)
-    without = np.isnan(table.column(f"ew@{at}"))[whole]
-    estimated = intervals.mean_estimate(without.astype(float), [table.codes(CLUSTER)[1][whole]])
+        return Result(f"invalid@{cutoff}", part.group, None, None, None, 0, n_error, n_unscored)
+    has_no_lemma = np.isnan(table.column(f"ew@{cutoff}"))[has_cutoff]
+    estimated = intervals.mean_estimate(has_no_lemma.astype(float), [table.codes(CLUSTER)[1][has_cutoff]])
     counts = (n, n_error, n_unscored)
-    return intervals.result_of(estimated, f"invalid@{at}", part.group, counts, settings, (CLUSTER,))
+    return intervals.result_of(estimated, f"invalid@{cutoff}", part.group, counts, settings, (CLUSTER,))
 
 
 def _mean_of_constructions(

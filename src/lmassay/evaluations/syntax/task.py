@@ -334,7 +334,7 @@ class Syntax(Task):
             last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in known}
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
             singular, plural = singular[lemmas], plural[lemmas]
-        return metrics.forms_of([logprobs, masses_above, masses_below], singular, plural, is_plural)
+        return metrics.forms_of(logprobs, masses_above, masses_below, singular, plural, is_plural)
 
     def _verb_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
         """Return EW, MW and mass of all contexts, without cut-off and at each cut-off."""
