@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -83,6 +84,15 @@ def test_quoted_cells_may_hold_separators_and_line_breaks(tmp_path):
     first, second = read(open_pairs(path), COLUMNS)
     assert first.good == "Dogs,\nbark."
     assert second.line == 4
+
+
+def test_reading_a_table_leaves_the_limit_of_the_csv_module_as_it_was(tmp_path):
+    limit = csv.field_size_limit()
+    long_sentence = "a " * limit
+    lines = ["good,bad,kind", f"{long_sentence},b,c"]
+    (pair,) = read(open_pairs(write_lines(tmp_path / "p.csv", lines)), COLUMNS)
+    assert pair.good == long_sentence.strip() or pair.good == long_sentence
+    assert csv.field_size_limit() == limit
 
 
 def test_columns_of_json_lines_can_be_named_too(tmp_path):

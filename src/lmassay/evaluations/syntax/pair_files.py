@@ -121,16 +121,18 @@ def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks."""
-    csv.field_size_limit(_LONGEST_FIELD)
     with file.path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter)
         try:
-            header = next(reader, None)
+            header = _next_record(reader)
             if header is None:
                 return
             if len(set(header)) < len(header):
                 raise DataError(f"{file.path}, line 1: two columns have the same name; rename one")
-            for cells in reader:
+            while True:
+                cells = _next_record(reader)
+                if cells is None:
+                    return
                 if not cells:
                     continue
                 if len(cells) != len(header):
@@ -140,6 +142,16 @@ def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[s
                 yield reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
             raise DataError(f"{file.path}, line {reader.line_num}: {error}") from None
+
+
+def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
+    """The next record of a table; None at its end. A field may be longer than the csv module allows by default."""
+    # The limit holds for the whole process, so it is restored before any other code can run.
+    previous_limit = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(previous_limit)
 
 
 def _alternating_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
