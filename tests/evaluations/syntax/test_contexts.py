@@ -55,9 +55,10 @@ def test_contexts_of_one_number_tell_nothing():
     ],
 )
 def test_the_nouns_of_the_template_sets_are_found(shared, file, nouns):
-    from lmassay.evaluations.syntax.pairs import open_pairs, read_pairs, split_at_difference
+    from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, read_pair_file
+    from lmassay.evaluations.syntax.pairs import open_pairs, split_at_difference
 
-    pairs = read_pairs(open_pairs(shared / "data" / "tse" / "ML" / f"{file}.jsonl"))
+    pairs = read_pair_file(open_pairs(shared / "data" / "tse" / "ML" / f"{file}.jsonl"), BLIMP_FORMAT)
     rows = [(split_at_difference(p.good, p.bad).left, p.number) for p in pairs]
     found = agreement_nouns(rows)
     assert None not in found
