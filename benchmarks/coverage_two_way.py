@@ -164,7 +164,7 @@ def drawn_shares(logits: Floats, rows: Floats, rng: np.random.Generator) -> Floa
 
 
 def mean_of_constructions(means: Sequence[Floats], clusters: Sequence[Ints], rows: Floats) -> Estimate:
-    terms = [Term(shares, 1 / len(means), clusters, rows, are_counts=True) for shares in means]
+    terms = [Term(shares, 1 / len(means), clusters, rows, weights_are_counts=True) for shares in means]
     return estimate(terms, bounds=(0.0, 1.0))
 
 

@@ -116,7 +116,7 @@ def test_shares_of_rows_are_the_same_as_the_rows():
     hits = rng.binomial(3, 0.95, 40).astype(float)
     nouns = [str(i // 2) for i in range(40)]
     rows = np.array([float(row < count) for count in hits for row in range(3)])
-    grouped = Term(hits / 3, 1.0, [nouns], np.full(40, 3.0), are_counts=True)
+    grouped = Term(hits / 3, 1.0, [nouns], np.full(40, 3.0), weights_are_counts=True)
     single = Term(rows, 1.0, [[noun for noun in nouns for _ in range(3)]])
     assert estimate([grouped], bounds=(0.0, 1.0)).interval() == pytest.approx(
         estimate([single], bounds=(0.0, 1.0)).interval()
@@ -173,7 +173,7 @@ def test_differences_that_are_mostly_zero_have_the_interval_of_bonett_and_price(
     center = -6 / total
     variance = (10 + pseudo) / total - center**2
     assert found.center == pytest.approx(center)
-    assert found.error == pytest.approx((variance / total) ** 0.5)
+    assert found.standard_error == pytest.approx((variance / total) ** 0.5)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0, 0.5]), min_size=3, max_size=60), st.integers(1, 6))
@@ -259,7 +259,7 @@ def test_the_mean_over_prompts_is_not_more_precise_for_asking_the_same_templates
         prompts.append(estimate([Term(values, 1.0, [labels])]))
     mean = mean_of_estimates(prompts)
     assert mean.value == pytest.approx(np.mean([one.value for one in prompts]))
-    assert mean.error > 0.9 * min(one.error for one in prompts)
+    assert mean.standard_error > 0.9 * min(one.standard_error for one in prompts)
 
 
 def test_the_mean_of_one_estimate_is_that_estimate():
@@ -267,7 +267,7 @@ def test_the_mean_of_one_estimate_is_that_estimate():
     one = estimate([Term(values, 1.0, [list("aabbcc")])], bounds=(-1.0, 1.0))
     mean = mean_of_estimates([one])
     assert (mean.value, mean.center, mean.degrees) == (one.value, one.center, one.degrees)
-    assert mean.error >= one.error - 1e-12
+    assert mean.standard_error >= one.standard_error - 1e-12
 
 
 def test_wilson_takes_arrays():
@@ -282,8 +282,8 @@ def test_two_ways_of_clustering_do_not_inflate_beyond_what_one_could():
     all_right = mean_estimate(np.ones(96), [nouns, verbs])
     # Eight verbs, each counting as one answer; both inflations at their largest would leave less.
     assert 96 / (1 + 11 * LARGEST_CORRELATION + 7 * LARGEST_CORRELATION) < 8.2
-    assert all_right.floor >= 8
-    assert all_right.effective >= all_right.floor
+    assert all_right.effective_without_errors >= 8
+    assert all_right.effective >= all_right.effective_without_errors
     assert all_right.clusters == (12, 8)
 
 
@@ -294,7 +294,7 @@ def test_a_mean_of_two_means_of_the_same_clusters_varies_as_one_does():
     clusters = [np.arange(20)]
     once = estimate([Term(values, 1.0, clusters)], bounds=(0.0, 1.0))
     twice = estimate([Term(values, 0.5, clusters), Term(values, 0.5, clusters)], bounds=(0.0, 1.0))
-    assert twice.error == pytest.approx(once.error, rel=0.1)
+    assert twice.standard_error == pytest.approx(once.standard_error, rel=0.1)
 
 
 # --- findings of a review ---------------------------------------------------------------------------------------------
@@ -431,4 +431,4 @@ def test_the_mean_of_a_precise_and_an_imprecise_rate_is_as_imprecise_as_its_erro
     large = estimate([Term(np.array([1.0, 0.0] * 500))], bounds=(0.0, 1.0))
     mean = mean_of_estimates([small, large])
     low, high = mean.interval()
-    assert (high - low) / 2 == pytest.approx(1.96 * mean.error, rel=0.15)
+    assert (high - low) / 2 == pytest.approx(1.96 * mean.standard_error, rel=0.15)

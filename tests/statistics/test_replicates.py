@@ -112,7 +112,7 @@ def test_tests_about_one_passage_count_less():
     scores = np.repeat(rng.random((1, 20)) < 0.7, 10, axis=1).astype(float)
     assert np.diff(rate_on_tests(scores, 0.0, passages).interval()) > 2 * np.diff(interval(scores))
     apart = difference_on_tests(scores - 0.5, 0.0)
-    assert difference_on_tests(scores - 0.5, 0.0, passages).error > 2 * apart.error
+    assert difference_on_tests(scores - 0.5, 0.0, passages).standard_error > 2 * apart.standard_error
 
 
 def test_without_scores_on_tests_it_is_students_t_with_the_factor():
@@ -132,7 +132,7 @@ def test_equal_values_without_tests_have_a_reason_whatever_they_are(value):
 def test_a_difference_between_splits_is_inflated_by_their_overlap():
     differences = np.array([0.1, 0.2, 0.15, 0.3])
     apart, overlapping = (difference_of_repetitions(differences, correlation) for correlation in (0.0, 0.5))
-    assert overlapping.error == pytest.approx(apart.error * np.sqrt(5))
+    assert overlapping.standard_error == pytest.approx(apart.standard_error * np.sqrt(5))
     assert apart.value == overlapping.value == pytest.approx(differences.mean())
 
 

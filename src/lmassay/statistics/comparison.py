@@ -82,7 +82,7 @@ class Comparison:
         if self.estimate is not None:
             is_known = not self.estimate.reason
             values["method"] = self.estimate.method
-            values["standard_error"] = self.estimate.error if is_known else None
+            values["standard_error"] = self.estimate.standard_error if is_known else None
             values["degrees_of_freedom"] = self.estimate.degrees if is_known else None
         return values
 

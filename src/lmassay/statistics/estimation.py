@@ -5,13 +5,18 @@ are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means 
 :class:`Estimate`. There is one interval for each kind of number, over its whole range:
 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
-  and Student's t in place of the normal quantile. Near 0 and 1 it is never narrower than without a single error.
+  and Student's t in place of the normal quantile.
+  Its lower end is never above, and its upper end never below, where it would be without a single error (or success),
+  so one more error never raises the lower end.
 - *bounded means*: the same on the score rescaled to 0…1. Scores that pile up at a bound get two pseudo-observations,
   and their interval allows for a few scores at the other bound that were not seen. Scores that are clearly away from
   the bound have nearly Student's interval.
 - *everything else*, differences above all: Student's t. Values that are mostly 0, as the differences of two runs that
   seldom disagree, get one pseudo-observation on either side (Bonett and Price 2012; Agresti and Caffo 2000 for
   differences of rates). Interval and p-value come from the same t, so they never contradict each other.
+
+*Protection* is what widens an interval where the observed spread is too small to be trusted: the pseudo-observations,
+and the allowance for scores that were not seen.
 
 What clusters do to the variance is explained in :mod:`lmassay.statistics.variance`, the references are in
 ``docs/uncertainty.md``.
@@ -51,9 +56,9 @@ _LEAST_CLOSENESS = 0.05
 # is 1 if they are exponentially distributed, and larger if most scores are at the bound and a few far from it. Between
 # these values, protection fades in.
 _CLEARLY_AWAY, _PILED_UP = 0.75, 1.5
-# Distances that add up to less than this many errors hardly differ from no error at all; from the other number on, they
-# do. In between, protection fades out.
-_NO_ERROR, _AN_ERROR = 0.25, 0.75
+# Distances that add up to less than the first number of wrong rows hardly differ from no wrong row at all; from the
+# second number on, they do. In between, protection fades out.
+_NO_WRONG_ROW, _A_WRONG_ROW = 0.25, 0.75
 # Few scores do not show how much distances vary: with this many, twice as much as observed is allowed for.
 _FEW_SCORES = 8.0
 
@@ -63,17 +68,20 @@ class Term:
     """One mean of an estimate, and how much it counts in it.
 
     ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two for rows
-    that share a noun or a verb. ``weights`` says how much each row counts in the mean. If ``are_counts``, every value
-    is the share of right answers among as many rows as its weight says.
+    that share a noun or a verb. ``weights`` says how much each row counts in the mean. If ``weights_are_counts``, each
+    weight is a number of rows, and the value is the share of right answers among them.
     """
 
     values: Floats
     coefficient: float = 1.0
     clusters: Sequence[Labels] = ()
     weights: Floats | None = None
-    are_counts: bool = False
+    weights_are_counts: bool = False
     step: float | None = None
-    """How far a value would be from 0 if one were: known for rates, where nothing else tells if all values are 0."""
+    """The absolute value of a non-zero value, e.g. 1 for the difference of two right/wrong outcomes.
+
+    It places the pseudo-observations when all values are 0. Default: half the range.
+    """
     unchanged: NDArray[np.bool_] | None = None
     """Which rows count as 0 although their values are not: linearised values of a ratio, such as a relative drop."""
 
@@ -86,7 +94,7 @@ class Estimate:
     kind: Kind
     center: float
     """Where the interval is centred: the value, moved a little by pseudo-observations."""
-    error: float
+    standard_error: float
     """The standard error; 0 where none can be given."""
     degrees: float
     """Degrees of freedom of the standard error."""
@@ -95,12 +103,14 @@ class Estimate:
     """Independent units: clusters, or rows if there are none. Of two groupings, the smaller number."""
     effective: float
     """How many independent rows would be as precise."""
-    floor: float = 0.0
-    """The effective number of rows if no error had been seen and rows were as similar as intervals must allow for. The
-    interval reaches at least as far as that of so many rows without an error; 0 for no such limit."""
-    unseen: float = 0.0
-    """Of a bounded mean: one over the effective number of rows, times how much the interval must allow for scores at
-    the other bound that were not among so many rows."""
+    effective_without_errors: float = 0.0
+    """The effective number of rows at the largest intra-cluster correlation; 0 for no such limit.
+
+    It gives the interval's outermost end when no error was seen. The interval never ends short of it.
+    """
+    unseen_weight: float = 0.0
+    """Bounded means only: the weight of the allowance for scores at the far bound that the sample happened not to
+    contain. It is a number from 0 to 1, divided by the effective number of rows."""
     bounds: tuple[float, float] | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
@@ -125,20 +135,20 @@ class Estimate:
             return None, None
         tail = 0.5 + confidence / 2
         if self.kind == "mean" or self.bounds is None:
-            half = t_quantile(tail, self.degrees) * self.error
+            half = t_quantile(tail, self.degrees) * self.standard_error
             return _inside(self.center - half, self.center + half, self.bounds)
         low, high = self.bounds
         span = high - low
         quantile = _quantile(tail, self.degrees)
         lower, upper = wilson((self.value - low) / span, self.effective, quantile)
-        if self.floor:
+        if self.effective_without_errors:
             # Errors must not move the end towards the bound: it is at least as far out as without any error.
-            lower = min(lower, self.floor / (self.floor + quantile**2))
-            upper = max(upper, quantile**2 / (self.floor + quantile**2))
-        if self.unseen:
+            lower = min(lower, self.effective_without_errors / (self.effective_without_errors + quantile**2))
+            upper = max(upper, quantile**2 / (self.effective_without_errors + quantile**2))
+        if self.unseen_weight:
             share = (self.value - low) / span
             # The end of Wilson's interval of a rate of 0: the share of such scores that would easily go unseen.
-            largest_unseen = self.unseen * quantile**2 / (1 + self.unseen * quantile**2)
+            largest_unseen = self.unseen_weight * quantile**2 / (1 + self.unseen_weight * quantile**2)
             if share > 0.5:
                 lower = min(lower, share * (1 - largest_unseen))
             else:
@@ -146,13 +156,18 @@ class Estimate:
         return low + span * lower, low + span * upper
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float | None:
-        """The probability of an estimate this far from ``null``, or of one this far below or above it."""
+        """The p-value: the probability, if the true value is ``null``, of an estimate at least this far from it.
+
+        With the alternative "less" or "greater", of an estimate at least this far below or above it. Call it for the
+        kind "mean" (every difference is one): rates and bounded means have Wilson's interval, which a p-value by
+        Student's t may contradict.
+        """
         if self.reason:
             return None
         distance = self.center - null
-        if self.error <= 0:
+        if self.standard_error <= 0:
             return 1.0 if abs(distance) <= _ROUNDING else 0.0
-        t = distance / self.error
+        t = distance / self.standard_error
         if alternative == "less":
             return t_upper_tail(-t, self.degrees)
         if alternative == "greater":
@@ -198,10 +213,10 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
     degrees = _degrees_of_rate(clusters.degrees_of_freedom(), clusters.size)
     quantile = _quantile(0.5 + confidence / 2, degrees)
     low, high = wilson(rates, total / effect, quantile)
-    floor = total / largest_effect(clusters.size)
+    effective_without_errors = total / largest_effect(clusters.size)
     return (
-        np.minimum(low, floor / (floor + quantile**2)),
-        np.maximum(high, quantile**2 / (floor + quantile**2)),
+        np.minimum(low, effective_without_errors / (effective_without_errors + quantile**2)),
+        np.maximum(high, quantile**2 / (effective_without_errors + quantile**2)),
     )
 
 
@@ -222,24 +237,24 @@ def estimate(
             value=math.nan,
             kind="mean",
             center=math.nan,
-            error=0.0,
+            standard_error=0.0,
             degrees=0.0,
             rows=0,
             units=0,
             effective=0.0,
             reason=_NOTHING_COUNTS,
         )
-    ends = _both_ends(bounds)
-    if ends is not None and not is_difference and _leave(terms, constant, ends):
+    finite_bounds = _finite_bounds(bounds)
+    if finite_bounds is not None and not is_difference and _values_exceed_bounds(terms, constant, finite_bounds):
         # Bounds that do not hold say nothing about the interval.
-        bounds = ends = None
+        bounds = finite_bounds = None
 
-    summaries = _summaries(terms, constant, ends, is_difference=is_difference)
+    summaries = _summaries(terms, constant, finite_bounds, is_difference=is_difference)
     value = constant + sum(summary.coefficient * summary.mean for summary in summaries)
     rows = sum(summary.rows for summary in summaries)
-    kind = _kind_of(summaries, constant, ends, is_difference=is_difference)
-    if kind == "bounded mean" and ends is not None:
-        summaries = _with_equivalent_errors(summaries, value, ends)
+    kind = _kind_of(summaries, constant, finite_bounds, is_difference=is_difference)
+    if kind == "bounded mean" and finite_bounds is not None:
+        summaries = _with_equivalent_errors(summaries, value, finite_bounds)
     groupings = [_grouping(terms, index) for index in range(len(terms[0].clusters))]
     units, reason = _units_of(summaries, groupings)
     cluster_counts = tuple(len(grouping.names) for grouping in groupings)
@@ -248,105 +263,113 @@ def estimate(
             value=value,
             kind=kind,
             center=value,
-            error=0.0,
+            standard_error=0.0,
             degrees=0.0,
             rows=rows,
             units=units,
             effective=0.0,
-            bounds=ends,
+            bounds=finite_bounds,
             clusters=cluster_counts,
             reason=reason,
         )
 
     clustering = _clustering(terms, summaries, groupings, of_rate=kind != "mean")
     if kind == "rate":
-        estimated = _rate(value, summaries[0], ends, clustering)
-    elif kind == "bounded mean" and ends is not None:
-        pile_up = _pile_up(value, terms, summaries, ends)
+        estimated = _rate(value, summaries[0], finite_bounds, clustering)
+    elif kind == "bounded mean" and finite_bounds is not None:
+        pile_up = _pile_up(value, terms, summaries, finite_bounds)
         # The scores of one cluster say little about other clusters: protection fades only if clusters are single rows.
-        unseen = 1 - (1 - pile_up) / clustering.size
-        estimated = _bounded_mean(value, summaries, ends, clustering, unseen)
+        unseen_weight = 1 - (1 - pile_up) / clustering.size
+        estimated = _bounded_mean(value, summaries, finite_bounds, clustering, unseen_weight)
     else:
-        cut_at = ends if ends is not None else _half_bounds(bounds)
+        cut_at = finite_bounds if finite_bounds is not None else _half_bounds(bounds)
         estimated = _mean(value, constant, summaries, cut_at, clustering)
     return replace(estimated, rows=rows, units=units, clusters=cluster_counts, contributions=clustering.contributions)
 
 
-def _rate(value: float, summary: _TermSummary, ends: tuple[float, float] | None, clustering: _Clustering) -> Estimate:
+def _rate(
+    value: float, summary: _TermSummary, finite_bounds: tuple[float, float] | None, clustering: _Clustering
+) -> Estimate:
     """A share of rows that are 1."""
     effective = summary.equal_rows / clustering.effect
     return Estimate(
         value=value,
         kind="rate",
         center=value,
-        error=abs(summary.coefficient) * math.sqrt(summary.variance / effective),
+        standard_error=abs(summary.coefficient) * math.sqrt(summary.variance / effective),
         degrees=_degrees_of_rate(clustering.degrees, clustering.size),
         rows=summary.rows,
         units=0,
         effective=effective,
-        floor=summary.equal_rows / clustering.largest_effect,
-        bounds=ends,
+        effective_without_errors=summary.equal_rows / clustering.largest_effect,
+        bounds=finite_bounds,
     )
 
 
 def _bounded_mean(
     value: float,
     summaries: Sequence[_TermSummary],
-    ends: tuple[float, float],
+    finite_bounds: tuple[float, float],
     clustering: _Clustering,
-    unseen: float,
+    unseen_weight: float,
 ) -> Estimate:
     """A mean of scores between two bounds, rescaled to 0…1.
 
-    ``unseen`` says from 0 to 1 how much the interval must allow for scores at the other bound that were not seen.
+    ``unseen_weight`` says from 0 to 1 how much the interval must allow for scores at the far bound that the sample
+    happened not to contain.
     """
-    low, high = ends
+    low, high = finite_bounds
     span = high - low
     rows = sum(summary.rows for summary in summaries)
     equal_rows = sum(summary.equal_rows for summary in summaries)
     # The variance of the mean if all rows were independent.
-    independent = 0.0
+    independent_variance = 0.0
     for summary in summaries:
         sample_variance = summary.variance * summary.rows / max(summary.rows - 1, 1)
-        independent += (summary.coefficient / span) ** 2 * sample_variance / summary.equal_rows
+        independent_variance += (summary.coefficient / span) ** 2 * sample_variance / summary.equal_rows
     effective_rows = equal_rows / clustering.effect
     share = (value - low) / span
     # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
-    smoothed = (share * effective_rows + unseen / 2) / (effective_rows + unseen)
-    largest = smoothed * (1 - smoothed)
+    smoothed_share = (share * effective_rows + unseen_weight / 2) / (effective_rows + unseen_weight)
+    # The variance of a score if all scores were at one bound or the other.
+    largest_variance = smoothed_share * (1 - smoothed_share)
     # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
-    closeness = max(abs(2 * smoothed - 1), _LEAST_CLOSENESS)
-    pseudo = unseen * _PSEUDO_OBSERVATIONS
-    added = pseudo * largest * closeness / effective_rows
-    variance = (independent * clustering.effect * effective_rows + added) / (effective_rows + pseudo)
+    closeness = max(abs(2 * smoothed_share - 1), _LEAST_CLOSENESS)
+    pseudo_count = unseen_weight * _PSEUDO_OBSERVATIONS
+    added_variance = pseudo_count * largest_variance * closeness / effective_rows
+    observed_variance = independent_variance * clustering.effect
+    variance = (observed_variance * effective_rows + added_variance) / (effective_rows + pseudo_count)
+    # Scores that do not pile up have no such limit.
+    effective_without_errors = 0.0
+    if unseen_weight > 0:
+        effective_without_errors = equal_rows / clustering.largest_effect / unseen_weight
     if variance <= 0:
         return Estimate(
             value=value,
             kind="bounded mean",
             center=value,
-            error=0.0,
+            standard_error=0.0,
             degrees=clustering.degrees,
             rows=rows,
             units=0,
             effective=0.0,
-            bounds=ends,
+            bounds=finite_bounds,
             reason=_NO_SPREAD.format(rows=rows),
         )
     return Estimate(
         value=value,
         kind="bounded mean",
         center=value,
-        error=math.sqrt(variance) * span,
+        standard_error=math.sqrt(variance) * span,
         degrees=clustering.degrees,
         rows=rows,
         units=0,
-        # So many tosses of a coin with this rate would be as precise: what Wilson's formula takes.
-        effective=largest / variance,
-        bounds=ends,
-        # Scores that do not pile up have no such limit.
-        floor=equal_rows / clustering.largest_effect / unseen if unseen > 0 else 0.0,
-        # Flat at the ends: one score that is a little lower must not take protection away.
-        unseen=unseen * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS) / effective_rows,
+        # This many tosses of a coin with this rate would be as precise: what Wilson's formula takes.
+        effective=largest_variance / variance,
+        bounds=finite_bounds,
+        effective_without_errors=effective_without_errors,
+        # Flat at the ends of the range: one score that is a little lower must not take protection away.
+        unseen_weight=unseen_weight * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS) / effective_rows,
     )
 
 
@@ -365,18 +388,18 @@ def _mean(
         mean, variance_of_mean = summary.with_pseudo_observations(clustering.effect)
         center += summary.coefficient * mean
         variance += summary.coefficient**2 * variance_of_mean
-    error = math.sqrt(variance)
+    standard_error = math.sqrt(variance)
     return Estimate(
         value=value,
         kind="mean",
         center=center,
-        error=error,
+        standard_error=standard_error,
         degrees=clustering.degrees,
         rows=rows,
         units=0,
         effective=rows / clustering.effect,
         bounds=cut_at,
-        reason="" if error > 0 else _NO_SPREAD.format(rows=rows),
+        reason="" if standard_error > 0 else _NO_SPREAD.format(rows=rows),
     )
 
 
@@ -393,20 +416,20 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         if one.reason:
             return replace(first, value=value, center=value, reason=one.reason)
 
-    # Of the clusters: the variance of a single estimate on average, and the variance of the mean.
+    # From the clusters alone: the variance of a single estimate on average, and the variance of the mean.
     averaged: dict[str | int, float] = {}
-    of_clusters = 0.0
+    mean_cluster_variance = 0.0
     for one in estimates:
         for cluster, contribution in one.contributions.items():
             averaged[cluster] = averaged.get(cluster, 0.0) + contribution / count
-        of_clusters += sum(contribution**2 for contribution in one.contributions.values()) / count
-    of_mean = sum(contribution**2 for contribution in averaged.values())
-    of_estimates = sum(one.error**2 for one in estimates) / count
-    if of_estimates >= of_clusters:
-        variance = of_mean + (of_estimates - of_clusters)
+        mean_cluster_variance += sum(contribution**2 for contribution in one.contributions.values()) / count
+    cluster_variance_of_mean = sum(contribution**2 for contribution in averaged.values())
+    mean_variance = sum(one.standard_error**2 for one in estimates) / count
+    if mean_variance >= mean_cluster_variance:
+        variance = cluster_variance_of_mean + (mean_variance - mean_cluster_variance)
     else:
         # The prior correlation made the estimates more precise than their clusters look.
-        variance = of_mean * of_estimates / of_clusters
+        variance = cluster_variance_of_mean * mean_variance / mean_cluster_variance
     rows = sum(one.rows for one in estimates)
     degrees = min(one.degrees for one in estimates)
 
@@ -415,7 +438,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             value=value,
             kind="mean",
             center=sum(one.center for one in estimates) / count,
-            error=math.sqrt(variance),
+            standard_error=math.sqrt(variance),
             degrees=degrees,
             rows=rows,
             units=min(one.units for one in estimates),
@@ -425,23 +448,24 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             contributions=averaged,
             reason="" if variance > 0 else _NO_SPREAD.format(rows=rows),
         )
-    # How much more precise the mean is than a single estimate; not at all where no spread is seen.
-    ratio = variance / of_estimates if of_estimates > 0 else 1.0
-    # Independent prompts would be as many times as precise as there are; deviations that cancel are chance.
-    ratio = min(max(ratio, 1 / count), 1.0)
+    # The variance of the mean relative to that of a single estimate; 1 where no spread is seen.
+    variance_ratio = variance / mean_variance if mean_variance > 0 else 1.0
+    # With k independent prompts the variance would be 1/k of a single one. A smaller ratio means that deviations
+    # cancelled by chance, so it is raised to 1/k.
+    variance_ratio = min(max(variance_ratio, 1 / count), 1.0)
     are_rates = all(one.kind == "rate" for one in estimates)
     return replace(
         first,
         value=value,
         center=value,
         kind="rate" if are_rates else "bounded mean",
-        error=math.sqrt(variance),
+        standard_error=math.sqrt(variance),
         degrees=degrees,
         rows=rows,
         # Variances are averaged, so numbers of rows are by their harmonic mean.
-        effective=count / sum(1 / one.effective for one in estimates) / ratio,
-        floor=min(one.floor for one in estimates),
-        unseen=max(one.unseen for one in estimates),
+        effective=count / sum(1 / one.effective for one in estimates) / variance_ratio,
+        effective_without_errors=min(one.effective_without_errors for one in estimates),
+        unseen_weight=max(one.unseen_weight for one in estimates),
         contributions=averaged,
     )
 
@@ -449,7 +473,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
-def _both_ends(bounds: Bounds | None) -> tuple[float, float] | None:
+def _finite_bounds(bounds: Bounds | None) -> tuple[float, float] | None:
     """The bounds if both are known and leave room between them."""
     if bounds is None:
         return None
@@ -474,7 +498,7 @@ def _inside(low: float, high: float, bounds: tuple[float, float] | None) -> tupl
     return max(low, bounds[0]), min(high, bounds[1])
 
 
-def _leave(terms: Sequence[Term], constant: float, ends: tuple[float, float]) -> bool:
+def _values_exceed_bounds(terms: Sequence[Term], constant: float, finite_bounds: tuple[float, float]) -> bool:
     """True if some values are beyond the bounds that were declared for the estimate."""
     import numpy as np
 
@@ -487,41 +511,46 @@ def _leave(terms: Sequence[Term], constant: float, ends: tuple[float, float]) ->
         for term in terms:
             value += term.coefficient * float(np.average(term.values, weights=term.weights))
         lowest = highest = value
-    return lowest < ends[0] - _ROUNDING or highest > ends[1] + _ROUNDING
+    return lowest < finite_bounds[0] - _ROUNDING or highest > finite_bounds[1] + _ROUNDING
 
 
 def _pile_up(
-    value: float, terms: Sequence[Term], summaries: Sequence[_TermSummary], ends: tuple[float, float]
+    value: float, terms: Sequence[Term], summaries: Sequence[_TermSummary], finite_bounds: tuple[float, float]
 ) -> float:
     """How much scores look as if most were at a bound and some far from it: from 0 to 1.
 
     What matters is how much the distances from the bound vary, relative to their mean. If all scores are 0.95 or so,
-    the next ones will be, too. If most are 1 and a few 0.5, as many as were seen do not exclude a few that are 0. A
-    spread that comes from a single score is not believed either.
+    the next ones will be, too. If most scores are 1 and a few 0.5, a sample of this size cannot rule out that a few
+    other scores are 0. A spread that comes from a single score is not trusted either.
     """
     import numpy as np
 
     if len(terms) > 1 or summaries[0].is_binary:
+        # Full protection: right/wrong scores are all at a bound, and for a sum of several means there is no single
+        # distribution of scores to look at.
         return 1.0
     term, summary = terms[0], summaries[0]
     deviations = np.asarray(term.values, dtype=float) - summary.mean
     weights = np.ones(summary.rows) if term.weights is None else term.weights
     sum_of_squares = float((weights**2 * deviations**2).sum())
     if summary.variance <= 0 or sum_of_squares <= 0:
+        # Full protection: scores that are all the same do not show how much others may vary.
         return 1.0
-    # So many scores of equal deviation would give the same variance: the rows over the kurtosis.
+    # This many scores of equal deviation would give the same variance: the rows over the kurtosis.
     deviating = sum_of_squares**2 / float((weights**4 * deviations**4).sum())
 
-    low, high = ends
+    low, high = finite_bounds
     distance = min(abs(value - low), abs(high - value))
     squared_variation = summary.coefficient**2 * summary.variance / distance**2 if distance > 0 else math.inf
     squared_variation *= 1 + _FEW_SCORES / summary.equal_rows
     piled_up = (squared_variation - _CLEARLY_AWAY) / (_PILED_UP - _CLEARLY_AWAY)
 
-    # So many rows at the other bound would have the same mean.
-    errors = summary.equal_rows * distance / (high - low)
-    too_close = (_AN_ERROR - errors) / (_AN_ERROR - _NO_ERROR)
-    return min(max(piled_up, too_close, 1 / deviating**2), 1.0)
+    # This many rows at the far bound, and all others at the near one, would give the same mean.
+    equivalent_wrong_rows = summary.equal_rows * distance / (high - low)
+    too_close = (_A_WRONG_ROW - equivalent_wrong_rows) / (_A_WRONG_ROW - _NO_WRONG_ROW)
+    # 1 if the spread comes from a single score, and hardly anything if a few scores share in it.
+    from_few_scores = 1 / deviating**2
+    return min(max(piled_up, too_close, from_few_scores), 1.0)
 
 
 # --- terms, summed up -------------------------------------------------------------------------------------------------
@@ -546,7 +575,7 @@ class _TermSummary:
     """The number of pseudo-observations."""
 
     def with_pseudo_observations(self, effect: float) -> tuple[float, float]:
-        """The mean and its variance with pseudo-observations at both ends, counted in effective rows."""
+        """The mean and its variance with pseudo-observations on both sides, counted in effective rows."""
         effective = self.equal_rows / effect
         if self.pseudo_values is None or self.pseudo <= 0:
             # The sample variance of the values, as in any t-interval.
@@ -560,7 +589,7 @@ class _TermSummary:
 
 
 def _without_weight_0(term: Term) -> Term:
-    """The term without rows of weight 0: a row that counts nothing must not count as one that agrees."""
+    """Drop rows of weight 0; otherwise their zeros would be counted as observed "no difference"."""
     import numpy as np
 
     if term.weights is None or bool((term.weights > 0).all()):
@@ -576,24 +605,27 @@ def _without_weight_0(term: Term) -> Term:
 
 
 def _summaries(
-    terms: Sequence[Term], constant: float, ends: tuple[float, float] | None, *, is_difference: bool
+    terms: Sequence[Term], constant: float, finite_bounds: tuple[float, float] | None, *, is_difference: bool
 ) -> list[_TermSummary]:
-    is_signed = is_difference or _is_signed(terms, constant, ends)
+    is_signed = is_difference or _is_signed(terms, constant, finite_bounds)
     summaries = []
     for term in terms:
         step = term.step
-        if step is None and ends is not None:
-            step = (ends[1] - ends[0]) / 2 / abs(term.coefficient)
+        if step is None and finite_bounds is not None:
+            step = (finite_bounds[1] - finite_bounds[0]) / 2 / abs(term.coefficient)
         summaries.append(_summary(term, step, is_signed=is_signed))
     return summaries
 
 
-def _is_signed(terms: Sequence[Term], constant: float, ends: tuple[float, float] | None) -> bool:
-    """True if values can be negative although none of these may be: a single mean that can have either sign."""
-    if len(terms) > 1 or ends is None:
+def _is_signed(terms: Sequence[Term], constant: float, finite_bounds: tuple[float, float] | None) -> bool:
+    """True for a single mean whose bounds allow both signs (unless it is a rescaled rate).
+
+    That holds even if no observed value is negative.
+    """
+    if len(terms) > 1 or finite_bounds is None:
         return False
-    is_scaled_rate = ends == (constant, constant + terms[0].coefficient)
-    return ends[0] < 0 < ends[1] and not is_scaled_rate
+    is_scaled_rate = finite_bounds == (constant, constant + terms[0].coefficient)
+    return finite_bounds[0] < 0 < finite_bounds[1] and not is_scaled_rate
 
 
 def _summary(term: Term, step: float | None, *, is_signed: bool) -> _TermSummary:
@@ -613,7 +645,7 @@ def _summary(term: Term, step: float | None, *, is_signed: bool) -> _TermSummary
         equal_rows = total**2 / float((weights**2).sum())
     if variance < _ROUNDING**2:
         variance = 0.0
-    if weights is not None and term.are_counts:
+    if weights is not None and term.weights_are_counts:
         # Each value stands for many rows, which are right or wrong: sum up the rows, not the values.
         return _TermSummary(
             coefficient=term.coefficient,
@@ -675,22 +707,34 @@ def _pseudo_size(events: float, observed: float | None, step: float) -> float:
 
 
 def _kind_of(
-    summaries: Sequence[_TermSummary], constant: float, ends: tuple[float, float] | None, *, is_difference: bool
+    summaries: Sequence[_TermSummary],
+    constant: float,
+    finite_bounds: tuple[float, float] | None,
+    *,
+    is_difference: bool,
 ) -> Kind:
-    if is_difference or ends is None or any(summary.coefficient <= 0 for summary in summaries):
+    if is_difference or finite_bounds is None or any(summary.coefficient <= 0 for summary in summaries):
         return "mean"
-    if len(summaries) == 1 and summaries[0].is_binary and ends == (constant, constant + summaries[0].coefficient):
+    if (
+        len(summaries) == 1
+        and summaries[0].is_binary
+        and finite_bounds == (constant, constant + summaries[0].coefficient)
+    ):
         # Also a rate on another scale, such as BBQ's 2 · rate - 1.
         return "rate"
     # A number that can have either sign is a difference of something.
-    return "mean" if ends[0] < 0 < ends[1] else "bounded mean"
+    return "mean" if finite_bounds[0] < 0 < finite_bounds[1] else "bounded mean"
 
 
 def _with_equivalent_errors(
-    summaries: Sequence[_TermSummary], value: float, ends: tuple[float, float]
+    summaries: Sequence[_TermSummary], value: float, finite_bounds: tuple[float, float]
 ) -> list[_TermSummary]:
-    """Graded terms with as many events as rows at the rarer bound would have this mean: what errors are to a rate."""
-    share = min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)
+    """Set the events of graded terms to the equivalent of a rate's errors.
+
+    That is the number of rows that, placed at the rarer bound with all others at the opposite bound, would give the
+    same mean.
+    """
+    share = min(max((value - finite_bounds[0]) / (finite_bounds[1] - finite_bounds[0]), 0.0), 1.0)
     rarer = min(share, 1 - share)
     adjusted = []
     for summary in summaries:
@@ -797,7 +841,7 @@ def _one_way(
         weight_of_cluster = np.bincount(codes, weights=weights, minlength=count)
         residuals = np.bincount(codes, weights=weights * (term.values - summary.mean), minlength=count)
         shares[index] = weight_of_cluster / total
-        sum_of_squares = total if term.are_counts else float((weights**2).sum())
+        sum_of_squares = total if term.weights_are_counts else float((weights**2).sum())
         sizes[index] = float((weight_of_cluster**2).sum()) / sum_of_squares
         # CR2: the residual of a cluster that holds much of the data is too small, because it pulls the mean.
         contributions += summary.coefficient * residuals / total / np.sqrt(1 - shares[index])

@@ -235,10 +235,10 @@ class _Question:
         """How scores change between the two runs, for what the gate can find; None where nothing is known about it."""
         spread = spread_of(self.pairs, self.estimate)
         original = self.row.estimate
-        if spread is None or original is None or original.error <= 0:
+        if spread is None or original is None or original.standard_error <= 0:
             return spread
         # The uncertainty of the base mean, of which the threshold is a share.
-        return replace(spread, effect=spread.effect * (self.estimate.error / original.error) ** 2)
+        return replace(spread, effect=spread.effect * (self.estimate.standard_error / original.standard_error) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate
         values = column.changes() - share * (column.before - column.mean(column.before))
         terms.append(Term(values, column.coefficient, column.clusters, column.weights))
     contrast = estimate(terms, is_difference=True)
-    return replace(difference, error=max(difference.error, contrast.error))
+    return replace(difference, standard_error=max(difference.standard_error, contrast.standard_error))
 
 
 def _adjusted(questions: Sequence[_Question]) -> tuple[list[float | None], int]:

@@ -63,12 +63,12 @@ def mean_estimate(
     lies_in_unit = bool(len(values)) and float(values.min()) >= 0 and float(values.max()) <= 1
     if bounds is None and lies_in_unit:
         bounds = UNIT
-    are_counts = False
+    weights_are_counts = False
     if weights is not None and lies_in_unit:
         hits = values * weights
         # Where weights count rows and each value is the share of right ones, the mean is a rate over rows.
-        are_counts = bool(np.allclose(hits, np.round(hits)) and np.allclose(weights, np.round(weights)))
-    return estimate([Term(values, 1.0, clusters, weights, are_counts)], bounds=bounds)
+        weights_are_counts = bool(np.allclose(hits, np.round(hits)) and np.allclose(weights, np.round(weights)))
+    return estimate([Term(values, 1.0, clusters, weights, weights_are_counts)], bounds=bounds)
 
 
 def mean_interval(

@@ -208,6 +208,6 @@ def cautious_effect(effect: float, degrees: float) -> float:
 def _reliable(estimated: Estimate) -> float:
     """The difference without what chance would make it (the positive part of James and Stein's estimate)."""
     value = abs(estimated.value)
-    if value <= estimated.error:
+    if value <= estimated.standard_error:
         return 0.0
-    return value - estimated.error**2 / value
+    return value - estimated.standard_error**2 / value

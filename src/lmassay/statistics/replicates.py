@@ -106,7 +106,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
         value,
         "rate",
         value,
-        error=math.sqrt(binomial / effective),
+        standard_error=math.sqrt(binomial / effective),
         degrees=degrees,
         rows=repetitions * tests,
         units=tests if groups is None or not len(groups) else len(np.unique(groups)),
@@ -125,11 +125,11 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
     if of_tests.reason:
         return of_tests
     between = _between_repetitions(differences, correlation, groups)
-    error = math.sqrt(of_tests.error**2 + between.variance)
-    degrees = _cochran(of_tests.error**2, of_tests.degrees, between)
-    effective = of_tests.effective * of_tests.error**2 / error**2
+    standard_error = math.sqrt(of_tests.standard_error**2 + between.variance)
+    degrees = _cochran(of_tests.standard_error**2, of_tests.degrees, between)
+    effective = of_tests.effective * of_tests.standard_error**2 / standard_error**2
     # No mean of paired 0/1 scores can differ by more than 1.
-    return replace(of_tests, error=error, degrees=degrees, effective=effective, bounds=(-1.0, 1.0))
+    return replace(of_tests, standard_error=standard_error, degrees=degrees, effective=effective, bounds=(-1.0, 1.0))
 
 
 def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:
@@ -139,7 +139,7 @@ def difference_of_repetitions(differences: Floats, correlation: float, *, by: st
     inflation = overlap_factor(len(differences), correlation) * len(differences)
     return replace(
         independent,
-        error=independent.error * math.sqrt(inflation),
+        standard_error=independent.standard_error * math.sqrt(inflation),
         effective=independent.effective / inflation,
         clustered_by=(by,),
     )
@@ -162,7 +162,7 @@ def mean_of_repetitions(
         value,
         "mean",
         value,
-        error=math.sqrt(variance * overlap_factor(count, correlation)),
+        standard_error=math.sqrt(variance * overlap_factor(count, correlation)),
         degrees=float(count - 1),
         rows=count,
         units=count,

@@ -91,7 +91,7 @@ def test_reading_a_table_leaves_the_limit_of_the_csv_module_as_it_was(tmp_path):
     long_sentence = "a " * limit
     lines = ["good,bad,kind", f"{long_sentence},b,c"]
     (pair,) = read(open_pairs(write_lines(tmp_path / "p.csv", lines)), COLUMNS)
-    assert pair.good == long_sentence.strip() or pair.good == long_sentence
+    assert len(pair.good) > limit
     assert csv.field_size_limit() == limit
 
 

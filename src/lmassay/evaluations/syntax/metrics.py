@@ -378,7 +378,9 @@ def _mean_of_constructions(
     weight = 1 / len(scored)
     terms = []
     for observed in scored:
-        terms.append(Term(observed.values, weight, observed.clusters, observed.weights, are_counts=metric == "tse"))
+        terms.append(
+            Term(observed.values, weight, observed.clusters, observed.weights, weights_are_counts=metric == "tse")
+        )
     estimated = estimate(terms, bounds=(0.0, 1.0))
     mean = replace(scored[0], mean=float(np.mean([observed.mean for observed in scored])))
     return intervals.observed_result(estimated, mean, metric, MEAN_OF_CONSTRUCTIONS, counts, settings)

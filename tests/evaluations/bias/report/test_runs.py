@@ -68,7 +68,7 @@ def test_prompts_that_err_on_the_same_templates_make_the_mean_no_surer():
     made = combinations(None)
     one = estimates_by_group(answers(2), made, [])["diff_bias_amb", "overall"]
     other = estimates_by_group(answers(3), made, [])["diff_bias_amb", "overall"]
-    alone, same, mixed = (mean_of_estimates(some).error for some in ([one], [one, one], [one, other]))
+    alone, same, mixed = (mean_of_estimates(some).standard_error for some in ([one], [one, one], [one, other]))
     assert same == pytest.approx(alone)
     assert mixed < alone
 
