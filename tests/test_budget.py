@@ -231,5 +231,5 @@ def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):
     with Store(tmp_path) as store:
         assert store.spending(run="x") is None
     with Store(tmp_path, create=True) as store:
-        store.spend("x", ANSWER, 0.1)
+        store.add_spending("x", ANSWER, 0.1)
         assert store.spending(run="x").answers == 1
