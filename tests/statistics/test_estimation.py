@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -424,6 +426,15 @@ def test_graded_differences_with_a_few_zeros_are_close_to_students_t():
     found = paired_difference(scores[:100], scores[100:])
     theirs = ttest_1samp(values, 0).confidence_interval()
     assert found.high - found.low == pytest.approx(theirs.high - theirs.low, rel=0.1)
+
+
+def test_an_estimate_without_a_limit_does_not_drop_the_limits_of_the_others():
+    limited = rate([5, 6, 6], [6, 6, 6])
+    assert limited.effective_without_errors > 0
+    unlimited = replace(limited, effective_without_errors=0.0)
+    together = mean_of_estimates([limited, unlimited])
+    assert together.effective_without_errors == limited.effective_without_errors
+    assert mean_of_estimates([unlimited, unlimited]).effective_without_errors == 0
 
 
 def test_the_mean_of_a_precise_and_an_imprecise_rate_is_as_imprecise_as_its_error_says():

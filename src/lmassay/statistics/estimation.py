@@ -454,6 +454,8 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     # cancelled by chance, so it is raised to 1/k.
     variance_ratio = min(max(variance_ratio, 1 / count), 1.0)
     are_rates = all(one.kind == "rate" for one in estimates)
+    # 0 means that an estimate has no such limit; the limits of the others still hold.
+    limits = [one.effective_without_errors for one in estimates if one.effective_without_errors > 0]
     return replace(
         first,
         value=value,
@@ -464,7 +466,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         rows=rows,
         # Variances are averaged, so numbers of rows are by their harmonic mean.
         effective=count / sum(1 / one.effective for one in estimates) / variance_ratio,
-        effective_without_errors=min(one.effective_without_errors for one in estimates),
+        effective_without_errors=min(limits, default=0.0),
         unseen_weight=max(one.unseen_weight for one in estimates),
         contributions=averaged,
     )
