@@ -116,7 +116,7 @@ def test_a_listing_can_be_narrowed_to_a_name():
         (["run", "two.yaml", "--set", "task.side=sorce"], "did you mean 'source'?"),
         (["run", "two.yaml", "--set", f"task={'[' * 3000}"], "brackets"),
         (["check", "deep.yaml"], "brackets"),
-        (["check", "/dev/zero"], "is no configuration"),
+        (["check", "/dev/zero"], "is not a configuration"),
         (["resume", "--budget-usd", "nan"], "--budget-usd nan"),
     ],
 )

@@ -67,7 +67,7 @@ def test_one_bad_log_among_several_leaves_the_folder_as_it_was(lmassay, tmp_path
 def test_a_filter_is_asked_for_by_name(lmassay, tmp_path):
     done = lmassay("import", log("sums"), "--results", tmp_path)
     assert done.returncode == 2
-    assert "choose with --filter" in done.stderr
+    assert "choose one with --filter" in done.stderr
     assert lmassay("import", log("sums"), "--filter", "strict-match", "--results", tmp_path).returncode == 0
 
 
