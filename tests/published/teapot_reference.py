@@ -136,8 +136,8 @@ ERRORS = {
     "meteor.err.lang": (
         "ValueError: METEOR command `java -Xmx2G -jar {meteor_jar} {hyp_file} {ref_file} -norm -l xx` failed:",
         "error: METEOR's Java program failed for the language 'xx': Error: Pre-process the input files and run Meteor "
-        "without the -norm option.; No normalizer for language (other); METEOR takes en, cz, de, es, fr or ru, and "
-        "needs data/paraphrase-LANG.gz beside the jar (pycocoevalcap brings that of en only)",
+        "without the -norm option.; No normalizer for language (other); METEOR supports en, cz, de, es, fr and ru, "
+        "and needs data/paraphrase-LANG.gz next to the jar (pycocoevalcap has only the one for en)",
     ),
 }
 # What the original printed before a traceback is the beginning of what this case prints.

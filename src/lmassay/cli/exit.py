@@ -25,7 +25,8 @@ EXIT_CODES_HELP = f"""\
   {DONE:<4} success
   {INCOMPLETE:<4} finished, but not everything succeeded: examples in error, a failed gate,
        something broken or different, or the output pipe was closed early
-  {USER_ERROR:<4} an error in your input, reported in one line, or a gate that cannot judge
+  {USER_ERROR:<4} an error in your input, reported in one line, or a gate that
+       cannot be decided
   {INTERRUPTED:<4} stopped by Ctrl-C ({TERMINATED}: by SIGTERM); lmassay resume continues"""
 
 # Errors that a user can fix: missing files and permissions, a full disk, a name that is too long.
