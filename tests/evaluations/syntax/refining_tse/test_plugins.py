@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, PluginError
-from lmassay.evaluations.syntax.refining_tse.modules import METRICS, MODELS, load_class, load_plugins, punctuated_join
+from lmassay.evaluations.syntax.refining_tse.modules import (
+    METRICS,
+    MODELS,
+    EarlierTokenizer,
+    load_class,
+    load_plugins,
+    punctuated_join,
+)
 from lmassay.evaluations.syntax.refining_tse.plugins import MpeModel, RefiningTse
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Row, Slot
 from tests.helpers import write_lines
 
+FIGURES = Path(__file__).parents[3] / "published/figures"
 WORDS = ("is", "are", "sings", "sing", "hums")
 
 
@@ -314,3 +323,121 @@ def test_lemma_stats_are_kept_when_asked_for(tmp_path, source):
     assert stats.keys() == {"is", "are", "sing"}
     total = np.exp([0.0, 1.0, 3.0, 3.0]).sum()
     assert stats["sing"] == pytest.approx([2, math.e / total, (1 + math.e) / total])
+
+
+ROBERTA = """
+    import torch
+    import transformers
+
+    from .transformers_model import TransformersModel
+    from .utils import punctuated_join
+
+
+    class Roberta(TransformersModel):
+        def __init__(self, config):
+            super().__init__(
+                config, transformers.RobertaTokenizer, transformers.RobertaForMaskedLM, use_prefix_space=True
+            )
+
+        @torch.no_grad()
+        def predict(self, left_contexts, right_contexts):
+            mask = self.tokenizer.mask_token
+            texts = []
+            for left, right in zip(left_contexts, right_contexts):
+                texts.append(punctuated_join([punctuated_join(left), mask, punctuated_join(right)]))
+            inputs = self.tokenizer(texts, padding=True, add_prefix_space=True, return_tensors="pt")
+            blanks = inputs["input_ids"] == self.tokenizer.mask_token_id
+            return self.model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[blanks]
+"""
+
+GPT2 = """
+    import torch
+    import transformers
+
+    from .transformers_model import TransformersModel
+    from .utils import punctuated_join
+
+
+    class Gpt2(TransformersModel):
+        def __init__(self, config):
+            super().__init__(
+                config, transformers.GPT2Tokenizer, transformers.GPT2LMHeadModel,
+                use_prefix_space=True, add_padding_token=True, bidirectional=False,
+            )
+
+        @torch.no_grad()
+        def predict(self, left_contexts, right_contexts):
+            texts = [punctuated_join(left) for left in left_contexts]
+            inputs = self.tokenizer.batch_encode_plus(
+                texts, padding=True, add_prefix_space=False, return_tensors="pt"
+            )
+            last = inputs["attention_mask"].sum(dim=1) - 1
+            logits = self.model(inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+            return logits[torch.arange(len(texts)), last]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "folder"), [(ROBERTA, "Roberta", "roberta-tiny"), (GPT2, "Gpt2", "gpt2-tiny")]
+)
+def test_a_class_for_an_earlier_transformers_reads_the_same_tokens_as_our_own_model(source, text, name, folder):
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+    from lmassay.models.hf.model import HuggingFace
+
+    weights = FIGURES / "tse/models" / folder
+    requests = [
+        Slot("The authors ", " old.", ("is", "are")),
+        Slot("The old man by the ducks ", " tall.", ("is", "are")),
+    ]
+    model = MpeModel(f"{source(text)}:{name}", {"name": str(weights)})
+    model.check()
+    expected = answers(HuggingFace(str(weights)), *requests)
+    for response, own in zip(answers(model, *requests), expected, strict=True):
+        assert response.answer.logprobs == pytest.approx(own.answer.logprobs, abs=1e-4)
+
+
+def test_a_tokenizer_of_ones_own_that_would_ignore_the_prefix_space_is_refused(source):
+    text = MODEL.replace(
+        "self.seen.append", "self.own_tokenizer(left_context, add_prefix_space=True)\n            self.seen.append"
+    )
+    path = source(text)
+    with pytest.raises(PluginError, match=r"line 13: current tokenizers ignore add_prefix_space .* inherit from"):
+        MpeModel(f"{path}:Model", {"name": "mine"}).check()
+
+
+def test_a_prefix_space_given_when_the_tokenizer_is_loaded_is_fine(source):
+    text = MODEL.replace(
+        "self.seen, self",
+        "self.load = lambda t: t.from_pretrained('x', add_prefix_space=True)\n            self.seen, self",
+    )
+    MpeModel(f"{source(text)}:Model", {"name": "mine"}).check()
+
+
+class RecordingTokenizer:
+    """Keeps what it was given."""
+
+    pad_token = None
+
+    def __call__(self, text, text_pair=None, **options):
+        return (text, text_pair, options)
+
+    encode = tokenize = __call__
+
+
+def test_the_earlier_tokenizer_writes_the_space_and_has_the_earlier_methods():
+    inner = RecordingTokenizer()
+    tokenizer = EarlierTokenizer(inner)
+    assert tokenizer(["a b", " c", ""], add_prefix_space=True, padding=True) == (
+        [" a b", " c", ""],
+        None,
+        {"padding": True},
+    )
+    assert tokenizer("a", add_prefix_space=False)[0] == "a"
+    assert tokenizer.encode("a", add_prefix_space=True)[0] == " a"
+    assert tokenizer.tokenize("a", add_prefix_space=True)[0] == " a"
+    assert tokenizer.encode_plus("a", "b")[:2] == ("a", "b")
+    assert tokenizer.batch_encode_plus([("a", "b"), ("c", "d")])[:2] == (["a", "c"], ["b", "d"])
+    tokenizer.pad_token = "<pad>"
+    assert inner.pad_token == "<pad>"
+    with pytest.raises(PluginError, match="is_split_into_words"):
+        tokenizer(["a", "b"], add_prefix_space=True, is_split_into_words=True)

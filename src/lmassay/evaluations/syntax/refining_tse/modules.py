@@ -6,6 +6,7 @@ package ``src.models`` or ``src.metrics``, so that relative imports work as well
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import sys
@@ -53,6 +54,66 @@ class MPEModel:
         raise NotImplementedError("predict is not implemented")
 
 
+class EarlierTokenizer:
+    """A tokenizer that behaves as it did in transformers 4, for which refining-tse's classes were written.
+
+    Current tokenizers ignore ``add_prefix_space`` without a warning, so RoBERTa would read another text, and they have
+    neither ``batch_encode_plus`` nor ``encode_plus``. Everything else is passed on to the tokenizer itself.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        object.__setattr__(self, "_tokenizer", tokenizer)
+
+    def __getattr__(self, name: str) -> Any:
+        # Copying and unpickling look for methods before there is a tokenizer.
+        if name == "_tokenizer":
+            raise AttributeError(name)
+        return getattr(self._tokenizer, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # For example ``self.tokenizer.pad_token = self.tokenizer.eos_token``.
+        setattr(self._tokenizer, name, value)
+
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
+    def __call__(self, text: Any, text_pair: Any = None, *, add_prefix_space: bool = False, **options: Any) -> Any:
+        if add_prefix_space:
+            text = _with_space_before(text, options)
+        return self._tokenizer(text, text_pair, **options)
+
+    def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
+        return self(text, text_pair, **options)
+
+    def batch_encode_plus(self, batch_text_or_text_pairs: Sequence[Any], **options: Any) -> Any:
+        texts = list(batch_text_or_text_pairs)
+        if not any(isinstance(text, tuple) for text in texts):
+            return self(texts, **options)
+        firsts, seconds = zip(*texts, strict=True)
+        return self(list(firsts), list(seconds), **options)
+
+    def encode(self, text: Any, text_pair: Any = None, *, add_prefix_space: bool = False, **options: Any) -> Any:
+        if add_prefix_space:
+            text = _with_space_before(text, options)
+        return self._tokenizer.encode(text, text_pair, **options)
+
+    def tokenize(self, text: str, *, add_prefix_space: bool = False, **options: Any) -> Any:
+        if add_prefix_space:
+            text = _with_space_before(text, options)
+        return self._tokenizer.tokenize(text, **options)
+
+
+def _with_space_before(text: Any, options: Mapping[str, Any]) -> Any:
+    """Put a space before a text, or before each text of a batch, unless it begins with white space or is empty."""
+    if isinstance(text, str):
+        return f" {text}" if text and not text[0].isspace() else text
+    if options.get("is_split_into_words"):
+        raise PluginError(
+            "add_prefix_space with is_split_into_words is not supported; join the words with spaces and pass the text"
+        )
+    return [_with_space_before(one_text, options) for one_text in text]
+
+
 class TransformersIndexer:
     """Words that a tokenizer has as one token."""
 
@@ -78,7 +139,7 @@ class TransformersPrefixSpaceIndexer(TransformersIndexer):
 
     def __getitem__(self, token: str) -> Any:
         if token not in self.cache:
-            # The original passes an option for the space, which current tokenizers no longer have.
+            # The space is written out: a class may pass a tokenizer that ignores ``add_prefix_space``.
             ids = self.tokenizer.encode(f" {token}", add_special_tokens=False)
             self.cache[token] = ids[0] if len(ids) == 1 else self.tokenizer.unk_token_id
         return self.cache[token]
@@ -102,7 +163,7 @@ class TransformersModel(MPEModel):
         self.model = (
             model_cls.from_pretrained(config["name"], cache_dir=cache_dir, use_safetensors=True).to(self.device).eval()
         )
-        self.tokenizer = tokenizer_cls.from_pretrained(config["name"], cache_dir=cache_dir)
+        self.tokenizer = EarlierTokenizer(tokenizer_cls.from_pretrained(config["name"], cache_dir=cache_dir))
         if add_padding_token:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         indexer = TransformersPrefixSpaceIndexer if use_prefix_space else TransformersIndexer
@@ -285,6 +346,27 @@ def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments:
         raise
     except Exception as error:
         raise PluginError(f"{file}: {method} failed: {error_with_location(error)}") from error
+
+
+def check_tokenizer(file: str, base: Path, made: Any) -> None:
+    """Raise a PluginError if a user's class relies on ``add_prefix_space``, which its own tokenizer would ignore.
+
+    The tokenizer that :class:`TransformersModel` provides obeys it.
+    """
+    if isinstance(getattr(made, "tokenizer", None), EarlierTokenizer):
+        return
+    source = base / Path(file.rpartition(":")[0]).expanduser()
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        # Given to from_pretrained, the option still works.
+        is_loading = isinstance(node.func, ast.Attribute) and node.func.attr == "from_pretrained"
+        if not is_loading and any(keyword.arg == "add_prefix_space" for keyword in node.keywords):
+            raise PluginError(
+                f"{source}, line {node.lineno}: current tokenizers ignore add_prefix_space here, so the model would "
+                "read another text; inherit from src.models.transformers_model.TransformersModel, or write the space "
+                "yourself"
+            )
 
 
 def check_written(file: str, made: Any, base: type, *names: str) -> None:

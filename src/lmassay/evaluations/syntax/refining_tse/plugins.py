@@ -24,6 +24,7 @@ from lmassay.evaluations.syntax.refining_tse.modules import (
     MPEModel,
     Number,
     call_user_code,
+    check_tokenizer,
     check_written,
     class_identity,
     load_class,
@@ -60,6 +61,7 @@ class MpeModel(Model):
         for name, exists in (("predict", hasattr(self._instance, "predict")), ("word_to_index", words is not None)):
             if not exists:
                 raise PluginError(f"{self._file}: a model needs word_to_index and predict; {name} is missing")
+        check_tokenizer(self._file, self._base, self._instance)
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # the class says so
