@@ -1,0 +1,160 @@
+"""Examples, and the requests that a task makes from them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+from lmassay.types.json_text import digest
+
+Verb = Literal["generate", "logprobs", "slot", "train"]
+"""The kinds of request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One item of a data set: the input, and what a good answer looks like."""
+
+    id: str
+    """A name that is unique within the task."""
+    inputs: Mapping[str, Any]
+    """The texts and other values that the task's requests are made from."""
+    reference: Any = None
+    """The expected answer, if the data has one."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Labels by which results are grouped and examples are clustered, such as ``{"category": "Age"}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """The position of a request in its data set, for models that look up stored answers by line or id."""
+
+    role: str
+    """Which of the example's answers is meant, such as ``out`` or ``adv_out``."""
+    key: int | str
+    """The line number, counted from 0, or the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """A request for generated text, given either a prompt or chat messages."""
+
+    verb: ClassVar[Verb] = "generate"
+    prompt: str = ""
+    """The text to continue; empty if ``messages`` is given."""
+    messages: tuple[tuple[str, str], ...] = ()
+    """A chat as pairs of role and content, such as ``(("user", "Hello"),)``."""
+    max_tokens: int = 256
+    """The maximum length of the answer."""
+    temperature: float = 0.0
+    """The sampling temperature; 0 means that the most probable token is chosen."""
+    stop: tuple[str, ...] = ()
+    """Texts at which generation stops."""
+    choices: tuple[str, ...] = ()
+    """If given, the answer is the one of these texts that the model finds most probable."""
+    # The two fields below do not change what the model is asked. They are excluded from comparisons, and thereby from
+    # the cache key.
+    location: SourceLocation | None = field(default=None, compare=False)
+    """Where the request is in its data set."""
+    draw: str = field(default="", compare=False)
+    """Identifies the sample if the temperature is above 0; local models use it as their random seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogProbs:
+    """A request for the log-probability of a continuation, after a context or as the reply to chat messages."""
+
+    verb: ClassVar[Verb] = "logprobs"
+    context: str
+    """The text before the continuation; empty if ``messages`` is given."""
+    continuation: str
+    """The text whose probability is wanted."""
+    messages: tuple[tuple[str, str], ...] = ()
+    """A chat as pairs of role and content."""
+    location: SourceLocation | None = field(default=None, compare=False)
+    """Where the request is in its data set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A request for the probabilities of candidate words in a blank.
+
+    The full text is ``left + word + right``, including spaces. Masked models see both sides of the blank, causal models
+    only the left.
+    """
+
+    verb: ClassVar[Verb] = "slot"
+    left: str
+    """The text before the blank."""
+    right: str
+    """The text after the blank."""
+    candidates: tuple[str, ...]
+    """The words to score."""
+    ranked: bool = True
+    """Whether to return each word's rank in the vocabulary and the probability mass above and below it."""
+    multi_token: bool = False
+    """Whether words of several tokens are scored token by token; if not, they get no score."""
+    location: SourceLocation | None = field(default=None, compare=False)
+    """Where the request is in its data set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """A request to train something. Any process can do the work, and the outcome is cached like an answer."""
+
+    verb: ClassVar[Verb] = "train"
+    trainer: str
+    """The registered name of the function that does the training."""
+    spec: Mapping[str, Any]
+    """What to train, as plain JSON; the trainer defines the keys."""
+    after: tuple[Train, ...] = ()
+    """Trainings that must be done first, because this one uses their outcomes."""
+    data_paths: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Where the data is on this machine. The paths do not affect the outcome, so they are not part of the cache key."""
+    key: str = field(init=False, compare=False, repr=False)
+    """A digest that identifies the training, without the model."""
+
+    def __post_init__(self) -> None:
+        # Computed once per object: an earlier training is shared by many later ones, which would otherwise compute
+        # the digests of the whole chain again. The JSON key "by" is that of stored answers.
+        key = digest({"by": self.trainer, "spec": self.spec, "after": [earlier.key for earlier in self.after]})
+        object.__setattr__(self, "key", key)
+
+
+Request = Generate | LogProbs | Slot | Train
+"""Anything that a task can ask a model."""
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def request_as_dict(request: Request) -> dict[str, Any]:
+    """Return what the model is asked as plain JSON, without fields that do not change the answer."""
+    if isinstance(request, Train):
+        earlier_keys = [training.key for training in request.after]
+        # The key "by" is that of stored requests.
+        return {"verb": request.verb, "by": request.trainer, "spec": dict(request.spec), "after": earlier_keys}
+    data: dict[str, Any] = {"verb": request.verb}
+    for declared in dataclasses.fields(request):
+        if declared.compare:
+            data[declared.name] = getattr(request, declared.name)
+    return data
+
+
+def request_key(request: Request) -> dict[str, Any]:
+    """Return what distinguishes a request from others, as plain JSON; its digest is part of the cache key."""
+    if isinstance(request, Train):
+        return {"verb": request.verb, "training": request.key}
+    if not isinstance(request, Slot):
+        return request_as_dict(request)
+    # Many blanks share one long list of candidate words, so the list is hashed only once.
+    without_words = dataclasses.replace(request, candidates=())
+    return {**request_as_dict(without_words), "candidates": _words_digest(request.candidates)}
+
+
+@lru_cache(maxsize=64)
+def _words_digest(words: tuple[str, ...]) -> str:
+    return digest(list(words))

@@ -1,0 +1,201 @@
+"""A run as it is stored, and where its numbers come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmassay.types.design import Design, Settings, design_from_dict
+from lmassay.types.metrics import Metric, metric_as_dict, metric_from_dict
+from lmassay.types.scores import OVERALL, Result
+
+
+@dataclass(frozen=True, slots=True)
+class CardPart:
+    """What a run that belongs to a card records about the card."""
+
+    size: str
+    """quick, standard or full."""
+    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Model → evaluation → why the evaluation does not apply to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers of a run come from: software, machine, command, inputs and the declarations of its task."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Package → version."""
+    platform: str = ""
+    """The operating system."""
+    machine: str = ""
+    """The processor architecture."""
+    cpus: int | None = None
+    """The number of processors."""
+    command: tuple[str, ...] = ()
+    """The arguments of the command line."""
+    signature: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the signature by name: everything that the numbers depend on."""
+    evaluation: str | None = None
+    """The evaluation that the task belongs to. Empty if it belongs to none; None for runs of early versions, which did
+    not record it."""
+    base_task: str = ""
+    """The evaluation's own task that this task is or extends."""
+    base_label: str = ""
+    """The label without the options that the sweep varies; empty in runs of early versions."""
+    design: Design = field(default_factory=Design)
+    """The design that the task declares."""
+    metrics: tuple[Metric, ...] = ()
+    """The metrics that the task and its evaluation declare."""
+    notes: tuple[str, ...] = ()
+    """Notes of the task and the model for the user."""
+    card: CardPart | None = None
+    """The card that the run belongs to, if any."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON; the fields of the design are stored next to the others."""
+        data: dict[str, Any] = {
+            "versions": dict(self.versions),
+            "platform": self.platform,
+            "machine": self.machine,
+            "cpus": self.cpus,
+            "command": list(self.command),
+            "signature": dict(self.signature),
+            "base_task": self.base_task,
+            **self.design.as_dict(),
+            "metrics": [metric_as_dict(metric) for metric in self.metrics],
+            "notes": list(self.notes),
+        }
+        if self.evaluation is not None:
+            data["evaluation"] = self.evaluation
+        if self.base_label:
+            data["base_label"] = self.base_label
+        if self.card is not None:
+            data["card"] = dataclasses.asdict(self.card)
+        return data
+
+
+def provenance_from_dict(data: Mapping[str, Any]) -> Provenance:
+    """Read what :meth:`Provenance.as_dict` wrote; fields that an early version did not store stay empty."""
+    card = data.get("card")
+    evaluation = data.get("evaluation")
+    return Provenance(
+        versions=dict(data.get("versions") or {}),
+        platform=str(data.get("platform") or ""),
+        machine=str(data.get("machine") or ""),
+        cpus=data.get("cpus"),
+        command=tuple(data.get("command") or ()),
+        signature=dict(data.get("signature") or {}),
+        evaluation=None if evaluation is None else str(evaluation),
+        base_task=str(data.get("base_task") or ""),
+        base_label=str(data.get("base_label") or ""),
+        design=design_from_dict(data),
+        metrics=tuple(metric_from_dict(stored) for stored in data.get("metrics") or ()),
+        notes=tuple(data.get("notes") or ()),
+        card=None if card is None else CardPart(**card),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is known about a run before it starts; see :class:`RunRecord` for the fields."""
+
+    id: str
+    sweep: str
+    name: str
+    task: str
+    model: str
+    label: str
+    config: Mapping[str, Any]
+    signature: str
+    provenance: Provenance
+    planned: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it is stored: configuration, status, provenance and results, without its examples."""
+
+    id: str
+    """A unique id, such as ``20260101-120000-charswap-1a2b3c``."""
+    sweep: str
+    """An id that all runs of one command share."""
+    name: str
+    """The name of the configuration."""
+    task: str
+    """The name of the task."""
+    model: str
+    """The label of the model."""
+    label: str
+    """A short name for what was run, which distinguishes the runs of a sweep."""
+    status: str
+    """waiting, running, done, incomplete, stopped, cancelled, failed, interrupted or damaged."""
+    config: Mapping[str, Any]
+    """The configuration of this run, without lists of values to try."""
+    signature: str
+    """One line with everything that the numbers depend on."""
+    provenance: Provenance
+    """Where the numbers come from."""
+    results: Sequence[Result]
+    """The results; empty until the run is finished."""
+    note: str
+    """Why the run is not done, if it is not."""
+    planned: int | None
+    """The number of examples, if it was known beforehand."""
+    created: str
+    """When the run was recorded."""
+    finished: str | None
+    """When the run ended."""
+    mark: str = ""
+    """A mark such as ``[b]`` that distinguishes runs with different settings when they are shown together. It is not
+    stored."""
+
+    @property
+    def design(self) -> Design:
+        """The design that the run's task declares."""
+        return self.provenance.design
+
+    @property
+    def depends_on(self) -> Mapping[str, str]:
+        """The parts of the signature by name."""
+        return self.provenance.signature
+
+    @property
+    def base_task(self) -> str:
+        """The evaluation's own task that this run's task is or extends. Early versions did not record it."""
+        return self.provenance.base_task or self.task
+
+    @property
+    def base_label(self) -> str:
+        """The label without the options that the sweep varies. In runs of early versions, that is the whole label."""
+        return self.provenance.base_label or self.label
+
+    @property
+    def settings(self) -> Settings:
+        """How the run computes its intervals. Early versions did not record all settings."""
+        recorded: dict[str, Any] = {}
+        for field_name in ("confidence", "resamples", "seed"):
+            if field_name in self.config:
+                recorded[field_name] = self.config[field_name]
+        return Settings(**recorded)
+
+    def result(self, metric: str, group: str = OVERALL) -> Result | None:
+        """Return the result of a metric, over all examples or in one group; None if there is none."""
+        for result in self.results:
+            if result.metric == metric and result.group == group:
+                return result
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document that commands print with ``--json``."""
+        return {
+            "run": self.id,
+            "task": self.task,
+            "model": self.model,
+            "label": self.label,
+            "status": self.status,
+            "signature": self.signature,
+            "results": [result.as_dict() for result in self.results],
+        }
