@@ -89,7 +89,9 @@ class RunConfig(BaseModel):
 
     def build_model(self) -> Any:
         """Create the model; None if the configuration names none."""
-        return None if self.model is None else build("model", self.model, self.base_dir)
+        if self.model is None:
+            return None
+        return build("model", self.model, self.base_dir)
 
 
 class ConfigFile(YamlFile):
@@ -143,8 +145,9 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
         except ValidationError as error:
             messages += validation_messages(error, RunConfig, "")
     if messages:
-        # Runs of a sweep share most of their keys, and so their mistakes.
-        raise ConfigError("\n".join(locate(message) for message in dict.fromkeys(messages)))
+        # Runs of a sweep share most of their keys, and so their mistakes. Each is reported once.
+        distinct = dict.fromkeys(messages)
+        raise ConfigError("\n".join(locate(message) for message in distinct))
     return runs
 
 
@@ -183,7 +186,7 @@ def _combinations(data: dict[str, Any], base: Path, locate: Locate) -> Iterator[
             except LmassayError as error:
                 raise ConfigError("\n".join(locate(line) for line in str(error).split("\n"))) from error
         else:
-            choices = value if isinstance(value, list) else [value]
+            choices = _as_list(value)
         if not choices:
             raise ConfigError(locate(f"{key}: the list is empty; give at least one value"))
         if len(choices) > MAX_RUNS:
@@ -196,17 +199,23 @@ def _combinations(data: dict[str, Any], base: Path, locate: Locate) -> Iterator[
 def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[Any]:
     """Yield every plug-in that a value describes: several in a list, and one per combination of their options."""
     key = key or kind
-    for spec in value if isinstance(value, list) else [value]:
+    for spec in _as_list(value):
         if spec is None or isinstance(spec, str):
             yield spec
             continue
         if not isinstance(spec, dict) or "name" not in spec:
             raise ConfigError(f"{key}: give a name, or a mapping with the key 'name'; got {spec!r}")
-        for name in spec["name"] if isinstance(spec["name"], list) else [spec["name"]]:
+        for name in _as_list(spec["name"]):
             if not isinstance(name, str):
                 raise ConfigError(f"{key}.name: must be a string; got {name!r}")
             model = options_model(_plugin(kind, name, base, key))
             yield from _dict_choices({**spec, "name": name}, model, key, base, skip=("name",))
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _plugin(kind: str, name: str, base: Path, key: str = "") -> Any:
@@ -365,8 +374,10 @@ def set_value(text: str, override: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError):
         # A sentence, or something that looks like a date but is not one.
         return text
-    # `Translate: {x}` is a sentence, although YAML reads it as a mapping.
-    return text if isinstance(value, dict | list) else value
+    if isinstance(value, dict | list):
+        # `Translate: {x}` is a sentence, although YAML reads it as a mapping.
+        return text
+    return value
 
 
 def _set_key(data: Any, path: list[str], value: Any, override: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -57,14 +57,35 @@ class VariedKey:
 
 def varied_keys(configurations: Sequence[Mapping[str, Any]]) -> list[VariedKey]:
     """Return the keys in which configurations differ: those of the task first, those of the model last."""
-    keys: dict[str, None] = {}
-    for configuration in configurations:
-        keys |= dict.fromkeys(str(key) for key in configuration if key not in _NOT_COMPARED)
+    by_number = dict(enumerate(configurations))
+    keys = _keys_in(configurations, without=_NOT_COMPARED)
     varied: list[VariedKey] = []
-    for key in sorted(keys, key=lambda key: (key == "model", key != "task")):
-        values = {number: configuration.get(key, ABSENT) for number, configuration in enumerate(configurations)}
-        varied += _varied((key,), values)
+    for key in sorted(keys, key=_task_first_model_last):
+        varied += _varied((key,), _values_at(key, by_number))
     return varied
+
+
+def _task_first_model_last(key: str) -> int:
+    order = {"task": 0, "model": 2}
+    return order.get(key, 1)
+
+
+def _keys_in(mappings: Iterable[Mapping[str, Any]], without: Sequence[str]) -> list[str]:
+    """Return all keys of several mappings, in the order in which they first appear."""
+    keys: dict[str, None] = {}
+    for mapping in mappings:
+        for key in mapping:
+            if key not in without:
+                keys[str(key)] = None
+    return list(keys)
+
+
+def _values_at(key: str, nodes: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+    """Return the value of a key in each mapping, ABSENT where it is left out."""
+    values: dict[int, Any] = {}
+    for number, node in nodes.items():
+        values[number] = node.get(key, ABSENT)
+    return values
 
 
 def _varied(path: KeyPath, values: Mapping[int, Any]) -> Iterator[VariedKey]:
@@ -74,16 +95,12 @@ def _varied(path: KeyPath, values: Mapping[int, Any]) -> Iterator[VariedKey]:
         if _differ(values):
             yield VariedKey(path, values)
         return
-    names = {number: node.get("name", ABSENT) for number, node in nodes.items()}
+    names = _values_at("name", nodes)
     if _differ(names):
         yield VariedKey((*path, "name"), names)
     for members in _comparable_nodes(path, nodes):
-        keys: dict[str, None] = {}
-        for node in members.values():
-            keys |= dict.fromkeys(key for key in node if key != "name")
-        for key in keys:
-            values_of_key = {number: node.get(key, ABSENT) for number, node in members.items()}
-            yield from _varied((*path, str(key)), values_of_key)
+        for key in _keys_in(members.values(), without=("name",)):
+            yield from _varied((*path, key), _values_at(key, members))
 
 
 def _differ(values: Mapping[int, Any]) -> bool:
@@ -144,7 +161,9 @@ def distinguishing_values(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list
         texts = _texts_by_group(key, group_of, len(groups))
         if texts is None:
             continue
-        extended = [(*part, text) if text else part for part, text in zip(parts, texts, strict=True)]
+        extended: list[tuple[str, ...]] = []
+        for part, text in zip(parts, texts, strict=True):
+            extended.append((*part, text) if text else part)
         # A key that distinguishes no further groups is left out.
         if len(set(extended)) > len(set(parts)):
             parts = extended
@@ -163,10 +182,10 @@ def _texts_by_group(key: VariedKey, group_of: Sequence[int], groups: int) -> lis
             return None
         values[group] = value
     name = ".".join(key.shown_path).removeprefix("task.")
-    short = iter(short_texts([value for value in values if value is not ABSENT]))
-    texts = []
-    for value in values:
-        texts.append("" if value is ABSENT else f"{name}={next(short)}")
+    present = [number for number, value in enumerate(values) if value is not ABSENT]
+    texts = [""] * groups
+    for number, text in zip(present, short_texts([values[number] for number in present]), strict=True):
+        texts[number] = f"{name}={text}"
     return texts
 
 
@@ -219,7 +238,9 @@ def _longer_texts(values: Mapping[str, Any], max_length: int) -> dict[str, str]:
     start = max(0, _common_prefix_length(list(full.values())) - _CONTEXT_BEFORE_DIFFERENCE)
     texts: dict[str, str] = {}
     for key, text in full.items():
-        texts[key] = _shortened(f"…{text[start:]}" if start else text, max_length)
+        if start > 0:
+            text = f"…{text[start:]}"
+        texts[key] = _shortened(text, max_length)
     return texts
 
 
@@ -252,7 +273,9 @@ def file_names(value: Any) -> list[str]:
 
 def _file_name(text: str) -> str:
     is_path = "/" in text and " " not in text and "://" not in text
-    return text.rstrip("/").rpartition("/")[2] if is_path else text
+    if not is_path:
+        return text
+    return text.rstrip("/").rpartition("/")[2]
 
 
 def _common_prefix_length(texts: Sequence[str]) -> int:
@@ -265,9 +288,13 @@ def _common_prefix_length(texts: Sequence[str]) -> int:
 
 
 def _shortened(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[: max_length - 1].rstrip()}…"
+    if len(text) <= max_length:
+        return text
+    return f"{text[: max_length - 1].rstrip()}…"
 
 
 def _quoted(text: str) -> str:
     """Put a text in quotes if it would otherwise be unclear where the value ends."""
-    return f'"{text}"' if _NEEDS_QUOTES.search(text) else text
+    if _NEEDS_QUOTES.search(text):
+        return f'"{text}"'
+    return text

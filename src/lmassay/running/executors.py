@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -252,7 +252,8 @@ def _submit_ready_jobs(
     for key in ready:
         job = waiting[key]
         # A job that was in a process that died runs alone, to find out whether it is the cause.
-        must_be_alone = key in suspects or any(other.key in suspects for other in running.values())
+        suspect_is_running = any(other.key in suspects for other in running.values())
+        must_be_alone = key in suspects or suspect_is_running
         capacity = 1 if must_be_alone else executor.capacity
         if len(running) >= capacity:
             continue
@@ -264,10 +265,9 @@ def _submit_ready_jobs(
             )
             yield job, Response(error=message)
             continue
-        earlier_responses = [responses[earlier_key] for earlier_key in job.earlier_keys]
-        failures = [response for response in earlier_responses if not response.usable]
-        if failures:
-            yield job, Response(error=f"a training that this one needs failed: {failures[0].error}")
+        earlier_failure = _first_failure(job.earlier_keys, responses)
+        if earlier_failure is not None:
+            yield job, Response(error=f"a training that this one needs failed: {earlier_failure.error}")
             continue
         try:
             running[executor.submit(job.payload(responses))] = job
@@ -277,6 +277,13 @@ def _submit_ready_jobs(
             if not running:
                 executor.restart()
             return
+
+
+def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Response | None:
+    for key in keys:
+        if not responses[key].usable:
+            return responses[key]
+    return None
 
 
 def _response(future: Future[dict[str, Any]]) -> Response:

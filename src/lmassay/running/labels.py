@@ -35,15 +35,17 @@ from lmassay.running.planning import Plan
 def with_sweep_labels(plans: Sequence[Plan]) -> list[Plan]:
     """Return the runs of one configuration with labels that distinguish them from each other."""
     labelled = list(plans)
-    for members in _grouped(plans, lambda plan: plan.task.name):
-        group = [plans[number] for number in members]
-        labels = _labels(group, [plan.label for plan in group])
-        for number, label in zip(members, labels, strict=True):
+    for numbers in _grouped(plans, _task_name):
+        members = [plans[number] for number in numbers]
+        base_labels = [plan.label for plan in members]
+        labels = _labels(members, base_labels)
+        for number, label in zip(numbers, labels, strict=True):
             labelled[number] = replace(labelled[number], sweep_label=label)
-    for members in _grouped(plans, lambda plan: (plan.task.name, plan.model_label)):
-        group = [plans[number] for number in members]
-        labels = _labels(group, [plan.model_label for plan in group], of_model=True)
-        for number, label in zip(members, labels, strict=True):
+    for numbers in _grouped(plans, _task_and_model):
+        members = [plans[number] for number in numbers]
+        base_labels = [plan.model_label for plan in members]
+        labels = _labels(members, base_labels, of_model=True)
+        for number, label in zip(numbers, labels, strict=True):
             labelled[number] = replace(labelled[number], sweep_model=label)
     return with_distinct_labels(labelled)
 
@@ -59,28 +61,28 @@ def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
         value = _value_at(configuration, path)
         if value is None:
             continue
-        name = value.get("name") if isinstance(value, Mapping) else value
-        if not any(_mentions(plan.label, text) for text in file_names(name)):
-            texts[path] = short_texts([name])[0]
-    names = _key_names(list(texts), configuration, plan.label)
-    parts = [plan.label]
-    for path, text in texts.items():
-        parts.append(f"{names[path]}={text}")
-    return replace(plan, sweep_label=", ".join(parts))
+        # A plug-in with options is a mapping; its name stands for it.
+        shown_value = value.get("name") if isinstance(value, Mapping) else value
+        if not _mentions_value(plan.label, shown_value):
+            texts[path] = short_texts([shown_value])[0]
+    options = _option_texts(texts, configuration, plan.label)
+    return replace(plan, sweep_label=", ".join([plan.label, *options]))
 
 
 def swept_keys(plans: Sequence[Plan]) -> list[str]:
     """Return for each configuration which keys have several values: ``task.attack (2 values), seed (3 values)``."""
     summaries = []
-    for members in _grouped(plans, lambda plan: (plan.config.name, plan.config.base_dir)):
-        values: dict[KeyPath, set[str]] = {}
-        for key in varied_keys([plans[number].config.unresolved for number in members]):
-            for position, value in key.values.items():
-                if value is ABSENT:
-                    value = _default(plans[members[position]], key.path)
-                values.setdefault(key.shown_path, set()).add(identity(value))
-        if values:
-            counts = [f"{'.'.join(path)} ({len(distinct)} values)" for path, distinct in values.items()]
+    for numbers in _grouped(plans, _configuration_file):
+        members = [plans[number] for number in numbers]
+        distinct_values: dict[KeyPath, set[str]] = {}
+        for key in varied_keys([plan.config.unresolved for plan in members]):
+            values = _values_or_defaults(key, members)
+            identities = distinct_values.setdefault(key.shown_path, set())
+            identities.update(identity(value) for value in values.values())
+        counts = []
+        for path, identities in distinct_values.items():
+            counts.append(f"{'.'.join(path)} ({len(identities)} values)")
+        if counts:
             summaries.append(", ".join(counts))
     return summaries
 
@@ -88,16 +90,16 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
 def with_distinct_labels(plans: Sequence[Plan]) -> list[Plan]:
     """Return the runs of one command. Runs with the same label get what else distinguishes them, such as a folder."""
     labelled = list(plans)
-    for members in _grouped(plans, lambda plan: (plan.task.name, plan.label, plan.model_label)):
-        if len(members) == 1:
+    for numbers in _grouped(plans, _labels_of_run):
+        if len(numbers) == 1:
             continue
         configurations = []
-        for number in members:
+        for number in numbers:
             stored = plans[number].config.model_dump(mode="json")
             # Two configurations in different folders may differ in nothing but the folder.
             configurations.append([{**stored, "folder": stored["base_dir"]}])
         differences = distinguishing_values(configurations)
-        for number, difference in zip(members, differences, strict=True):
+        for number, difference in zip(numbers, differences, strict=True):
             if difference:
                 labelled[number] = replace(labelled[number], sweep_label=f"{plans[number].label}, {difference}")
     return labelled
@@ -111,25 +113,27 @@ def _grouped(plans: Sequence[Plan], key: Callable[[Plan], Hashable]) -> list[lis
     return list(groups.values())
 
 
+def _task_name(plan: Plan) -> Hashable:
+    return plan.task.name
+
+
+def _task_and_model(plan: Plan) -> Hashable:
+    return (plan.task.name, plan.model_label)
+
+
+def _configuration_file(plan: Plan) -> Hashable:
+    return (plan.config.name, plan.config.base_dir)
+
+
+def _labels_of_run(plan: Plan) -> Hashable:
+    return (plan.task.name, plan.label, plan.model_label)
+
+
 def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool = False) -> list[str]:
     """Return the base labels, each followed by ``key=value`` for every key that varies and that it does not show."""
-    texts: list[dict[KeyPath, str]] = [{} for _ in plans]
-    for key in varied_keys([plan.config.unresolved for plan in plans]):
-        is_model_key = key.path[0] == "model"
-        if is_model_key != of_model or _is_shown(key, base_labels):
-            continue
-        values: dict[int, Any] = {}
-        for number, value in key.values.items():
-            values[number] = _default(plans[number], key.path) if value is ABSENT else value
-        if len({identity(value) for value in values.values()}) == 1:
-            # One run states the default, the others leave it out.
-            continue
-        for number, text in zip(values, short_texts(list(values.values())), strict=True):
-            texts[number][key.shown_path] = text
     labels = []
-    for plan, label, texts_of_run in zip(plans, base_labels, texts, strict=True):
-        names = _key_names(list(texts_of_run), plan.config.unresolved, label)
-        options = ", ".join(f"{names[path]}={text}" for path, text in texts_of_run.items())
+    for plan, label, texts in zip(plans, base_labels, _varied_values(plans, base_labels, of_model), strict=True):
+        options = ", ".join(_option_texts(texts, plan.config.unresolved, label))
         if not options:
             labels.append(label)
         elif of_model:
@@ -138,6 +142,33 @@ def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool
         else:
             labels.append(f"{label}, {options}")
     return labels
+
+
+def _varied_values(plans: Sequence[Plan], base_labels: Sequence[str], of_model: bool) -> list[dict[KeyPath, str]]:
+    """Return for each run the keys that vary and that its label does not show, with the value as a short text."""
+    texts: list[dict[KeyPath, str]] = [{} for _ in plans]
+    for key in varied_keys([plan.config.unresolved for plan in plans]):
+        is_model_key = key.path[0] == "model"
+        if is_model_key != of_model or _is_shown(key, base_labels):
+            continue
+        values = _values_or_defaults(key, plans)
+        distinct_values = {identity(value) for value in values.values()}
+        if len(distinct_values) == 1:
+            # One run states the default, the others leave it out.
+            continue
+        for number, text in zip(values, short_texts(list(values.values())), strict=True):
+            texts[number][key.shown_path] = text
+    return texts
+
+
+def _values_or_defaults(key: VariedKey, plans: Sequence[Plan]) -> dict[int, Any]:
+    """Return the value of a key in each run that has it; where the configuration leaves it out, the default."""
+    values: dict[int, Any] = {}
+    for number, value in key.values.items():
+        if value is ABSENT:
+            value = _default(plans[number], key.path)
+        values[number] = value
+    return values
 
 
 def _is_shown(key: VariedKey, base_labels: Sequence[str]) -> bool:
@@ -152,9 +183,14 @@ def _is_shown(key: VariedKey, base_labels: Sequence[str]) -> bool:
         text = value_text(value)
         if value_of_label.setdefault(label, text) != text:
             return False
-        if value is not ABSENT and not any(_mentions(label, name) for name in file_names(value)):
+        if value is not ABSENT and not _mentions_value(label, value):
             return False
     return True
+
+
+def _mentions_value(label: str, value: Any) -> bool:
+    """Return whether a label names a value; a file may be named with or without its folder and suffix."""
+    return any(_mentions(label, name) for name in file_names(value))
 
 
 def _mentions(label: str, text: str) -> bool:
@@ -165,13 +201,18 @@ def _mentions(label: str, text: str) -> bool:
 # --- the names of keys ------------------------------------------------------------------------------------------------
 
 
-def _key_names(paths: Sequence[KeyPath], configuration: Mapping[str, Any], label: str) -> dict[KeyPath, str]:
-    """Return short names where they are clear: ``rate`` next to the attack it belongs to, but ``s_src.beta``."""
-    short_names = [_short_name(path, configuration, label) for path in paths]
-    names: dict[KeyPath, str] = {}
-    for path, name in zip(paths, short_names, strict=True):
-        names[path] = name if short_names.count(name) == 1 else ".".join(path)
-    return names
+def _option_texts(texts: Mapping[KeyPath, str], configuration: Mapping[str, Any], label: str) -> list[str]:
+    """Return ``name=value`` for each key.
+
+    Names are short where they are clear: ``rate`` next to the attack it belongs to, but ``s_src.beta``.
+    """
+    short_names = [_short_name(path, configuration, label) for path in texts]
+    options = []
+    for name, (path, text) in zip(short_names, texts.items(), strict=True):
+        if short_names.count(name) > 1:
+            name = ".".join(path)
+        options.append(f"{name}={text}")
+    return options
 
 
 def _short_name(path: KeyPath, configuration: Mapping[str, Any], label: str) -> str:
@@ -181,13 +222,17 @@ def _short_name(path: KeyPath, configuration: Mapping[str, Any], label: str) -> 
         if name is not None and _mentions(label, name):
             return ".".join(path[depth:])
     is_option = path[0] in ("task", "model") and len(path) > 1
-    return ".".join(path[1:] if is_option else path)
+    if is_option:
+        path = path[1:]
+    return ".".join(path)
 
 
 def _plugin_name(node: Any) -> str | None:
     """Return the name of a plug-in that is described by a name or by a mapping with the key ``name``."""
     name = node.get("name") if isinstance(node, Mapping) else node
-    return name if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    return name
 
 
 def _value_at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
@@ -211,7 +256,8 @@ def _default(plan: Plan, path: KeyPath) -> Any:
     if field is None:
         return ABSENT
     default = field.get_default(call_default_factory=True)
-    if default == "" or not isinstance(default, bool | int | float | str | Path | None):
+    is_plain = isinstance(default, bool | int | float | str | Path | None)
+    if default == "" or not is_plain:
         return ABSENT
     return default
 
@@ -221,14 +267,20 @@ def _declared_option(configuration: Mapping[str, Any], path: KeyPath, base: Path
 
     The options of a plug-in are known from its name, those of a group of options from its type.
     """
-    kind: str | None = path[0] if path[0] in ("task", "model") else None
+    kind: str | None = None
+    if path[0] in ("task", "model"):
+        kind = path[0]
+    # The options of the plug-in or group that the path has reached.
     options: type[BaseModel] | None = None
     for depth, key in enumerate(path[1:], 1):
         if kind is not None:
             name = _plugin_name(_value_at(configuration, path[:depth]))
             options = None if name is None else options_model(current_registry().get(kind, name, base))
-        field = None if options is None else options.model_fields.get(key)
-        if field is None or depth == len(path) - 1:
+        if options is None:
+            return None
+        field = options.model_fields.get(key)
+        is_last_key = depth == len(path) - 1
+        if field is None or is_last_key:
             return field
         kind = nested_kind(field)
         options = inner_model(field.annotation)

@@ -43,7 +43,9 @@ def model_spec(text: str, base: Path) -> Spec:
         return text
     name, colon, own_name = text.partition(":")
     if colon and name in registered:
-        return {"name": name, "model": _absolute(own_name, base) if name == "hf" else own_name}
+        if name == "hf":
+            own_name = _absolute(own_name, base)
+        return {"name": name, "model": own_name}
     if text.endswith(".py") and (base / text).is_file():
         raise ConfigError(f"model: name the class in {text} as well: {text}:NAME")
     if (base / text).exists():
@@ -79,4 +81,6 @@ def _with_absolute_paths(spec: Any, base: Path, source: str = "") -> Spec:
 def _absolute(text: str, base: Path) -> str:
     """Return the absolute path of a file or folder; a text that is not a path is returned as it is."""
     path = base / Path(text).expanduser()
-    return str(path.resolve()) if text and path.exists() else text
+    if not text or not path.exists():
+        return text
+    return str(path.resolve())

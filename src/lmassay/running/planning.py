@@ -78,7 +78,9 @@ class Plan:
         """The label of the model; ``none`` for a task without a model."""
         if self.sweep_model:
             return self.sweep_model
-        return "none" if self.model is None else label_of(self.model)
+        if self.model is None:
+            return "none"
+        return label_of(self.model)
 
     @property
     def size(self) -> int | None:
@@ -90,8 +92,9 @@ class Plan:
         return min(size, limit)
 
     def size_of(self, metric: str) -> int | None:
-        """Examples that a metric is about; all of them, unless the task says otherwise."""
-        if type(self.task).is_about is Task.is_about or self.size is None:
+        """Return the number of examples that a metric is about: all of them, unless the task says otherwise."""
+        is_about_all_examples = type(self.task).is_about is Task.is_about
+        if is_about_all_examples or self.size is None:
             return self.size
         count = 0
         for example in islice(self.task.examples(), self.config.limit):
@@ -146,7 +149,8 @@ def _check_fit(task: Task, model: Model | None) -> None:
         "logprobs": cls.logprobs is not Model.logprobs,
         "slot": cls.slot is not Model.slot,
     }
-    not_implemented = [verb for verb in is_implemented if verb in model.can and not is_implemented[verb]]
+    claimed = [verb for verb in is_implemented if verb in model.can]
+    not_implemented = [verb for verb in claimed if not is_implemented[verb]]
     if not_implemented:
         verbs = _joined(not_implemented)
         raise PluginError(f"the model {model.name} says that it can {verbs}, but has no such method")
@@ -186,7 +190,11 @@ def _depends_on(
         correlations = sorted(task.design.replicates.correlation.items())
         interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in correlations)
     parts |= {"limit": config.limit, "seed": config.seed, "ci": interval_rule}
-    return {name: redact(provenance.signature_value(value)) for name, value in parts.items() if value is not None}
+    texts: dict[str, str] = {}
+    for name, value in parts.items():
+        if value is not None:
+            texts[name] = redact(provenance.signature_value(value))
+    return texts
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -39,6 +39,7 @@ from lmassay.types import (
     Row,
     RunRecord,
     Score,
+    State,
     Train,
     digest,
     request_as_dict,
@@ -154,11 +155,13 @@ def _carry_out(
             results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:
-            cancelled = isinstance(error, KeyboardInterrupt)
-            note = "stopped by the user" if cancelled else redact(str(error))[:_MAX_NOTE_LENGTH]
+            if isinstance(error, KeyboardInterrupt):
+                status, note = "cancelled", "stopped by the user"
+            else:
+                status, note = "failed", redact(str(error))[:_MAX_NOTE_LENGTH]
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
-                store.set_status(run, "cancelled" if cancelled else "failed", note)
+                store.set_status(run, status, note)
             command = provenance.command_line("resume", run, "--results", store.folder)
             error.add_note(f"all answers so far are stored; continue with: {command}")
             raise
@@ -256,7 +259,9 @@ class Worker:
     def _remaining_budget(self) -> Budget:
         """Return the command's budget, with what its other runs and earlier attempts have spent."""
         limits = self.config.budget
-        budget = Budget(limits.usd, limits.tokens) if limits and self.metered else Budget()
+        budget = Budget()
+        if limits is not None and self.metered:
+            budget = Budget(limits.usd, limits.tokens)
         spending = self.store.spending(sweep=self.store.run(self.run).sweep)
         if spending is not None:
             budget.spent_usd = spending.usd or 0.0
@@ -283,7 +288,9 @@ class Worker:
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
         """Yield the examples in chunks, each example with its position; ids must be unique."""
-        size = max(self.task.chunk, 0 if self.model is None else self.model.chunk)
+        size = self.task.chunk
+        if self.model is not None:
+            size = max(size, self.model.chunk)
         seen_ids: set[str] = set()
         examples = enumerate(islice(self.task.examples(), self.config.limit))
         while True:
@@ -309,13 +316,13 @@ class Worker:
         for item in items:
             if item.responses is None:
                 continue
-            unusable = next((response for response in item.responses if not response.usable), None)
-            if unusable is None:
+            unusable = [response for response in item.responses if not response.usable]
+            if not unusable:
                 answered.append(item)
-            elif unusable.error is not None:
-                rows.append((item.position, Row(item.example, "error", error=unusable.error)))
+            elif unusable[0].error is not None:
+                rows.append((item.position, Row(item.example, "error", error=unusable[0].error)))
             else:
-                score = Score(unscored={"answer": f"no answer: {unusable.finish}"})
+                score = Score(unscored={"answer": f"no answer: {unusable[0].finish}"})
                 rows.append((item.position, Row(item.example, "unscored", score)))
         rows += self._scored_rows(answered)
         self.store.add_rows(self.run, rows, self._response_keys(items))
@@ -354,7 +361,8 @@ class Worker:
         for item, score in zip(items, scores, strict=True):
             checked = replace(score, values=self._checked_values(score.values, item.example))
             self._check_outcomes(checked, item.example)
-            rows.append((item.position, Row(item.example, "scored" if checked.values else "unscored", checked)))
+            state: State = "scored" if checked.values else "unscored"
+            rows.append((item.position, Row(item.example, state, checked)))
         return rows
 
     def _checked_values(self, values: Mapping[str, Any], example: Example) -> dict[str, float]:
@@ -403,13 +411,7 @@ class Worker:
         requests: dict[str, Request] = {}
         for item in items:
             requests.update(zip(item.keys, item.requests, strict=True))
-        responses: dict[str, Response] = {}
-        if self.cached:
-            responses.update(self.store.cached(requests))
-            # Responses that only this run may use, such as a refusal, are stored under a key of their own.
-            private_keys = {self._private_key(key): key for key in requests if key not in responses}
-            for private_key, response in self.store.cached(private_keys).items():
-                responses[private_keys[private_key]] = response
+        responses = self._cached_responses(requests)
         for key in requests:
             if key in self.failed:
                 responses[key] = self.failed[key]
@@ -423,15 +425,31 @@ class Worker:
             if all(key in responses for key in item.keys):
                 item.responses = [responses[key] for key in item.keys]
 
+    def _cached_responses(self, keys: Collection[str]) -> dict[str, Response]:
+        """Return the responses that are stored already, by the keys of their requests."""
+        if not self.cached:
+            return {}
+        responses = dict(self.store.cached(keys))
+        # Responses that only this run may use, such as a refusal, are stored under a separate key.
+        key_of_private: dict[str, str] = {}
+        for key in keys:
+            if key not in responses:
+                key_of_private[self._private_key(key)] = key
+        for private_key, response in self.store.cached(key_of_private).items():
+            responses[key_of_private[private_key]] = response
+        return responses
+
     def _send(self, open_requests: Mapping[str, Request], responses: dict[str, Response], examples: int) -> None:
         """Send requests to the model, store each response as it arrives, and add it to ``responses``."""
         if not open_requests:
             return
-        if self.model is None and any(not isinstance(request, Train) for request in open_requests.values()):
+        by_verb: dict[str, dict[str, Request]] = {}
+        for key, request in open_requests.items():
+            by_verb.setdefault(request.verb, {})[key] = request
+        if self.model is None and set(by_verb) != {"train"}:
             raise ConfigError(f"the task {self.task.name} sends requests, but the configuration names no model")
         answered = 0
-        for verb in sorted({request.verb for request in open_requests.values()}):
-            batch = {key: request for key, request in open_requests.items() if request.verb == verb}
+        for verb, batch in sorted(by_verb.items()):
             for key, request, response in self._responses_to(verb, batch):
                 responses[key] = response
                 if self.metered:
@@ -450,7 +468,9 @@ class Worker:
         if verb == "train":
             jobs = self.training_jobs(batch)
             outcomes = self.store.cached(jobs)
-            outcomes.update({key: self.failed[key] for key in jobs if key in self.failed})
+            for key in jobs:
+                if key in self.failed:
+                    outcomes[key] = self.failed[key]
             for key, response in run_jobs(jobs, outcomes, self.executor):
                 yield key, jobs[key].request, response
             return
@@ -516,4 +536,6 @@ class Worker:
         return digest(key, self.run)
 
     def _storage_key(self, key: str, response: Response) -> str:
-        return key if is_cacheable_response(response) else self._private_key(key)
+        if is_cacheable_response(response):
+            return key
+        return self._private_key(key)
