@@ -116,7 +116,9 @@ class AdapetLearner(Learner):
                 "ADAPET hides words inside a text and predicts them, which a causal language model cannot do; use a "
                 "masked model, or another method"
             )
-        self.net, self.options, self._kind = net, options, task.kind
+        self.net = net
+        self.options = options
+        self._kind = task.kind
         self.network: torch.nn.Module = net.module
         # PET's own learner reads the examples. Its scores are also ADAPET's if an answer has several tokens.
         self._pet = learner_for(task, net, reading, reference=options.reference, eval_batch_size=eval_batch_size)
@@ -124,7 +126,8 @@ class AdapetLearner(Learner):
         """The token of each label's first word; empty for tasks whose answers are texts."""
         if isinstance(self._pet, Cloze):
             self._label_words = [tokens[0] for tokens in self._pet.pvp.label_token_ids()]
-        self.draws = Draws(reading.seed if options.draw_seed is None else options.draw_seed)
+        draw_seed = reading.seed if options.draw_seed is None else options.draw_seed
+        self.draws = Draws(draw_seed)
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
         """PET's items; training examples must have labels."""
@@ -159,9 +162,14 @@ class AdapetLearner(Learner):
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of an update: both losses are means over their tokens in the whole update, drawn once for it."""
         label_weight, conditioned_weight = self._weights()
-        all_hidden = self.hide([item for items in micro_batches for item in items])
+        all_items: list[EncodedItem] = []
+        for items in micro_batches:
+            all_items += items
+        all_hidden = self.hide(all_items)
+
         hidden_texts: list[list[HiddenText]] = []
-        label_counts, hidden_counts = [], []
+        label_counts: list[int] = []
+        hidden_counts: list[int] = []
         start = 0
         for items in micro_batches:
             texts = all_hidden[start : start + len(items)]
@@ -169,8 +177,12 @@ class AdapetLearner(Learner):
             hidden_texts.append(texts)
             label_counts.append(self._count_label_tokens(items))
             hidden_counts.append(sum(len(text.positions) for text in texts))
-        label_total, hidden_total = max(1, sum(label_counts)), max(1, sum(hidden_counts))
+        label_total = max(1, sum(label_counts))
+        hidden_total = max(1, sum(hidden_counts))
+
         for number, items in enumerate(micro_batches):
+            # The losses are means over a micro-batch; weighted by its share of the tokens they add up to the mean
+            # over the update.
             label_share = label_counts[number] / label_total
             hidden_share = hidden_counts[number] / hidden_total
             label = self.label_loss(items)
@@ -180,23 +192,36 @@ class AdapetLearner(Learner):
     def _weights(self) -> tuple[float, float]:
         """The weights of the label loss and of the label-conditioned loss."""
         balance = self.options.balance_alpha
-        return (1.0, 1.0) if balance == UNBALANCED else (1 - balance, balance)
+        if balance == UNBALANCED:
+            return 1.0, 1.0
+        return 1 - balance, balance
 
     # --- label loss ---------------------------------------------------------------------------------------------
 
     def label_loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        """The decoupled label loss."""
+        """The decoupled label loss (section 3.1)."""
         if self._label_words:
-            return decoupled_label_loss(self.label_log_probabilities(items), [item.label for item in items])
+            labels = [item.label for item in items]
+            return decoupled_label_loss(self.label_log_probabilities(items), labels)
         if self._kind == "referent":
-            costs = self._costs(items, [[item.extra["target"]] for item in items])
-            return decoupled_text_loss(costs, [[True]] * len(items))
+            # WSC learns from true referents only.
+            targets = [[item.extra["target"]] for item in items]
+            is_right = [[True]] * len(items)
+            return decoupled_text_loss(self._costs(items, targets), is_right)
+        return self._choice_loss(items)
+
+    def _choice_loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The label loss of tasks that choose between texts, over the tokens that distinguish these."""
         all_costs = self._costs(items, [item.extra["texts"] for item in items])
-        distinguishing_costs = []
+        distinguishing_costs: list[list[torch.Tensor]] = []
+        is_right: list[list[bool]] = []
         for item, costs_of_item in zip(items, all_costs, strict=True):
-            positions = self._distinguishing_positions(item)
-            distinguishing_costs.append([cost[kept] for cost, kept in zip(costs_of_item, positions, strict=True)])
-        return decoupled_text_loss(distinguishing_costs, [right_texts(item) for item in items])
+            costs_of_texts = []
+            for cost, positions in zip(costs_of_item, self._distinguishing_positions(item), strict=True):
+                costs_of_texts.append(cost[positions])
+            distinguishing_costs.append(costs_of_texts)
+            is_right.append(right_texts(item))
+        return decoupled_text_loss(distinguishing_costs, is_right)
 
     def _count_label_tokens(self, items: Sequence[EncodedItem]) -> int:
         """The number of tokens that the label loss is a mean over."""
@@ -211,20 +236,26 @@ class AdapetLearner(Learner):
         return count
 
     def _distinguishing_positions(self, item: EncodedItem) -> list[list[int]]:
+        return distinguishing_positions(self._limited(item.extra["texts"]))
+
+    def _limited(self, texts: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+        """The texts, cut off after ``max_num_lbl_tok`` tokens."""
         limit = self.options.max_num_lbl_tok
-        return distinguishing_positions([text[:limit] for text in item.extra["texts"]])
+        return [text[:limit] for text in texts]
 
     def label_log_probabilities(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """Items × labels, normalised over the whole vocabulary; the head is run at the masks only."""
-        log_p = read_at(self.net, items, [item.masks[:1] for item in items]).log_softmax(dim=-1)
+        first_masks = [item.masks[:1] for item in items]
+        log_p = read_at(self.net, items, first_masks).log_softmax(dim=-1)
         return log_p[:, self._label_words]
 
     def _costs(
         self, items: Sequence[EncodedItem], texts: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[torch.Tensor]]:
+        """The negative log-probabilities of each text's tokens in its item's gap."""
         assert isinstance(self._pet, MultiMask)
-        limit = self.options.max_num_lbl_tok
-        return self._pet.gaps.costs(items, [[text[:limit] for text in texts_of_item] for texts_of_item in texts])
+        limited_texts = [self._limited(texts_of_item) for texts_of_item in texts]
+        return self._pet.gaps.costs(items, limited_texts)
 
     # --- label-conditioned loss ---------------------------------------------------------------------------------
 
@@ -233,17 +264,19 @@ class AdapetLearner(Learner):
         if self._label_words:
             texts = filled_with_labels(items, self._label_words, self.draws)
         elif self._kind == "referent":
-            texts = filled_with_referents([item.extra.get(_SECOND_ENCODING, item) for item in items])
+            second_items = [item.extra.get(_SECOND_ENCODING, item) for item in items]
+            texts = filled_with_referents(second_items)
         else:
             texts = filled_with_texts(items, self.draws, reference=self.options.reference)
         mask_id = self.net.tokenizer.mask_token_id
         return hide_words(texts, self.draws, self.options.mask_alpha, mask_id=mask_id, pad_id=self.net.pad_id)
 
     def conditioned_loss(self, texts: Sequence[HiddenText]) -> torch.Tensor:
-        """The label-conditioned loss over the hidden words."""
+        """The label-conditioned loss over the hidden words (section 3.2)."""
         log_p = hidden_log_probabilities(self.net, texts)
         is_right = [text.filled.is_right for text in texts]
-        return label_conditioned_loss(log_p, is_right, [len(text.positions) for text in texts])
+        hidden_counts = [len(text.positions) for text in texts]
+        return label_conditioned_loss(log_p, is_right, hidden_counts)
 
 
 def _check_labels(examples: Sequence[InputExample]) -> None:
@@ -277,12 +310,15 @@ def decoupled_label_loss(log_p: torch.Tensor, labels: Sequence[int]) -> torch.Te
 
 def decoupled_text_loss(costs: Sequence[Sequence[torch.Tensor]], right: Sequence[Sequence[bool]]) -> torch.Tensor:
     """Equation 2 over the tokens of texts of any length, mean over tokens. An empty cost means no token."""
-    log_p = torch.cat([-cost for costs_of_item in costs for cost in costs_of_item])
+    log_p_of_texts: list[torch.Tensor] = []
     wanted: list[bool] = []
-    for costs_of_item, marks in zip(costs, right, strict=True):
-        for cost, is_right in zip(costs_of_item, marks, strict=True):
+    for costs_of_item, right_of_item in zip(costs, right, strict=True):
+        for cost, is_right in zip(costs_of_item, right_of_item, strict=True):
+            log_p_of_texts.append(-cost)
             wanted += [is_right] * len(cost)
+    log_p = torch.cat(log_p_of_texts)
     token_costs = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
+    # Texts that do not differ in any token have no cost, and their mean is 0.
     return token_costs.sum() / max(1, len(token_costs))
 
 
@@ -293,10 +329,14 @@ def distinguishing_positions(texts: Sequence[Sequence[int]]) -> list[list[int]]:
     [[1, 2], [1]]
     """
     shared = set()
+    # Only as far as the shortest text: beyond its end a token has nothing to be equal to.
     for position, tokens in enumerate(zip(*texts, strict=False)):
         if len(set(tokens)) == 1:
             shared.add(position)
-    return [[position for position in range(len(text)) if position not in shared] for text in texts]
+    distinguishing = []
+    for text in texts:
+        distinguishing.append([position for position in range(len(text)) if position not in shared])
+    return distinguishing
 
 
 def label_conditioned_loss(log_p: torch.Tensor, targets: Sequence[bool], counts: Sequence[int]) -> torch.Tensor:
@@ -395,16 +435,22 @@ def filled_with_texts(items: Sequence[EncodedItem], draws: Draws, *, reference: 
         # One draw for all items, as in FewNLU; COPA always has two choices.
         drawn = draws.labels(numbers_of_texts.pop(), len(items))
     for number, item in enumerate(items):
-        choices, is_right = item.extra["texts"], right_texts(item)
+        choices = item.extra["texts"]
+        is_right = right_texts(item)
         label = drawn[number] if drawn else draws.labels(len(choices), 1)[0]
         shown = is_right.index(True) if reference else label
-        texts.append(FilledText(filled(item, choices[shown]).ids, is_right[label]))
+        ids = filled(item, choices[shown]).ids
+        texts.append(FilledText(ids, is_right[label]))
     return texts
 
 
 def filled_with_referents(items: Sequence[EncodedItem]) -> list[FilledText]:
     """Each item with its true referent, and padding in its surplus masks."""
-    return [FilledText(filled(item, item.extra["target"]).ids, True) for item in items]
+    texts = []
+    for item in items:
+        ids = filled(item, item.extra["target"]).ids
+        texts.append(FilledText(ids, is_right=True))
+    return texts
 
 
 def hide_words(
@@ -432,9 +478,16 @@ def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch
     batch = collate(items, net.pad_id, net.device)
     batch = replace(batch, attention=(batch.ids != net.pad_id).long())
     states = net.hidden(batch)
-    cells = []
+    rows: list[int] = []
+    columns: list[int] = []
+    words: list[int] = []
     for row, text in enumerate(texts):
-        cells += [(row, position, text.filled.ids[position]) for position in text.positions]
-    # The shape is given, because a micro-batch may have nothing hidden.
-    rows, columns, words = torch.tensor(cells, dtype=torch.long, device=net.device).view(-1, 3).unbind(dim=1)
-    return net.decode(states[rows, columns]).log_softmax(dim=-1).gather(1, words[:, None])[:, 0]
+        for position in text.positions:
+            rows.append(row)
+            columns.append(position)
+            words.append(text.filled.ids[position])
+    # The head is run at the hidden words only. The type is given, because a micro-batch may have nothing hidden.
+    word_ids = torch.tensor(words, dtype=torch.long, device=net.device)
+    states_of_words = states[torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long)]
+    log_p = net.decode(states_of_words).log_softmax(dim=-1)
+    return log_p.gather(1, word_ids[:, None])[:, 0]

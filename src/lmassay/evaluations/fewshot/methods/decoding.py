@@ -52,16 +52,18 @@ class MaskedGaps(Gaps):
     """Fills masks. In training all masks of a pattern are read at once, whatever the length of the text (as PET)."""
 
     def __init__(self, read: Reader, decoding: Decoding, batch_size: int) -> None:
-        self._read, self._decoding, self._batch_size = read, decoding, batch_size
+        self._read = read
+        self._decoding = decoding
+        self._batch_size = batch_size
 
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         """See ``Gaps``. One pass through the network for all texts."""
         # Only the masks that some text needs are read; WSC's padding is part of its text.
         counts = [max(map(len, texts_of_item), default=0) for texts_of_item in texts]
         positions = [item.masks[:count] for item, count in zip(items, counts, strict=True)]
-        log_p = self._read(items, positions).float().log_softmax(dim=-1).split(counts)
+        log_p = _log_softmax(self._read(items, positions))
         costs = []
-        for log_p_of_item, texts_of_item in zip(log_p, texts, strict=True):
+        for log_p_of_item, texts_of_item in zip(log_p.split(counts), texts, strict=True):
             costs.append([-_at_tokens(log_p_of_item, text) for text in texts_of_item])
         return costs
 
@@ -69,9 +71,10 @@ class MaskedGaps(Gaps):
         """See ``Gaps``. Masks are filled in the order of the decoding strategy."""
         gaps = []
         for item, texts_of_item in zip(items, texts, strict=True):
-            gaps += [Gap(item, tuple(text)) for text in texts_of_item]
-        scores = log_probabilities(self._read, gaps, self._decoding, self._batch_size).tolist()
-        return _by_item(scores, texts)
+            for text in texts_of_item:
+                gaps.append(Gap(item, tuple(text)))
+        scores = log_probabilities(self._read, gaps, self._decoding, self._batch_size)
+        return _by_item(scores.tolist(), texts)
 
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         """See ``Gaps``."""
@@ -86,14 +89,17 @@ class CausalGaps(Gaps):
     """A text's log-probability after everything before the gap; what follows the gap is not read."""
 
     def __init__(self, read: Reader, batch_size: int) -> None:
-        self._read, self._batch_size = read, batch_size
+        self._read = read
+        self._batch_size = batch_size
 
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         """See ``Gaps``."""
         continued, positions, flat_texts = _continued(items, texts)
+        log_p = _log_softmax(self._read(continued, positions))
         lengths = [len(text) for text in flat_texts]
-        log_p = self._read(continued, positions).float().log_softmax(dim=-1).split(lengths)
-        costs = [-_at_tokens(log_p_of_text, text) for log_p_of_text, text in zip(log_p, flat_texts, strict=True)]
+        costs = []
+        for log_p_of_text, text in zip(log_p.split(lengths), flat_texts, strict=True):
+            costs.append(-_at_tokens(log_p_of_text, text))
         return _by_item(costs, texts)
 
     def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
@@ -105,28 +111,36 @@ class CausalGaps(Gaps):
             batch = order[start : start + self._batch_size]
             logits = self._read(selected(continued, batch), selected(positions, batch))
             lengths = [len(flat_texts[number]) for number in batch]
-            log_p = logits.float().log_softmax(dim=-1).split(lengths)
+            log_p = _log_softmax(logits).split(lengths)
             for number, log_p_of_text in zip(batch, log_p, strict=True):
-                totals[number] = float(_at_tokens(log_p_of_text, flat_texts[number]).double().sum())
+                log_p_of_tokens = _at_tokens(log_p_of_text, flat_texts[number])
+                totals[number] = float(log_p_of_tokens.double().sum())
         return _by_item(totals, texts)
 
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         """See ``Gaps``. From left to right, the likeliest token each time."""
         written: list[list[int]] = [[] for _ in items]
-        order = sorted(range(len(items)), key=lambda number: len(items[number].masks))
+        lengths = [len(item.masks) for item in items]
+        # Items with gaps of similar length share a batch, so that few of them wait for a longer one.
+        order = sorted(range(len(items)), key=lambda number: lengths[number])
         for start in range(0, len(order), self._batch_size):
+            batch = order[start : start + self._batch_size]
             # An item without masks has nothing to write.
-            active = [number for number in order[start : start + self._batch_size] if items[number].masks]
+            active = [number for number in batch if lengths[number] > 0]
             while active:
-                # The 0 holds the place of the next token: the position before it predicts what comes there.
-                unfinished = [[[*written[number], 0]] for number in active]
-                continued, positions, _ = _continued(selected(items, active), unfinished)
-                last_positions = [[of_text[-1]] for of_text in positions]
-                tokens = self._read(continued, last_positions).argmax(dim=-1).tolist()
-                for number, token in zip(active, tokens, strict=True):
-                    written[number].append(token)
-                active = [number for number in active if len(written[number]) < len(items[number].masks)]
+                self._write_next(items, written, active)
+                active = [number for number in active if len(written[number]) < lengths[number]]
         return written
+
+    def _write_next(self, items: Sequence[EncodedItem], written: list[list[int]], active: Sequence[int]) -> None:
+        """Append the likeliest next token to the texts of the ``active`` items."""
+        # The 0 holds the place of the next token: the position before it predicts what comes there.
+        unfinished = [[[*written[number], 0]] for number in active]
+        continued, positions, _ = _continued(selected(items, active), unfinished)
+        last_positions = [[positions_of_text[-1]] for positions_of_text in positions]
+        tokens = self._read(continued, last_positions).argmax(dim=-1).tolist()
+        for number, token in zip(active, tokens, strict=True):
+            written[number].append(token)
 
     def total(self, cost: torch.Tensor) -> torch.Tensor:
         """The sum, as for any continuation of a causal model."""
@@ -146,25 +160,28 @@ def _by_item(values: Sequence[_Value], texts: Texts) -> list[list[_Value]]:
 def _continued(
     items: Sequence[EncodedItem], texts: Texts
 ) -> tuple[list[EncodedItem], list[range], list[Sequence[int]]]:
-    """Each item cut off before its gap and followed by each of its texts; the positions of the text's tokens; the
-    texts in one list."""
+    """Each item cut off before its gap and followed by each of its texts.
+
+    Also returns the positions of each text's tokens, and the texts in one list.
+    """
     continued: list[EncodedItem] = []
     positions: list[range] = []
     flat_texts: list[Sequence[int]] = []
     for item, texts_of_item in zip(items, texts, strict=True):
         start = item.masks[0]
+        type_of_gap = item.types[start]
+        prompts_before_gap = [position for position in item.prompts if position < start]
         for text in texts_of_item:
-            in_text = range(start, start + len(text))
-            continued.append(
-                replace(
-                    item,
-                    ids=[*item.ids[:start], *text],
-                    types=[*item.types[:start], *[item.types[start]] * len(text)],
-                    masks=list(in_text),
-                    prompts=[position for position in item.prompts if position < start],
-                )
+            positions_of_text = range(start, start + len(text))
+            with_text = replace(
+                item,
+                ids=[*item.ids[:start], *text],
+                types=[*item.types[:start], *[type_of_gap] * len(text)],
+                masks=list(positions_of_text),
+                prompts=prompts_before_gap,
             )
-            positions.append(in_text)
+            continued.append(with_text)
+            positions.append(positions_of_text)
             flat_texts.append(text)
     return continued, positions, flat_texts
 
@@ -201,14 +218,18 @@ def trimmed(item: EncodedItem, masks: int) -> EncodedItem:
     dropped = set(item.masks[masks:])
     if not dropped:
         return item
-    kept = [position for position in range(len(item.ids)) if position not in dropped]
-    new_position = {old: new for new, old in enumerate(kept)}
+    kept: list[int] = []
+    new_positions: dict[int, int] = {}
+    for position in range(len(item.ids)):
+        if position not in dropped:
+            new_positions[position] = len(kept)
+            kept.append(position)
     return replace(
         item,
         ids=selected(item.ids, kept),
         types=selected(item.types, kept),
-        masks=[new_position[position] for position in item.masks[:masks]],
-        prompts=[new_position[position] for position in item.prompts],
+        masks=[new_positions[position] for position in item.masks[:masks]],
+        prompts=[new_positions[position] for position in item.prompts],
     )
 
 
@@ -256,11 +277,11 @@ def _first_reading(read: Reader, gaps: Sequence[Gap], length: int, batch_size: i
     for start in range(0, len(item_ids), batch_size):
         batch = item_ids[start : start + batch_size]
         shorter = [trimmed(items[item_id], length) for item_id in batch]
-        scores = _log_softmax(read(shorter, [item.masks for item in shorter])).view(len(batch), length, -1)
-        for item_id, scores_of_item in zip(batch, scores, strict=True):
+        logits = read(shorter, [item.masks for item in shorter])
+        by_item = _log_softmax(logits).view(len(batch), length, -1)
+        for item_id, log_p_of_item in zip(batch, by_item, strict=True):
             for number in gaps_of_item[item_id]:
-                tokens = torch.tensor(gaps[number].tokens, device=scores_of_item.device)
-                log_p[number] = scores_of_item.gather(1, tokens[:, None])[:, 0].double().cpu()
+                log_p[number] = _at_tokens(log_p_of_item, gaps[number].tokens).double().cpu()
     return log_p
 
 
@@ -275,20 +296,29 @@ def _fill_with_own_tokens(read: Reader, gaps: Sequence[Gap], first: torch.Tensor
     totals = torch.zeros(len(gaps), dtype=torch.float64)
     log_p: list[list[float]] = first.tolist()
     for step in range(length):
-        if step:
-            positions, tokens = [], []
+        if step > 0:
+            # Read again: the tokens filled so far change what is likely at the other positions.
+            positions: list[Sequence[int]] = []
+            tokens: list[int] = []
             for gap, item, slots in zip(gaps, items, unfilled, strict=True):
                 positions.append(selected(item.masks, slots))
                 tokens += selected(gap.tokens, slots)
-            scores = _log_softmax(read(items, positions))
-            at_tokens = scores.gather(1, torch.tensor(tokens, device=scores.device)[:, None])[:, 0]
+            at_tokens = _at_tokens(_log_softmax(read(items, positions)), tokens)
             log_p = at_tokens.double().view(len(gaps), length - step).tolist()
-        for number, (item, slots, log_p_of_gap) in enumerate(zip(items, unfilled, log_p, strict=True)):
-            next_one = 0 if decoding == "ltr" else log_p_of_gap.index(max(log_p_of_gap))
-            totals[number] += log_p_of_gap[next_one]
-            slot = slots.pop(next_one)
-            item.ids[item.masks[slot]] = gaps[number].tokens[slot]
+        for number, gap in enumerate(gaps):
+            next_one = _next_slot(log_p[number], decoding)
+            totals[number] += log_p[number][next_one]
+            slot = unfilled[number].pop(next_one)
+            item = items[number]
+            item.ids[item.masks[slot]] = gap.tokens[slot]
     return totals
+
+
+def _next_slot(log_p: Sequence[float], decoding: Decoding) -> int:
+    """Which of the unfilled slots is filled next: the first one, or the most confident one."""
+    if decoding == "ltr":
+        return 0
+    return log_p.index(max(log_p))
 
 
 def greedy_fill(
@@ -300,25 +330,27 @@ def greedy_fill(
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
         copies = [_copy_of(items[number]) for number in batch]
-        unfilled = [list(item.masks) for item in copies]
-        while any(unfilled):
-            active = [number for number, positions in enumerate(unfilled) if positions]
-            logits = read(selected(copies, active), selected(unfilled, active))
-            confidences, tokens = _log_softmax(logits).max(dim=1)
-            start_row = 0
-            for number in active:
-                end_row = start_row + len(unfilled[number])
-                _fill_next(
-                    copies[number],
-                    unfilled[number],
-                    confidences[start_row:end_row].tolist(),
-                    tokens[start_row:end_row].tolist(),
-                    decoding,
-                )
-                start_row = end_row
+        _fill_greedily(read, copies, decoding)
         for number, item in zip(batch, copies, strict=True):
             written[number] = selected(item.ids, item.masks)
     return written
+
+
+def _fill_greedily(read: Reader, items: Sequence[EncodedItem], decoding: Decoding) -> None:
+    """Replace all masks of the items, which are read together until none is left."""
+    unfilled = [list(item.masks) for item in items]
+    while any(unfilled):
+        active = [number for number, positions in enumerate(unfilled) if positions]
+        logits = read(selected(items, active), selected(unfilled, active))
+        confidences, tokens = _log_softmax(logits).max(dim=1)
+        # One row per unfilled position, item by item.
+        start_row = 0
+        for number in active:
+            end_row = start_row + len(unfilled[number])
+            confidences_of_item = confidences[start_row:end_row].tolist()
+            tokens_of_item = tokens[start_row:end_row].tolist()
+            _fill_next(items[number], unfilled[number], confidences_of_item, tokens_of_item, decoding)
+            start_row = end_row
 
 
 def _fill_next(
@@ -330,8 +362,9 @@ def _fill_next(
             item.ids[position] = token
         positions.clear()
         return
-    next_one = 0 if decoding == "ltr" else confidences.index(max(confidences))
-    item.ids[positions.pop(next_one)] = tokens[next_one]
+    next_one = _next_slot(confidences, decoding)
+    position = positions.pop(next_one)
+    item.ids[position] = tokens[next_one]
 
 
 def _copy_of(item: EncodedItem) -> EncodedItem:

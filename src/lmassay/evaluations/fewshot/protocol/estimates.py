@@ -98,7 +98,8 @@ def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Proto
         estimated = rate_on_tests(scores.on_tests, scores.correlation, scores.test_groups)
     else:
         are_shares = values.min() >= 0 and values.max() <= 1
-        estimated = mean_of_repetitions(values, scores.correlation, (0.0, 1.0) if are_shares else None)
+        limits = (0.0, 1.0) if are_shares else None
+        estimated = mean_of_repetitions(values, scores.correlation, limits)
     low, high = estimated.interval(settings.confidence)
     return ProtocolEstimate(mean, std, low, high, len(values))
 
@@ -114,7 +115,10 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
     """
     if len(dev) != len(test):
         raise ValueError(f"{len(dev)} dev scores and {len(test)} test scores cannot be paired")
-    pairs = [(d, t) for d, t in zip(dev, test, strict=True) if math.isfinite(d) and math.isfinite(t)]
+    pairs = []
+    for dev_score, test_score in zip(dev, test, strict=True):
+        if math.isfinite(dev_score) and math.isfinite(test_score):
+            pairs.append((dev_score, test_score))
     n = len(pairs)
     if n < FEWEST_CONFIGURATIONS:
         plural = "" if n == 1 else "s"
@@ -126,6 +130,7 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
         if np.ptp(values) == 0:
             return ProtocolEstimate(None, n=n, reason=f"all configurations have the same {name} score")
 
+    # Rounded, so that a perfect order gives exactly 1.
     value = round(float(_spearman(x, y)), 12)
     low: float | None = None
     high: float | None = None
@@ -138,21 +143,33 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
 
 
 def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
-    a, b = ranks(x), ranks(y)
-    a = a - a.mean(axis=axis, keepdims=True)
-    b = b - b.mean(axis=axis, keepdims=True)
+    """Pearson's correlation of the ranks; for resampling, of each sample along ``axis``."""
+    x_ranks = ranks(x)
+    y_ranks = ranks(y)
+    x_centred = x_ranks - x_ranks.mean(axis=axis, keepdims=True)
+    y_centred = y_ranks - y_ranks.mean(axis=axis, keepdims=True)
+    covariance = (x_centred * y_centred).sum(axis=axis)
+    x_variance = (x_centred * x_centred).sum(axis=axis)
+    y_variance = (y_centred * y_centred).sum(axis=axis)
+    # A sample of equal scores has no variance, so its correlation is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((a * b).sum(axis=axis) / np.sqrt((a * a).sum(axis=axis) * (b * b).sum(axis=axis)))
+        return np.asarray(covariance / np.sqrt(x_variance * y_variance))
 
 
 def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float, float]:
     """Fisher's z with the standard error sqrt((1 + r²/2) / (n - 3)) of Bonett and Wright (2000)."""
     # A perfect order has no spread under the transformation: it counts as half a swap of neighbours less than perfect.
-    most = 1 - 6 / (n * (n * n - 1))
-    z = math.atanh(max(-most, min(most, value)))
-    half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt((1 + value * value / 2) / (n - 3))
-    low = -1.0 if value <= -1 else math.tanh(z - half)
-    high = 1.0 if value >= 1 else math.tanh(z + half)
+    largest = 1 - 6 / (n * (n * n - 1))
+    z = math.atanh(max(-largest, min(largest, value)))
+    standard_error = math.sqrt((1 + value * value / 2) / (n - 3))
+    half_width = NormalDist().inv_cdf(0.5 + confidence / 2) * standard_error
+    low = math.tanh(z - half_width)
+    high = math.tanh(z + half_width)
+    # The interval contains its value, also at the ends of the scale.
+    if value <= -1:
+        low = -1.0
+    if value >= 1:
+        high = 1.0
     return low, high
 
 
@@ -168,15 +185,20 @@ def range_by_chance(counts: tuple[int, ...]) -> float:
     A property of random walks without a simple formula, so it is simulated with a fixed seed (error about 0.005).
 
     >>> round(range_by_chance((1, 2)), 2)
-    0.56
+    0.57
     """
-    scores = np.random.default_rng(0).standard_normal((_DRAWS, max(counts)))
-    means = np.cumsum(scores, axis=1) / np.arange(1, max(counts) + 1)
-    return float(np.ptp(means[:, [count - 1 for count in counts]], axis=1).mean())
+    longest = max(counts)
+    scores = np.random.default_rng(0).standard_normal((_DRAWS, longest))
+    running_means = np.cumsum(scores, axis=1) / np.arange(1, longest + 1)
+    columns = [count - 1 for count in counts]
+    ranges = np.ptp(running_means[:, columns], axis=1)
+    return float(ranges.mean())
 
 
 def stability_by_chance(counts: Sequence[int], score: float, tests: int) -> float | None:
     """The stability of a score that differs between splits by chance alone, because each has only ``tests`` tests."""
     if len(counts) < 2 or tests < 1 or not 0 <= score <= 1:
         return None
-    return range_by_chance(tuple(sorted(counts))) * math.sqrt(score * (1 - score) / tests)
+    # The binomial standard deviation of an accuracy on this many tests.
+    std = math.sqrt(score * (1 - score) / tests)
+    return range_by_chance(tuple(sorted(counts))) * std

@@ -65,7 +65,8 @@ class Trial:
         """False for a training that failed or was not reached; a score that is not a number is a failure, too."""
         if self.state != "done":
             return False
-        return all(score is None or math.isfinite(score) for score in (self.dev, self.test))
+        scores = [score for score in (self.dev, self.test) if score is not None]
+        return all(map(math.isfinite, scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class ProtocolVerdict:
 
     @property
     def trials_without_result(self) -> list[Trial]:
+        """The trials whose training failed or was not reached."""
         return [trial for trial in self.trials if trial.state != "done"]
 
     def trials_of(self, configuration: Configuration | None) -> list[Trial]:
@@ -202,7 +204,7 @@ def judge(
 
 
 def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[ProtocolVerdict]:
-    """The verdicts with the first 1, 2 … K splits of one strategy: the third criterion, flat curves are stable.
+    """The verdicts with the first 1, 2 … K splits of one strategy. Flat curves are stable: the paper's third criterion.
 
     For strategies that draw each split independently these are the verdicts of smaller K. The folds of cross-validation
     and MDL depend on K: their first folds show what fewer folds of this size would say, not what another K would.
@@ -212,6 +214,9 @@ def stability(trials: Sequence[Trial], settings: Settings = DEFAULT) -> list[Pro
 
 
 # --- configurations ---------------------------------------------------------------------------------------------------
+
+_ScoredTrial = tuple[Trial, float]
+"""A trial with one of its scores: dev, test or a metric on test."""
 
 
 def _configurations(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> list[Configuration]:
@@ -223,37 +228,49 @@ def _configurations(trials: Sequence[Trial], expected: Sequence[int], settings: 
 
 
 def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: Settings) -> Configuration:
+    """One configuration, from all its trials."""
     with_result = [trial for trial in trials if trial.has_result]
     done = sorted({trial.split for trial in with_result})
-    metrics: list[str] = []
+    missing = [split for split in expected if split not in done]
+
+    dev_scores: list[_ScoredTrial] = []
+    test_scores: list[_ScoredTrial] = []
+    metric_scores: dict[str, list[_ScoredTrial]] = {}
     for trial in with_result:
-        metrics += [metric for metric in trial.test_metrics if metric not in metrics]
+        if trial.dev is not None:
+            dev_scores.append((trial, trial.dev))
+        if trial.test is not None:
+            test_scores.append((trial, trial.test))
+        for metric, score in trial.test_metrics.items():
+            metric_scores.setdefault(metric, []).append((trial, score))
     test_metrics = {}
-    for metric in metrics:
-        scores = [(trial, trial.test_metrics.get(metric)) for trial in with_result]
+    for metric, scores in metric_scores.items():
         test_metrics[metric] = _over_splits(scores, metric, settings)
+
     return Configuration(
         name=trials[0].configuration,
         params=trials[0].params,
-        dev=_over_splits([(trial, trial.dev) for trial in with_result], "dev", settings),
-        test=_over_splits([(trial, trial.test) for trial in with_result], "test", settings),
+        dev=_over_splits(dev_scores, "dev", settings),
+        test=_over_splits(test_scores, "test", settings),
         test_metrics=test_metrics,
         splits=tuple(done),
-        missing=tuple(split for split in expected if split not in done),
+        missing=tuple(missing),
     )
 
 
-def _over_splits(scores: Sequence[tuple[Trial, float | None]], metric: str, settings: Settings) -> ProtocolEstimate:
-    """The mean over splits of (trial, score). Several trainings on one split are repetitions and averaged first."""
+def _over_splits(scores: Sequence[_ScoredTrial], metric: str, settings: Settings) -> ProtocolEstimate:
+    """The mean over splits. Several trainings on one split are repetitions and averaged first."""
     by_split: dict[int, list[float]] = {}
-    scored_trials = []
+    correlation = 0.0
     for trial, score in scores:
-        if score is not None:
-            by_split.setdefault(trial.split, []).append(score)
-            scored_trials.append(trial)
-    means = [math.fsum(repetitions) / len(repetitions) for _, repetitions in sorted(by_split.items())]
-    correlation = max((trial.correlation.get(metric, 0.0) for trial in scored_trials), default=0.0)
-    on_tests, groups = _on_tests(scored_trials, metric)
+        by_split.setdefault(trial.split, []).append(score)
+        # Runs that recorded different correlations: the largest gives the widest interval.
+        correlation = max(correlation, trial.correlation.get(metric, 0.0))
+    means = []
+    for split in sorted(by_split):
+        repetitions = by_split[split]
+        means.append(math.fsum(repetitions) / len(repetitions))
+    on_tests, groups = _on_tests([trial for trial, _ in scores], metric)
     return mean_over_splits(SplitScores(means, correlation, on_tests, groups), settings)
 
 
@@ -272,12 +289,20 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
         groups = trial.on_tests.groups
     if len(tests) != 1:
         return None, None
-    rows = [np.mean(np.asarray(repetitions, dtype=float), axis=0) for _, repetitions in sorted(by_split.items())]
-    return np.stack(rows), np.asarray(groups, dtype=np.int64) if groups else None
+    rows = []
+    for split in sorted(by_split):
+        repetitions = np.asarray(by_split[split], dtype=float)
+        rows.append(repetitions.mean(axis=0))
+    test_groups = None
+    if groups:
+        test_groups = np.asarray(groups, dtype=np.int64)
+    return np.stack(rows), test_groups
 
 
 def _correlation(configurations: Sequence[Configuration], settings: Settings) -> ProtocolEstimate:
-    dev, test = [], []
+    """The paper's second criterion: do dev scores rank the configurations as test scores do?"""
+    dev: list[float] = []
+    test: list[float] = []
     for configuration in configurations:
         # A mean over fewer splits cannot be ranked among means over all of them.
         if configuration.missing or configuration.dev.value is None or configuration.test.value is None:
@@ -312,15 +337,17 @@ def _select(
         return None, (), (f"there is no dev set to select one of {len(configurations)} configurations on",)
 
     notes = []
-    candidates = [(dev, configuration) for dev, configuration in with_dev if not configuration.missing]
+    candidates = [pair for pair in with_dev if not pair[1].missing]
     if not candidates:
-        most = max(len(configuration.splits) for _, configuration in with_dev)
-        candidates = [(dev, configuration) for dev, configuration in with_dev if len(configuration.splits) == most]
-        notes.append(f"no configuration has all its splits; selected among those with {most}")
+        most_splits = max(len(configuration.splits) for _, configuration in with_dev)
+        candidates = [pair for pair in with_dev if len(pair[1].splits) == most_splits]
+        notes.append(f"no configuration has all its splits; selected among those with {most_splits}")
 
-    best = max(dev for dev, _ in candidates)
+    best_dev = max(dev for dev, _ in candidates)
+    best = [configuration for dev, configuration in candidates if dev >= best_dev - _ROUNDING]
     # The first of equals is selected, and the others are reported as tied.
-    selected, *others = [configuration for dev, configuration in candidates if dev >= best - _ROUNDING]
+    selected, *others = best
     if others:
-        notes.append(f"'{selected.name}' is the first of {len(others) + 1} with the same mean dev score")
-    return selected, tuple(other.name for other in others), tuple(notes)
+        notes.append(f"'{selected.name}' is the first of {len(best)} with the same mean dev score")
+    tied = [other.name for other in others]
+    return selected, tuple(tied), tuple(notes)

@@ -38,6 +38,7 @@ def train_correlation(strategy: str, k: int, ratio: float) -> float:
     if name in SINGLE or k < 2:
         return 0.0
     if name == "cross_validation":
+        # Two folds share all blocks but their own two; each trains on k - 1 blocks.
         return (k - 2) / (k - 1)
     if name == "bagging":
         # An example drawn twice counts twice, which makes single draws differ more than their overlap says.
@@ -54,8 +55,11 @@ def dev_correlation(strategy: str, k: int, ratio: float) -> float:
         return 0.0
     shares = {
         "cross_validation": 1 / k,
+        # One of k blocks of the second half.
         "mdl": 1 / (2 * k),
+        # The share that ``ratio * n`` draws with replacement out of n miss: (1 - 1/n) ** (ratio * n).
         "bagging": math.exp(-ratio),
+        # Drawn for dev and not drawn for train, independently.
         "random": (1 - ratio) ** 2,
     }
     return shares.get(name, 1 - ratio)
@@ -80,8 +84,12 @@ def replicates(metrics: Sequence[str], strategy: str, k: int, ratio: float, *, s
     """
     of_test = train_correlation(strategy, k, ratio) * shown_share
     of_dev = dev_correlation(strategy, k, ratio)
-    correlation = dict.fromkeys([*metrics, "test"], of_test)
-    correlation |= dict.fromkeys(["dev", *(f"dev_{metric}" for metric in metrics)], of_dev)
+    correlation: dict[str, float] = {}
+    for metric in (*metrics, "test"):
+        correlation[metric] = of_test
+    correlation["dev"] = of_dev
+    for metric in metrics:
+        correlation[f"dev_{metric}"] = of_dev
     return Replicates("split", correlation)
 
 
@@ -96,8 +104,13 @@ def _nested_correlation(k: int) -> float:
     The covariance of two means over such parts is that of the larger one with itself, 1 / size.
     """
     sizes = _nested_sizes(k)
-    total = sum(1 / max(one, other) for one in sizes for other in sizes)
-    single = sum(1 / size for size in sizes)
-    sample_variance = (single - total / k) / (k - 1)
-    surplus = total / k**2 / sample_variance - 1 / k
+    sum_of_variances = sum(1 / size for size in sizes)
+    sum_of_covariances = 0.0
+    for one in sizes:
+        for other in sizes:
+            sum_of_covariances += 1 / max(one, other)
+    variance_of_mean = sum_of_covariances / k**2
+    expected_sample_variance = (sum_of_variances - sum_of_covariances / k) / (k - 1)
+    # Nadeau and Bengio: the variance of the mean is the sample variance times (1/k + r / (1 - r)).
+    surplus = variance_of_mean / expected_sample_variance - 1 / k
     return surplus / (1 + surplus)

@@ -104,21 +104,24 @@ def training_groups(
     if regime.name in GENERATIONS:
         trainings = _last_generation(regime, keys, make, chained)
     else:
-        trainings = _generation(keys, make, {key: _Request({}, []) for key in keys}, chained)
+        plain_requests = {key: _Request({}, []) for key in keys}
+        trainings = _generation(keys, make, plain_requests, chained)
     return [TrainingGroup(key, (training,)) for key, training in trainings.items()]
 
 
 def _joint_groups(regime: Regime, splits: int, keys: Sequence[TrainingKey], make: MakeTraining) -> list[TrainingGroup]:
     """One group per split: the ensemble itself, or the student that learns from it."""
     groups = []
+    is_distillation = regime.name == "distillation"
+    # Teachers of a student must label the unlabeled examples; an ensemble only answers the tests.
+    special_of_member = {"label_unlabeled": True} if is_distillation else {}
+    special_of_student = {"method": regime.student, "soft": {"temperature": regime.temperature}}
     for split in range(splits):
         group_key = TrainingKey(split, None, 0)
-        special = {"label_unlabeled": True} if regime.name == "distillation" else {}
-        members = tuple(make(key, special, ()) for key in keys if key.split == split)
-        if regime.name == "distillation":
-            student = {"method": regime.student, "soft": {"temperature": regime.temperature}}
-            members = (make(group_key, student, members),)
-        groups.append(TrainingGroup(group_key, members))
+        members = [make(key, special_of_member, ()) for key in keys if key.split == split]
+        if is_distillation:
+            members = [make(group_key, special_of_student, members)]
+        groups.append(TrainingGroup(group_key, tuple(members)))
     return groups
 
 
@@ -143,11 +146,14 @@ def _generation(
     previous: Train | None = None
     for key in order:
         request = requests[key]
-        special, after = dict(request.special), list(request.teachers)
+        special = dict(request.special)
+        after = list(request.teachers)
         if chained and previous is not None:
             special[PREVIOUS] = True
             after.append(previous)
-        previous = trainings[key] = make(key, special, after)
+        training = make(key, special, after)
+        trainings[key] = training
+        previous = training
     return {key: trainings[key] for key in keys}
 
 
@@ -158,15 +164,18 @@ def _last_generation(
     trainings: dict[TrainingKey, Train] = {}
     for generation in range(regime.generations):
         requests = {}
+        is_last = generation + 1 == regime.generations
         for position, key in enumerate(keys):
             special: dict[str, Any] = {}
             teachers: list[Train] = []
-            if generation + 1 < regime.generations:
+            if not is_last:
+                # The next generation learns from these labels.
                 special["label_unlabeled"] = True
             if generation > 0:
                 special["pseudo"] = _pseudo_labels(regime, generation, position)
                 teachers = [trainings[teacher] for teacher in _teacher_keys(regime, key, keys)]
                 if regime.name == "noisy_student":
+                    # Dropout of whole words, from the second generation on (the first has no teacher).
                     special["noise"] = regime.dropout_rate
             requests[key] = _Request(special, teachers)
         trainings = _generation(keys, make, requests, chained)
@@ -187,9 +196,18 @@ def _pseudo_labels(regime: Regime, generation: int, position: int) -> dict[str, 
 
 
 def _teacher_keys(regime: Regime, learner: TrainingKey, keys: Sequence[TrainingKey]) -> list[TrainingKey]:
+    """The trainings of the generation before whose labels a learner uses."""
     if regime.name == "self_training":
         return [learner]
-    return [key for key in keys if key != learner and (regime.cross or key.split == learner.split)]
+    teachers = []
+    for key in keys:
+        if key == learner:
+            continue
+        # With ``cross``, teachers from other splits may have learned from this split's dev examples, as in FewNLU:
+        # dev scores are then optimistic.
+        if regime.cross or key.split == learner.split:
+            teachers.append(key)
+    return teachers
 
 
 def _check(regime: Regime, splits: int) -> None:
@@ -198,8 +216,8 @@ def _check(regime: Regime, splits: int) -> None:
         raise ConfigError("task.regime.patterns: a pattern is given twice")
     if regime.name not in ("ipet", "noisy_student") or regime.generations == 1:
         return
-    per_split = max(1, len(regime.patterns)) * regime.repetitions
-    if per_split > 1:
+    trainings_per_split = max(1, len(regime.patterns)) * regime.repetitions
+    if trainings_per_split > 1:
         return
     if not regime.cross:
         raise ConfigError(

@@ -4,7 +4,9 @@ labels for a final classifier (PET's distillation); Schick and Schütze (2021), 
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -85,8 +87,9 @@ def label_sizes(train_labels: Sequence[str], labels: Sequence[str], n_new: int) 
     """
     if not train_labels:
         raise DataError("there is no training example to take the shares of labels from")
-    multiplier = n_new / len(train_labels)
-    return [int(list(train_labels).count(label) * multiplier) for label in labels]
+    counts = Counter(train_labels)
+    new_per_example = n_new / len(train_labels)
+    return [int(counts[label] * new_per_example) for label in labels]
 
 
 def merged_logits(teachers: Sequence[Teacher], reduction: Reduction = "mean") -> Floats:
@@ -122,8 +125,9 @@ def soft_labels(teachers: Sequence[Teacher], reduction: Reduction = "mean", temp
 
 
 def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    # Subtracting the largest logit does not change the result, but avoids an overflow.
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,31 +166,35 @@ def draw(
             is_repeated = recipe.upsample and recipe.most_likely <= 0 and bool(candidates)
             notes.append(_too_few(label, len(candidates), size, is_repeated))
             if is_repeated:
-                times = -(-size // len(candidates))
-                candidates, weights = candidates * times, weights * times
+                # The whole list is repeated until it is long enough.
+                times = math.ceil(size / len(candidates))
+                candidates = candidates * times
+                weights = weights * times
         if not candidates:
             continue
         # Python's sum adds one by one, as FewNLU does. numpy's would differ in the last digit, which sometimes
         # decides a draw.
         total = sum(weights)
-        drawn = generators.drawing.choice(
-            len(candidates),
-            size=min(size, len(candidates)),
-            replace=False,
-            p=[weight / total for weight in weights],
-        )
-        examples += [PseudoLabel(candidates[number], label) for number in drawn]
+        shares = [weight / total for weight in weights]
+        n_drawn = min(size, len(candidates))
+        positions = generators.drawing.choice(len(candidates), size=n_drawn, replace=False, p=shares)
+        for position in positions:
+            examples.append(PseudoLabel(candidates[position], label))
     return Draw(tuple(examples), tuple(notes))
 
 
 def _candidates(probabilities: Floats, column: int, most_likely: int) -> tuple[list[int], list[float]]:
     """The examples that may get a label, and their weights in the draw."""
     if most_likely > 0:
-        ranked = sorted(((float(p), row) for row, p in enumerate(probabilities[:, column])), reverse=True)
+        # As in FewNLU, of equal probabilities the example with the higher index comes first.
+        ranked = [(float(probability), row) for row, probability in enumerate(probabilities[:, column])]
+        ranked.sort(reverse=True)
         best = ranked[:most_likely]
         return [row for _, row in best], [probability for probability, _ in best]
-    rows = np.flatnonzero(probabilities.argmax(axis=1) == column)
-    return rows.tolist(), probabilities[rows].max(axis=1).tolist()
+    predicted = probabilities.argmax(axis=1)
+    rows = np.flatnonzero(predicted == column)
+    weights = probabilities[rows].max(axis=1)
+    return rows.tolist(), weights.tolist()
 
 
 def _too_few(label: str, n_candidates: int, wanted: int, is_repeated: bool) -> str:

@@ -80,8 +80,11 @@ def units_of(
     label: Callable[[InputExample], str | None] = _label,
     pair: Callable[[InputExample], str] | None = None,
 ) -> list[SplitUnit]:
-    """The units of examples. Without ``group`` each is a group of its own, as in FewNLU for ReCoRD, where questions
-    leak."""
+    """The units of examples.
+
+    Without ``group`` each example is its own group. FewNLU does this for ReCoRD, where one question may then be in
+    both train and dev.
+    """
     units = []
     for index, example in enumerate(examples):
         label_of_example = label(example)
@@ -142,16 +145,23 @@ def make_splits(
     group_features = None
     if name == "model_informed":
         group_features = _group_features(features, groups, len(units))
-    strata = tuple(_stratum(units, members) if stratify else "" for members in groups)
+    # Without stratification all groups are in one stratum.
+    strata = [""] * len(groups)
+    if stratify:
+        strata = [_majority_label(units, members) for members in groups]
     seeds = split_seeds(seed, k)
-    pool = Pool(strata, ratio, seeds, group_features)
+    pool = Pool(tuple(strata), ratio, seeds, group_features)
     splits = []
     for index, parts in enumerate(STRATEGIES[name](pool)):
         # As in FewNLU, the two settings with a single split draw from the seed itself, not from the first split seed.
         rng = random.Random(seed) if name in SINGLE else parts.rng
         train, dev = _examples_of(parts, units, groups, pairs, rng)
-        if not train or (not dev and name != "fixed"):
-            purpose = "train on" if not train else "validate on"
+        purpose = ""
+        if not train:
+            purpose = _PURPOSE["train"]
+        elif not dev and name != "fixed":
+            purpose = _PURPOSE["dev"]
+        if purpose:
             raise DataError(
                 f"split {index} of '{name}' (k={k}, ratio={ratio:g}, {len(groups)} groups) has nothing to {purpose}: "
                 "change ratio or k, or give more labelled examples"
@@ -210,9 +220,11 @@ def _groups(units: Sequence[SplitUnit]) -> list[tuple[int, ...]]:
     return [tuple(indices) for indices in by_group.values()]
 
 
-def _stratum(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
+def _majority_label(units: Sequence[SplitUnit], members: Sequence[int]) -> str:
     """The label that most members of a group have; of equally frequent ones the first."""
-    return Counter(units[index].label for index in members).most_common(1)[0][0]
+    counts = Counter(units[index].label for index in members)
+    label, _ = counts.most_common(1)[0]
+    return label
 
 
 def _group_features(
@@ -230,7 +242,8 @@ def _group_features(
     if not is_finite.all():
         first_bad = int(np.flatnonzero(~is_finite)[0])
         raise DataError(f"the features of example {first_bad} have a value that is not finite: recompute them")
-    return np.stack([rows[list(members)].mean(axis=0) for members in groups])
+    means = [rows[list(members)].mean(axis=0) for members in groups]
+    return np.stack(means)
 
 
 def _examples_of(
@@ -238,16 +251,21 @@ def _examples_of(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The indices of the examples in train and in dev, from those of the groups."""
     train: list[int] = []
-    for group in parts.train:
-        train += groups[group] if pairs == "all" else _one_per_pair(units, groups[group], pairs == "cloze", rng)
     dev: list[int] = []
+    # Train before dev: both may draw from the same generator, in FewNLU's order.
+    for group in parts.train:
+        members = groups[group]
+        train += members if pairs == "all" else _one_per_pair(units, members, take_right=pairs == "cloze", rng=rng)
     for group in parts.dev:
-        dev += groups[group] if pairs == "all" else _one_per_pair(units, groups[group], False, rng)
+        members = groups[group]
+        dev += members if pairs == "all" else _one_per_pair(units, members, take_right=False, rng=rng)
     return tuple(train), tuple(dev)
 
 
-def _one_per_pair(units: Sequence[SplitUnit], group: Sequence[int], is_cloze: bool, rng: random.Random) -> list[int]:
-    """One example of each pair of right and wrong ones: the right one for a cloze, else one at random."""
+def _one_per_pair(
+    units: Sequence[SplitUnit], group: Sequence[int], *, take_right: bool, rng: random.Random
+) -> list[int]:
+    """One example of each pair of a right and a wrong one: the right one if ``take_right``, else one at random."""
     by_pair: dict[str, list[int]] = {}
     for index in group:
         by_pair.setdefault(units[index].pair, []).append(index)
@@ -257,10 +275,12 @@ def _one_per_pair(units: Sequence[SplitUnit], group: Sequence[int], is_cloze: bo
         if not right or len(right) == len(members):
             # Not a pair of right and wrong: all of them stay.
             chosen += members
-        elif is_cloze:
+        elif take_right:
             chosen.append(right[0])
         else:
-            chosen.append(members[int(rng.random() * len(members))])
+            # One random() per pair, as in FewNLU; rng.choice() would consume the generator differently.
+            drawn = int(rng.random() * len(members))
+            chosen.append(members[drawn])
     return chosen
 
 

@@ -65,8 +65,12 @@ def shares(strata: Sequence[str], number: int) -> dict[str, int]:
     """
     counts = Counter(strata)
     n = len(strata)
-    shares_of_strata = {stratum: number * count // n for stratum, count in counts.items()}
-    by_remainder = sorted(counts, key=lambda stratum: (-(number * counts[stratum] % n), counts[stratum]))
+    shares_of_strata: dict[str, int] = {}
+    remainders: dict[str, int] = {}
+    for stratum, count in counts.items():
+        # Integers: the share is number * count / n, and floats could round two equal remainders differently.
+        shares_of_strata[stratum], remainders[stratum] = divmod(number * count, n)
+    by_remainder = sorted(counts, key=lambda stratum: (-remainders[stratum], counts[stratum]))
     n_left = number - sum(shares_of_strata.values())
     for stratum in by_remainder[:n_left]:
         shares_of_strata[stratum] += 1
@@ -89,27 +93,29 @@ def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list
 
 
 def fixed(pool: Pool) -> Iterator[Parts]:
-    """Train on everything; nothing to select on."""
+    """Train on everything; nothing to select on (FewNLU's ``fix_setting``)."""
     yield Parts(range(len(pool)), (), random.Random(pool.seeds[0]))
 
 
 def dev32(pool: Pool) -> Iterator[Parts]:
-    """Train on the first groups of the file, select on the others."""
+    """Train on the first groups of the file, select on the others (``dev32_setting``, FewNLU's default)."""
     train, dev = _cut(range(len(pool)), pool.strata, pool.n_train)
     yield Parts(train, dev, random.Random(pool.seeds[0]))
 
 
 def multi_splits(pool: Pool) -> Iterator[Parts]:
-    """Shuffle for each split, then cut at the ratio."""
+    """Shuffle for each split, then cut at the ratio: the strategy that the paper recommends."""
     for seed in pool.seeds:
         rng = random.Random(seed)
         order = list(range(len(pool)))
         rng.shuffle(order)
-        yield Parts(*_cut(order, pool.strata, pool.n_train), rng)
+        train, dev = _cut(order, pool.strata, pool.n_train)
+        yield Parts(train, dev, rng)
 
 
 def cross_validation(pool: Pool) -> Iterator[Parts]:
     """Validate on each of k blocks of the file in turn, train on the others."""
+    # As in FewNLU, nothing is shuffled: a file that is sorted by label needs ``stratify``.
     blocks = _blocks(range(len(pool)), pool.strata, len(pool.seeds))
     for fold, seed in enumerate(pool.seeds):
         train: list[int] = []
@@ -121,24 +127,30 @@ def cross_validation(pool: Pool) -> Iterator[Parts]:
 
 def mdl(pool: Pool) -> Iterator[Parts]:
     """Train on the first half and the blocks of the second half before this one (minimum description length)."""
-    train, later = _cut(range(len(pool)), pool.strata, len(pool) // 2)
-    for block, seed in zip(_blocks(later, pool.strata, len(pool.seeds)), pool.seeds, strict=True):
+    train, second_half = _cut(range(len(pool)), pool.strata, len(pool) // 2)
+    blocks = _blocks(second_half, pool.strata, len(pool.seeds))
+    for block, seed in zip(blocks, pool.seeds, strict=True):
         yield Parts(tuple(train), block, random.Random(seed))
         train = [*train, *block]
 
 
 def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[int]]:
     """K contiguous blocks. With strata, the groups of each are dealt out in turn, so that each block gets its share."""
-    if len({strata[index] for index in order}) > 1:
+    distinct_strata = {strata[index] for index in order}
+    if len(distinct_strata) > 1:
         by_stratum = sorted(order, key=lambda index: strata[index])
         return [sorted(by_stratum[fold::k]) for fold in range(k)]
-    # FewNLU rounds the size of a block, and the last block gets what remains. If nothing remains, sizes are made even.
-    size = round(len(order) / k)
+    n = len(order)
+    # FewNLU rounds the size of a block, and the last block gets what remains.
+    size = round(n / k)
     last_start = (k - 1) * size
-    if size == 0 or last_start >= len(order):
-        bounds = [fold * len(order) // k for fold in range(k + 1)]
+    nothing_remains = last_start >= n
+    if size == 0 or nothing_remains:
+        # FewNLU would make an empty block; even sizes avoid it.
+        bounds = [fold * n // k for fold in range(k + 1)]
     else:
-        bounds = [*(fold * size for fold in range(k)), len(order)]
+        bounds = [fold * size for fold in range(k)]
+        bounds.append(n)
     return [list(order[start:end]) for start, end in itertools.pairwise(bounds)]
 
 
@@ -147,13 +159,16 @@ def bagging(pool: Pool) -> Iterator[Parts]:
 
     A group drawn twice is trained on twice. A draw that contains all groups is repeated.
     """
+    members_by_stratum: dict[str, list[int]] = {}
+    for index, stratum in enumerate(pool.strata):
+        members_by_stratum.setdefault(stratum, []).append(index)
+    shares_of_strata = shares(pool.strata, pool.n_train)
     for seed in pool.seeds:
         rng = random.Random(seed)
         for _ in range(_TRIES):
             train: list[int] = []
-            for stratum, share in shares(pool.strata, pool.n_train).items():
-                members = [index for index, own in enumerate(pool.strata) if own == stratum]
-                train += rng.choices(members, k=share)
+            for stratum, share in shares_of_strata.items():
+                train += rng.choices(members_by_stratum[stratum], k=share)
             dev = sorted(set(range(len(pool))) - set(train))
             if dev:
                 break
@@ -171,14 +186,19 @@ def random_sampling(pool: Pool) -> Iterator[Parts]:
         rng = random.Random(seed)
         train = _sample(pool, pool.n_train, rng)
         not_trained = sorted(set(range(len(pool))) - set(train))
-        dev = [index for index in _sample(pool, len(pool) - pool.n_train, rng) if index in not_trained]
-        yield Parts(train, dev or [rng.choice(not_trained)], rng)
+        drawn_for_dev = _sample(pool, len(pool) - pool.n_train, rng)
+        dev = [index for index in drawn_for_dev if index in not_trained]
+        if not dev:
+            dev = [rng.choice(not_trained)]
+        yield Parts(train, dev, rng)
 
 
 def _sample(pool: Pool, number: int, rng: random.Random) -> list[int]:
+    """Draw this many groups without replacement, from each stratum its share."""
     order = list(range(len(pool)))
     rng.shuffle(order)
-    return _cut(order, pool.strata, number)[0]
+    sample, _ = _cut(order, pool.strata, number)
+    return sample
 
 
 def model_informed(pool: Pool) -> Iterator[Parts]:
@@ -194,7 +214,10 @@ def model_informed(pool: Pool) -> Iterator[Parts]:
         train: list[int] = []
         dev: list[int] = []
         for index in range(len(pool)):
-            (train if in_first[index] else dev).append(index)
+            if in_first[index]:
+                train.append(index)
+            else:
+                dev.append(index)
         yield Parts(train, dev, rng)
 
 
@@ -211,17 +234,24 @@ def two_clusters(
     labels = np.asarray(strata)
     inside = np.zeros(len(features), dtype=np.bool_)
     for _ in range(_ROUNDS):
-        # How much nearer each row is to the first centre than to the second: the smaller, the nearer.
-        pull = ((features - first) ** 2).sum(axis=1) - ((features - second) ** 2).sum(axis=1)
+        to_first = ((features - first) ** 2).sum(axis=1)
+        to_second = ((features - second) ** 2).sum(axis=1)
+        # The smaller, the more a row belongs to the first cluster.
+        difference = to_first - to_second
         chosen = np.zeros(len(features), dtype=np.bool_)
         for stratum, size in sizes.items():
             members = np.flatnonzero(labels == stratum)
-            nearest = members[np.argsort(pull[members], kind="stable")[:size]]
+            # A stable order decides between equal distances, so that every platform gives the same clusters.
+            nearest_first = np.argsort(difference[members], kind="stable")
+            nearest = members[nearest_first[:size]]
             chosen[nearest] = True
-        if (chosen == inside).all() or chosen.all() or not chosen.any():
+        has_converged = (chosen == inside).all()
+        one_is_empty = chosen.all() or not chosen.any()
+        if has_converged or one_is_empty:
             return chosen
         inside = chosen
-        first, second = features[inside].mean(axis=0), features[~inside].mean(axis=0)
+        first = features[inside].mean(axis=0)
+        second = features[~inside].mean(axis=0)
     return inside
 
 
@@ -233,6 +263,7 @@ def _initial_centres(
     distances = ((features - first) ** 2).sum(axis=1)
     total = float(distances.sum())
     if total == 0:
+        # All rows are the same: there is no second centre.
         return first, first
     weights = distances / total
     second = rng.choices(range(len(features)), weights=weights.tolist())[0]

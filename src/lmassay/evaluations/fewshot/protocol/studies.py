@@ -7,6 +7,7 @@ study. Within a study, trainings are sorted by split strategy and task, and each
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,7 +62,10 @@ class Strategy:
 
     @property
     def k(self) -> int:
-        return 1 if self.name in SINGLE else self.options.k
+        """The number of splits; "fixed" and "dev32" make a single one, whatever ``k`` says."""
+        if self.name in SINGLE:
+            return 1
+        return self.options.k
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Study:
     def main_strategies(self) -> list[Strategy]:
         """Of strategies that differ in K alone, the one with the most splits; its curves hold the others."""
         largest: dict[str, Strategy] = {}
+        # In ascending order of K, so that the last one assigned is the largest.
         for strategy in sorted(self.strategies, key=lambda strategy: strategy.k):
             largest[_options_without_k(strategy.options)] = strategy
         main = []
@@ -130,7 +135,8 @@ class _FewShotRun:
     """A few-shot run, with the parts of its configuration that the protocol needs."""
 
     def __init__(self, record: RunRecord, rows: Sequence[Row]) -> None:
-        self.record, self.rows = record, rows
+        self.record = record
+        self.rows = rows
         self.task: Mapping[str, Any] = record.config["task"]
         self.method, self.method_options = split_spec(self.task.get("method", "pet"), "task.method")
         self.regime = Regime.model_validate(self.task.get("regime") or {})
@@ -138,7 +144,13 @@ class _FewShotRun:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        return {key: self.task[key] for key, default in _FIXED.items() if self.task.get(key, default) != default}
+        """The options that are not hyper-parameters and differ from their defaults."""
+        fixed = {}
+        for key, default in _FIXED.items():
+            value = self.task.get(key, default)
+            if value != default:
+                fixed[key] = value
+        return fixed
 
     @property
     def study_key(self) -> str:
@@ -162,7 +174,9 @@ class _FewShotRun:
     def configurations(self) -> list[tuple[dict[str, Any], str | None, str | None]]:
         """The hyper-parameters of each configuration in the run, with the pattern and interval that its rows name."""
         shared = self._shared_parameters()
-        variants = list(dict.fromkeys(_variant(row) for row in self.rows)) or self._planned_variants()
+        variants = list(dict.fromkeys(_variant(row) for row in self.rows))
+        if not variants:
+            variants = self._planned_variants()
         configurations = []
         for pattern, interval in variants:
             params = dict(shared)
@@ -195,19 +209,17 @@ class _FewShotRun:
         """The (pattern, interval) pairs that a run without rows would have, as far as its configuration says."""
         patterns: list[str | None] = [None]
         own_pattern = self.method_options.get("pattern")
-        if self.regime.name not in _PATTERNS_TOGETHER:
-            if self.regime.patterns:
-                patterns = [str(pattern) for pattern in self.regime.patterns]
-            elif own_pattern is not None:
-                patterns = [str(own_pattern)]
+        if self.regime.name in _PATTERNS_TOGETHER:
+            pass
+        elif self.regime.patterns:
+            patterns = [str(pattern) for pattern in self.regime.patterns]
+        elif own_pattern is not None:
+            patterns = [str(own_pattern)]
         intervals: list[str | None] = [None]
         ratios = self.method_options.get("eval_ratios")
         if isinstance(ratios, list) and len(ratios) > 1:
             intervals = [f"{ratio:g}" for ratio in ratios]
-        variants = []
-        for pattern in patterns:
-            variants += [(pattern, interval) for interval in intervals]
-        return variants
+        return list(itertools.product(patterns, intervals))
 
 
 def _variant(row: Row) -> tuple[str | None, str | None]:
@@ -220,6 +232,7 @@ def _split(row: Row) -> int:
 
 
 def _number(text: str) -> int | float | str:
+    """The number that a row names in its groups, where everything is text; other text as it is."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -232,12 +245,14 @@ def _number(text: str) -> int | float | str:
 
 
 def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
+    """The runs of one study, by strategy and with their verdicts."""
     configuration_names = _configuration_names(runs)
     task_names = _task_names(runs)
     by_strategy: dict[str, list[_FewShotRun]] = {}
     for run in runs:
         by_strategy.setdefault(run.strategy_key, []).append(run)
-    labels = _strategy_labels([members[0].splits for members in by_strategy.values()])
+    split_options = [members[0].splits for members in by_strategy.values()]
+    labels = _strategy_labels(split_options)
 
     strategies = []
     for label, members in zip(labels, by_strategy.values(), strict=True):
@@ -246,10 +261,12 @@ def _study(runs: Sequence[_FewShotRun], settings: Settings) -> Study:
     strategies.sort(key=_order_in_paper)
 
     first = runs[0]
-    regime = first.regime.name
+    method = first.method
+    if first.regime.name != "default":
+        method += f", {first.regime.name}"
     return Study(
         model=first.record.model,
-        method=first.method if regime == "default" else f"{first.method}, {regime}",
+        method=method,
         fixed=first.fixed,
         strategies=[_with_curves(strategy, strategies, settings) for strategy in strategies],
         runs=[run.record.id for run in runs],
@@ -323,20 +340,21 @@ def _strategy_labels(options: Sequence[Splits]) -> list[str]:
     for own in options:
         strategy = strategy_name(own.strategy)
         same_name = [other for other in options if strategy_name(other.strategy) == strategy]
-        texts = {
-            "k": f"K={own.k}",
-            "ratio": f"ratio {own.ratio:g}",
-            "stratify": "stratified" if own.stratify else "not stratified",
-            "grouped": "grouped" if own.grouped else "grouped as published",
-        }
         differences = []
-        for key, text in texts.items():
-            if len({getattr(other, key) for other in same_name}) > 1:
-                differences.append(text)
+        if len({other.k for other in same_name}) > 1:
+            differences.append(f"K={own.k}")
+        if len({other.ratio for other in same_name}) > 1:
+            differences.append(f"ratio {own.ratio:g}")
+        if len({other.stratify for other in same_name}) > 1:
+            differences.append("stratified" if own.stratify else "not stratified")
+        if len({other.grouped for other in same_name}) > 1:
+            differences.append("grouped" if own.grouped else "grouped as published")
+        label = strategy
         if differences:
-            labels.append(", ".join([ABBREVIATIONS.get(strategy, strategy), *differences]))
-        else:
-            labels.append(strategy)
+            # The label gets long, so the paper's abbreviation replaces the name.
+            abbreviation = ABBREVIATIONS.get(strategy, strategy)
+            label = ", ".join([abbreviation, *differences])
+        labels.append(label)
     return labels
 
 
@@ -363,12 +381,13 @@ def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
 
 def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
     """A name for each set of hyper-parameters (as canonical JSON): those of them that differ."""
-    sets: list[dict[str, Any]] = []
+    all_params: list[dict[str, Any]] = []
     for run in runs:
-        sets += [params for params, _, _ in run.configurations()]
-    varying = _varying_keys(sets)
+        for params, _, _ in run.configurations():
+            all_params.append(params)
+    varying = _varying_keys(all_params)
     names = {}
-    for params in sets:
+    for params in all_params:
         parts = []
         for key in varying:
             if key in params:
@@ -379,15 +398,19 @@ def _configuration_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:
     return names
 
 
-def _varying_keys(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+def _varying_keys(all_params: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The hyper-parameters that are not the same in all configurations, in order of appearance."""
+    values: dict[str, set[str]] = {}
+    for params in all_params:
+        for key, value in params.items():
+            values.setdefault(key, set()).add(canonical(value))
     varying = []
-    keys = list(dict.fromkeys(key for params in sets for key in params))
-    for key in keys:
-        values = {canonical(params[key]) for params in sets if key in params}
-        # An option that some runs leave to its default varies. Pattern and interval may be absent only because a run
-        # has no rows yet, which is no variation.
-        some_by_default = key not in ("pattern", "every") and any(key not in params for params in sets)
-        if len(values) + some_by_default > 1:
+    for key, values_of_key in values.items():
+        some_by_default = any(key not in params for params in all_params)
+        if key in ("pattern", "every"):
+            # These may be absent only because a run has no rows yet.
+            some_by_default = False
+        if len(values_of_key) > 1 or some_by_default:
             varying.append(key)
     return varying
 
@@ -430,9 +453,12 @@ def _expected_splits(runs: Sequence[_FewShotRun]) -> list[int]:
 
 
 def _warnings(runs: Sequence[_FewShotRun]) -> list[str]:
+    """What the runs warned of, each warning once."""
     warnings: list[str] = []
     for run in runs:
-        warnings += [note for note in run.record.provenance.notes if note not in warnings]
+        for note in run.record.provenance.notes:
+            if note not in warnings:
+                warnings.append(note)
     if not runs[0].splits.grouped:
         warnings.append("examples of one question or passage may be in both train and dev (grouped: false)")
     return warnings
@@ -462,10 +488,12 @@ def _trials_of_run(run: _FewShotRun, splits: Sequence[int], configuration_names:
     """The run's trials by configuration, followed by a trial without result for each split that was not reached."""
     for params, pattern, interval in run.configurations():
         name = configuration_names[canonical(params)]
-        rows = [row for row in run.rows if _variant(row) == (pattern, interval)]
-        for row in rows:
-            yield _trial(run, name, params, row)
-        for split in sorted(set(splits) - {_split(row) for row in rows}):
+        reached: set[int] = set()
+        for row in run.rows:
+            if _variant(row) == (pattern, interval):
+                reached.add(_split(row))
+                yield _trial(run, name, params, row)
+        for split in sorted(set(splits) - reached):
             yield Trial(
                 configuration=name,
                 params=params,
@@ -478,6 +506,7 @@ def _trials_of_run(run: _FewShotRun, splits: Sequence[int], configuration_names:
 
 
 def _trial(run: _FewShotRun, name: str, params: Mapping[str, Any], row: Row) -> Trial:
+    """The trial of a row; ``name`` is its configuration's."""
     if row.state != "scored":
         return Trial(
             configuration=name,

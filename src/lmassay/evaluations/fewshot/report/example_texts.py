@@ -9,16 +9,18 @@ from lmassay.reporting.example_texts import Exchanges, NamedValues, prompts_and_
 from lmassay.types import Row
 
 
-def texts(row: Row, asked: Exchanges) -> NamedValues:
-    """What a training learned from, how it went, and what the model was asked."""
-    inputs, details = row.example.inputs, row.score.details
+def texts(row: Row, exchanges: Exchanges) -> NamedValues:
+    """What a training learned from, how it went, and the prompts with their answers."""
+    inputs = row.example.inputs
+    details = row.score.details
     configuration = [f"{name} {value}" for name, value in row.example.groups.items()]
     configuration.append(f"seed {inputs.get('seed')}")
     curve = []
     for step, scores in details.get("curve") or ():
-        metrics = ", ".join(f"{metric} {value:.3f}" for metric, value in scores.items())
-        curve.append(f"step {step}: {metrics}")
-    prompts = [exchange for exchange in asked if exchange[0].get("verb") != "train"]
+        metrics = [f"{metric} {value:.3f}" for metric, value in scores.items()]
+        curve.append(f"step {step}: {', '.join(metrics)}")
+    # The request for the training itself repeats what is listed above.
+    prompts = [exchange for exchange in exchanges if exchange[0].get("verb") != "train"]
     return [
         ("configuration", ", ".join(configuration)),
         ("examples", _example_counts(inputs, details)),

@@ -10,7 +10,7 @@ from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate
 from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, selection_score
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report import plots
-from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
+from lmassay.evaluations.fewshot.report.tables import estimate_text, selected_name, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
 from lmassay.reporting.chart import MOST_SERIES, LinearAxis
 
@@ -26,21 +26,22 @@ MOST_FIGURES = 12
 
 def blocks(study: Study) -> list[Block]:
     """All figures of a study, by kind."""
-    strategies = study.main_strategies
+    splits = _split_figures(study.main_strategies)
+    dev_against_test = [_dev_against_test(study, task) for task in study.tasks]
     stability = []
     # One criterion after the other, so that tasks can be compared along a row.
     for criterion in _OVER_K:
-        stability += [_stability(study, task, criterion) for task in study.tasks]
-    curves = []
-    for strategy in strategies:
-        curves += [_dev_curves(strategy, task) for task in strategy.verdicts]
+        for task in study.tasks:
+            stability.append(_stability(study, task, criterion))
+    dev_curves = []
+    for strategy in study.main_strategies:
+        for task in strategy.verdicts:
+            dev_curves.append(_dev_curves(strategy, task))
     shown: list[Block] = []
-    shown += _figure_blocks("Splits of the selected configurations", "middle", _split_figures(strategies))
-    shown += _figure_blocks(
-        "Dev against test over configurations", "small", [_dev_against_test(study, task) for task in study.tasks]
-    )
+    shown += _figure_blocks("Splits of the selected configurations", "middle", splits)
+    shown += _figure_blocks("Dev against test over configurations", "small", dev_against_test)
     shown += _figure_blocks("Stability over K", "small", stability)
-    shown += _figure_blocks("Dev scores during the training of the selected configurations", "small", curves)
+    shown += _figure_blocks("Dev scores during the training of the selected configurations", "small", dev_curves)
     return shown
 
 
@@ -62,7 +63,8 @@ def short_name(strategy: Strategy) -> str:
 
 def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
     """The strategies that judged a task, up to the number that a figure can distinguish."""
-    return [strategy for strategy in strategies if task in strategy.verdicts][:MOST_SERIES]
+    judged = [strategy for strategy in strategies if task in strategy.verdicts]
+    return judged[:MOST_SERIES]
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
@@ -71,18 +73,17 @@ def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
 def _split_figures(strategies: Sequence[Strategy]) -> list[Figure]:
     """One figure per strategy, all on one scale, so that strategies can be compared."""
     rows_by_name = {short_name(strategy): _dot_rows(strategy) for strategy in strategies}
-    scale = []
+    all_values = []
     for rows in rows_by_name.values():
         for row in rows:
             for dots in row.series:
-                scale += [value for _, value in dots]
+                all_values += [value for _, value in dots]
     figures = []
     for name, rows in rows_by_name.items():
         if not rows:
             continue
-        chart = plots.dot_rows_chart(
-            rows, ("test", "dev"), scale, f"{name}: score, percent", f"Each split under {name}"
-        )
+        axis_title = f"{name}: score, percent"
+        chart = plots.dot_rows_chart(rows, ("test", "dev"), all_values, axis_title, f"Each split under {name}")
         caption = f"{name}: each dot is a split, the vertical stroke their mean. Right: mean ± std."
         figures.append(Figure(chart.svg(), caption))
     return figures
@@ -94,7 +95,8 @@ def _dot_rows(strategy: Strategy) -> list[plots.DotRow]:
         trials = [trial for trial in verdict.trials_of(verdict.selected) if trial.state == "done"]
         if not trials:
             continue
-        test_dots, dev_dots = [], []
+        test_dots = []
+        dev_dots = []
         for trial in trials:
             if trial.test is not None:
                 test_dots.append(_dot(trial.split, "test", trial.test))
@@ -166,12 +168,13 @@ def _correlation_text(verdict: ProtocolVerdict) -> str:
 
 def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
     """A criterion over the number of splits; None unless a strategy was judged with several numbers."""
-    points_of = _test_points if criterion == "test" else _correlation_points
     series = []
     all_points: list[plots.Point] = []
     for strategy in _with_task(study.main_strategies, task):
         curve = strategy.curves.get(task, ())
-        points = points_of(curve) if len(curve) > 1 else []
+        if len(curve) < 2:
+            continue
+        points = _test_points(curve) if criterion == "test" else _correlation_points(curve)
         if points:
             series.append(plots.Series(short_name(strategy), points, line=True))
             all_points += points
@@ -179,15 +182,25 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
         return None
     numbers_of_splits = [point.x for point in all_points]
     x = LinearAxis("K", min(numbers_of_splits) - 0.4, max(numbers_of_splits) + 0.4, whole=True)
-    y = LinearAxis("dev–test correlation", -1.0, 1.0)
     if criterion == "test":
-        ends = []
-        for point in all_points:
-            ends += [end for end in (point.y, point.low, point.high) if end is not None]
-        y = plots.percent_axis("test mean, percent", ends)
+        y = plots.percent_axis("test mean, percent", _values_with_intervals(all_points))
+    else:
+        y = LinearAxis("dev–test correlation", -1.0, 1.0)
     title, vertical_lines = _OVER_K[criterion]
     chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
     return Figure(chart.svg(), f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
+
+
+def _values_with_intervals(points: Iterable[plots.Point]) -> list[float]:
+    """All values that an axis must contain."""
+    values = []
+    for point in points:
+        values.append(point.y)
+        if point.low is not None:
+            values.append(point.low)
+        if point.high is not None:
+            values.append(point.high)
+    return values
 
 
 def _test_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
@@ -196,12 +209,12 @@ def _test_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
         test = verdict.test
         if test.value is None:
             continue
-        low = high = None
+        low: float | None = None
+        high: float | None = None
         if test.std is not None:
             low = 100 * max(test.value - test.std, 0.0)
             high = 100 * min(test.value + test.std, 1.0)
-        selected = None if verdict.selected is None else verdict.selected.name
-        title = f"K = {verdict.k}: {estimate_text(test)}, {selected}"
+        title = f"K = {verdict.k}: {estimate_text(test)}, {selected_name(verdict)}"
         points.append(plots.Point(float(verdict.k), 100 * test.value, title, low, high))
     return points
 
@@ -238,11 +251,15 @@ def _dev_curves(strategy: Strategy, task: str) -> Figure | None:
     if not series:
         return None
     y = plots.percent_axis("dev score, percent", [point.y for point in all_points])
-    last_update = max(1.0, *(point.x for point in all_points))
+    updates = [point.x for point in all_points]
+    last_update = max(1.0, *updates)
+    # A little space to the right of the last mark.
     x = LinearAxis("update", 0.0, last_update * 1.02, whole=True)
     chart = plots.series_chart(series, x, y, f"Dev scores in training on {task} under {short_name(strategy)}")
-    selected = "" if verdict.selected is None else verdict.selected.name
-    caption = f"{task_title(task)}, {short_name(strategy)}: {selected}. A mark shows the weights that were kept."
+    caption = (
+        f"{task_title(task)}, {short_name(strategy)}: {selected_name(verdict)}. "
+        "A mark shows the weights that were kept."
+    )
     return Figure(chart.svg(), caption)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, ProtocolEstimate
@@ -32,11 +32,15 @@ def markdown(studies: Sequence[Study]) -> str:
         blocks: list[Block] = [Note(explanation(study))]
         for strategy in study.main_strategies:
             table = criteria_table(strategy)
-            blocks += [Heading(table.title), protocol_block(table, stability_note(strategy)), selected_table(strategy)]
-            blocks += [Note(note) for note in notes(strategy)]
+            blocks.append(Heading(table.title))
+            blocks.append(protocol_block(table, stability_note(strategy)))
+            blocks.append(selected_table(strategy))
+            for note in notes(strategy):
+                blocks.append(Note(note))
         if len(study.strategies) > 1:
             blocks.append(Heading("Strategies compared"))
-            blocks += [protocol_block(table, table.title) for table in comparison_tables(study)]
+            for table in comparison_tables(study):
+                blocks.append(protocol_block(table, table.title))
         chapters.append(Chapter(study.title, blocks))
     return markdown_format.body(chapters)
 
@@ -54,7 +58,8 @@ def latex(studies: Sequence[Study]) -> str:
             parts.append(latex_format.tabular(protocol_block(table, "", rule_after=2)))
         if len(study.strategies) > 1:
             for table in comparison_tables(study):
-                parts += [latex_format.comment(table.title), latex_format.tabular(protocol_block(table, ""))]
+                parts.append(latex_format.comment(table.title))
+                parts.append(latex_format.tabular(protocol_block(table, "")))
     return latex_format.fragment_of(parts)
 
 
@@ -63,10 +68,12 @@ def _selected_texts(strategy: Strategy) -> list[str]:
     table = selected_table(strategy)
     rows = list(table.headers)
     for body in table.bodies:
-        rows += [line.cells for line in body.rows]
+        for table_row in body.rows:
+            rows.append(table_row.cells)
     texts = []
     for row in rows:
-        texts.append(" | ".join(" ".join([cell.text, *cell.small]) for cell in row))
+        cell_texts = [" ".join([cell.text, *cell.small]) for cell in row]
+        texts.append(" | ".join(cell_texts))
     return texts
 
 
@@ -84,11 +91,12 @@ def csv_text(studies: Sequence[Study]) -> str:
     for study in studies:
         for strategy in study.strategies:
             for task, verdict in strategy.verdicts.items():
-                head = [study.model, study.method, strategy.name, strategy.k, strategy.options.ratio, task]
-                numbers = _csv_rows(verdict)
+                first_columns = [study.model, study.method, strategy.name, strategy.k, strategy.options.ratio, task]
+                other_columns = _csv_rows(verdict)
                 for other in strategy.curves.get(task, ()):
-                    numbers += _csv_rows_over_k(other)
-                rows += [[*head, *row] for row in numbers]
+                    other_columns += _csv_rows_over_k(other)
+                for columns in other_columns:
+                    rows.append([*first_columns, *columns])
     return spreadsheet.csv_text(_COLUMNS, rows)
 
 
@@ -104,8 +112,10 @@ def _csv_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
 
 def _csv_rows_over_k(verdict: ProtocolVerdict) -> list[list[Any]]:
     """The numbers of one point of a stability curve."""
-    rows = [*_csv_test_rows(verdict), _csv_correlation_row(verdict)]
-    return [[f"stability of {criterion}", *rest] for criterion, *rest in rows]
+    rows = []
+    for criterion, *other_columns in [*_csv_test_rows(verdict), _csv_correlation_row(verdict)]:
+        rows.append([f"stability of {criterion}", *other_columns])
+    return rows
 
 
 def _csv_test_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
@@ -152,16 +162,25 @@ def _json_study(study: Study) -> dict[str, Any]:
 
 
 def _json_strategy(strategy: Strategy) -> dict[str, Any]:
+    tasks = {}
+    for task, verdict in strategy.verdicts.items():
+        tasks[task] = _json_verdict(strategy, task, verdict)
     return {
         "name": strategy.label,
         **strategy.options.model_dump(mode="json"),
+        # The strategy's own name and number of splits, where the options may have an alias and an unused K.
         "strategy": strategy.name,
         "k": strategy.k,
-        "tasks": {task: _json_verdict(strategy, task, verdict) for task, verdict in strategy.verdicts.items()},
+        "tasks": tasks,
     }
 
 
 def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> dict[str, Any]:
+    examples = {part: list(verdict.sizes(f"n_{part}")) for part in ("train", "dev", "test")}
+    stability = {
+        "by": "runs of every K" if strategy.ran_every_k else "the first splits",
+        "points": [_json_point(other) for other in strategy.curves.get(task, ())],
+    }
     missing_results = []
     for trial in verdict.trials_without_result:
         missing_results.append(
@@ -177,13 +196,11 @@ def _json_verdict(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> di
         "selected": None if verdict.selected is None else _json_configuration(verdict.selected),
         "tied": list(verdict.tied),
         "correlation": _json_correlation(verdict.correlation),
-        "stability": {
-            "by": "runs of every K" if strategy.ran_every_k else "the first splits",
-            "points": [_json_point(other) for other in strategy.curves.get(task, ())],
-        },
+        "stability": stability,
         "splits": list(verdict.splits),
-        "examples": {part: list(verdict.sizes(f"n_{part}")) for part in ("train", "dev", "test")},
+        "examples": examples,
         "configurations": [_json_configuration(configuration) for configuration in verdict.configurations],
+        # An odd key, but published: programs read it.
         "wanting": missing_results,
         "notes": [*verdict.notes, *verdict.warnings],
     }
@@ -195,7 +212,7 @@ def _json_point(verdict: ProtocolVerdict) -> dict[str, Any]:
         "k": verdict.k,
         "configuration": None if verdict.selected is None else verdict.selected.name,
         "test": _json_mean(verdict.test),
-        "metrics": {metric: _json_mean(estimate) for metric, estimate in verdict.test_metrics.items()},
+        "metrics": _json_means(verdict.test_metrics),
         "correlation": _json_correlation(verdict.correlation),
     }
 
@@ -206,10 +223,14 @@ def _json_configuration(configuration: Configuration) -> dict[str, Any]:
         "params": dict(configuration.params),
         "dev": _json_mean(configuration.dev),
         "test": _json_mean(configuration.test),
-        "metrics": {metric: _json_mean(estimate) for metric, estimate in configuration.test_metrics.items()},
+        "metrics": _json_means(configuration.test_metrics),
         "splits": list(configuration.splits),
         "missing": list(configuration.missing),
     }
+
+
+def _json_means(estimates: Mapping[str, ProtocolEstimate]) -> dict[str, Any]:
+    return {metric: _json_mean(estimate) for metric, estimate in estimates.items()}
 
 
 def _json_mean(estimate: ProtocolEstimate) -> dict[str, Any]:

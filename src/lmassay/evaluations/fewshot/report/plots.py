@@ -82,13 +82,17 @@ def series_chart(
     """Series over two axes. A legend is below if there are several series, but not too many."""
     marks: list[Mark] = []
     if diagonal:
-        low, high = max(x.low, y.low), min(x.high, y.high)
+        low = max(x.low, y.low)
+        high = min(x.high, y.high)
         if low < high:
             marks.append(ChartLine([(low, low), (high, high)], "chance"))
-    apart = min(_APART, _MOST_APART / max(len(series) - 1, 1))
+    distance = min(_APART, _MOST_APART / max(len(series) - 1, 1))
+    middle = (len(series) - 1) / 2
     for number, one in enumerate(series):
-        # Intervals of several series at the same x would cover each other.
-        shift = (number - (len(series) - 1) / 2) * apart if one.line and one.dots else 0.0
+        shift = 0.0
+        if one.line and one.dots:
+            # Intervals of several series at the same x would cover each other.
+            shift = (number - middle) * distance
         marks.append(Group(_marks_of(one, number), series=number, shift=(shift, 0.0)))
     legend = []
     if 1 < len(series) <= _MOST_NAMED:
@@ -101,7 +105,8 @@ def dot_rows_chart(
     rows: Sequence[DotRow], names: Sequence[str], scale: Sequence[float], title: str, description: str
 ) -> Chart:
     """Rows of dots below their labels, each with its range and mean; the axis contains all values of ``scale``."""
-    axis = CategoryAxis([Category(row.label, lanes=len(names), kind="strong") for row in rows], lane=17)
+    categories = [Category(row.label, lanes=len(names), kind="strong") for row in rows]
+    axis = CategoryAxis(categories, lane=17)
     marks: list[Mark] = []
     notes: list[PanelNote] = []
     for number, row in enumerate(rows):
@@ -113,14 +118,17 @@ def dot_rows_chart(
     panel = Panel(y=axis, x=percent_axis(title, scale or (0.0, 100.0)), marks=marks, notes=notes)
     legend = []
     for number, name in enumerate(names):
-        legend.append(LegendEntry(name, [Group([_dot(0.5, 0.5, number)], series=number)], width=10))
+        sample = Group([_dot(0.5, 0.5, number)], series=number)
+        legend.append(LegendEntry(name, [sample], width=10))
     return Chart(description, [panel], legend=legend, legend_side="top")
 
 
 def _marks_of(series: Series, number: int) -> list[Mark]:
+    """The line and points of a series."""
     marks: list[Mark] = []
     if series.line:
-        marks.append(ChartLine([(point.x, point.y) for point in series.points], _line_style(number)))
+        vertices = [(point.x, point.y) for point in series.points]
+        marks.append(ChartLine(vertices, _line_style(number)))
     for point in series.points:
         if series.dots or point.strong:
             marks.append(_point(point, number, has_ring=point.strong and series.dots))
@@ -128,6 +136,7 @@ def _marks_of(series: Series, number: int) -> list[Mark]:
 
 
 def _point(point: Point, number: int, has_ring: bool) -> Group:
+    """The mark of a point, with its interval and its ring."""
     marks: list[Mark] = []
     if point.low is not None and point.high is not None:
         marks.append(Interval(point.low, point.high, point.x, along="y", style="spread pale"))
@@ -154,6 +163,7 @@ def _legend_entry(series: Series, number: int) -> LegendEntry:
 
 
 def _row_of_dots(dots: Sequence[tuple[str, float]], series: int, y: float) -> Group:
+    """One row: a bar over its range, its dots, and a stroke at their mean."""
     values = [value for _, value in dots]
     marks: list[Mark] = [Interval(min(values), max(values), y, style="spread pale")]
     for title, value in dots:

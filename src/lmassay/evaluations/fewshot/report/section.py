@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
@@ -20,12 +22,16 @@ from lmassay.evaluations.fewshot.report.tables import (
     stability_note,
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, Section, Table, TableRow, name
+from lmassay.reporting.headline import counted
 from lmassay.reporting.sections import results_section as generic_section
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
+# The table of trainings without a result has at most this many rows.
 _MOST_MISSING = 200
+# More notes than this are folded.
 _FEW_NOTES = 2
+# A table with more tasks than this is set densely.
 _MANY_TASKS = 4
 
 
@@ -45,6 +51,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _study_blocks(study: Study) -> list[Block]:
+    """Comparison of strategies, then each strategy, then figures, configurations and missing trainings."""
     blocks: list[Block] = []
     if len(study.strategies) > 1:
         blocks.append(Heading("Strategies compared"))
@@ -77,34 +84,40 @@ def _note_blocks(texts: Sequence[str]) -> list[Block]:
 
 def _methods_table(studies: Sequence[Study]) -> Table:
     """One row per method and strategy, with test score and dev-test correlation."""
-    pairs = []
+    pairs: list[tuple[Study, Strategy]] = []
+    all_tasks: list[str] = []
     for study in studies:
-        pairs += [(study, strategy) for strategy in study.strategies]
-    # The names are numbers, because the table would sort strategies that it knows.
-    table = performance_table({str(number): strategy.verdicts for number, (_, strategy) in enumerate(pairs)})
-    tasks = in_papers_order(task for study in studies for task in study.tasks)
-    number_of_tasks = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
-    lines = []
+        all_tasks += study.tasks
+        for strategy in study.strategies:
+            pairs.append((study, strategy))
+    tasks = in_papers_order(all_tasks)
+    # The table sorts strategies that it knows; numbers as names keep the order of the studies.
+    verdicts = {}
+    for number, (_, strategy) in enumerate(pairs):
+        verdicts[str(number)] = strategy.verdicts
+    table = performance_table(verdicts)
+
+    rows = []
     for (study, strategy), row in zip(pairs, table.rows, strict=True):
         *task_cells, average = row.cells
-        cells = [
-            name(study.method) if study.model == "none" else name(study.method, study.model),
-            Cell(short_name(strategy), [f"K = {strategy.k}"], kind="text"),
-        ]
+        method_cell = name(study.method) if study.model == "none" else name(study.method, study.model)
+        cells = [method_cell, Cell(short_name(strategy), [f"K = {strategy.k}"], kind="text")]
         for task, cell in zip(tasks, task_cells, strict=True):
             cells.append(_method_cell(strategy.verdicts.get(task), cell))
-        cells.append(Cell(average.text(), [number_of_tasks] if average.parts else []))
-        lines.append(TableRow(cells))
-    head = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
+        below_average = [counted(len(tasks), "task")] if average.parts else []
+        cells.append(Cell(average.text(), below_average))
+        rows.append(TableRow(cells))
+    header = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
         "Test mean ± std over splits, in percent, of the configuration with the best dev score, with interval and n. "
         "It may be one that shows no examples; the overview takes the best one that does. ρ: rank correlation of dev "
         "and test over configurations."
     )
-    return Table(caption, [head], [Body(lines)], dense=len(tasks) > _MANY_TASKS)
+    return Table(caption, [header], [Body(rows)], dense=len(tasks) > _MANY_TASKS)
 
 
 def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
+    """A test score, with interval, n and correlation below it."""
     if verdict is None:
         return Cell("", ("not run",))
     below = []
@@ -124,23 +137,22 @@ def _method_cell(verdict: ProtocolVerdict | None, cell: ProtocolCell) -> Cell:
 
 def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> Folded:
     """All configurations of a task, those with all their splits first, by mean dev score."""
-    metrics: list[str] = []
+    metrics: dict[str, None] = {}
     for configuration in verdict.configurations:
-        metrics += [metric for metric in configuration.test_metrics if metric not in metrics]
+        metrics.update(dict.fromkeys(configuration.test_metrics))
     # With a single metric, the test score is that metric.
-    further_metrics = metrics if len(metrics) > 1 else []
+    further_metrics = list(metrics) if len(metrics) > 1 else []
     table_rows = []
     for configuration in sorted(verdict.configurations, key=_complete_and_best_first):
-        is_selected = configuration is verdict.selected
         cells = [
             _configuration_name(configuration, verdict),
             estimate_cell(configuration.dev),
             estimate_cell(configuration.test),
         ]
         for metric in further_metrics:
-            estimate = configuration.test_metrics.get(metric)
-            cells.append(Cell("–", []) if estimate is None else estimate_cell(estimate))
+            cells.append(estimate_cell(configuration.test_metrics.get(metric, NO_ESTIMATE)))
         cells.append(Cell(f"{len(configuration.splits)} of {verdict.k}"))
+        is_selected = configuration is verdict.selected
         table_rows.append(TableRow(cells, "total" if is_selected else "plain"))
     header = [
         Cell("configuration", kind="text"),
@@ -150,13 +162,15 @@ def _configurations(strategy: Strategy, task: str, verdict: ProtocolVerdict) -> 
         Cell("splits"),
     ]
     caption = "Mean ± std over splits and interval, in percent. Configurations with all their splits come first."
-    number = len(verdict.configurations)
-    summary = f"{task} under {short_name(strategy)}: {number} configuration{'' if number == 1 else 's'}"
+    summary = f"{task} under {short_name(strategy)}: {counted(len(verdict.configurations), 'configuration')}"
     return Folded(summary, [Table(caption, [header], [Body(table_rows)])])
 
 
 def _complete_and_best_first(configuration: Configuration) -> tuple[bool, float]:
-    dev = -1.0 if configuration.dev.value is None else configuration.dev.value
+    """The sort key: configurations with all their splits first, then by dev score; those without one last."""
+    dev = configuration.dev.value
+    if dev is None:
+        dev = -1.0
     return bool(configuration.missing), -dev
 
 
@@ -170,8 +184,9 @@ def _configuration_name(configuration: Configuration, verdict: ProtocolVerdict) 
 
 def _missing_trainings(study: Study) -> list[Block]:
     """Trainings without a result. Those of one run that failed for the same reason share a row."""
-    splits: dict[tuple[str, ...], list[int]] = {}
-    failed = not_done = 0
+    splits_by_row: dict[tuple[str, ...], set[int]] = {}
+    failed = 0
+    not_done = 0
     for strategy in study.strategies:
         for task, verdict in strategy.verdicts.items():
             for _, has_failed, number in verdict.reasons():
@@ -181,24 +196,34 @@ def _missing_trainings(study: Study) -> list[Block]:
                     not_done += number
             for trial in verdict.trials_without_result:
                 run = trial.run.rpartition("-")[2]
-                key = (trial.configuration, task, short_name(strategy), trial.state, trial.reason, run)
-                splits.setdefault(key, []).append(trial.split)
-    if not splits:
+                row_key = (trial.configuration, task, short_name(strategy), trial.state, trial.reason, run)
+                splits_by_row.setdefault(row_key, set()).add(trial.split)
+    if not splits_by_row:
         return []
-    lines = []
-    for (configuration, task, strategy_name, state, reason, run), of_line in list(splits.items())[:_MOST_MISSING]:
+
+    rows = []
+    for texts, splits in itertools.islice(splits_by_row.items(), _MOST_MISSING):
+        configuration, task, strategy_name, state, reason, run = texts
         cells = [
             name(configuration),
             Cell(task, kind="text"),
             Cell(strategy_name, kind="text"),
-            Cell(", ".join(map(str, sorted(set(of_line))))),
+            Cell(", ".join(map(str, sorted(splits)))),
             Cell(state, [reason], kind="text"),
             Cell(run, kind="text"),
         ]
-        lines.append(TableRow(cells))
-    titles = ("configuration", "task", "strategy", "splits", "why", "run")
-    head = [Cell(title, kind="num" if title == "splits" else "text") for title in titles]
-    more = f" The first {_MOST_MISSING} of {len(splits)}." if len(splits) > _MOST_MISSING else ""
-    caption = f"They are left out of all means and never counted as scores.{more} Try again: lmassay resume RUN."
+        rows.append(TableRow(cells))
+    header = [
+        Cell("configuration", kind="text"),
+        Cell("task", kind="text"),
+        Cell("strategy", kind="text"),
+        Cell("splits"),
+        Cell("why", kind="text"),
+        Cell("run", kind="text"),
+    ]
+    caption = "They are left out of all means and never counted as scores."
+    if len(splits_by_row) > _MOST_MISSING:
+        caption += f" The first {_MOST_MISSING} of {len(splits_by_row)}."
+    caption += " Try again: lmassay resume RUN."
     summary = f"Trainings without a result: {failed} failed, {not_done} not done"
-    return [Folded(summary, [Table(caption, [head], [Body(lines)])])]
+    return [Folded(summary, [Table(caption, [header], [Body(rows)])])]

@@ -44,21 +44,26 @@ def selected_table(strategy: Strategy) -> Table:
     table_rows = []
     for task, verdict in strategy.verdicts.items():
         shared = _shared_options(verdict.selected)
-        table_rows.append(
-            TableRow(
-                [
-                    name(task),
-                    Cell(selected_name(verdict), [shared] if shared else [], kind="text"),
-                    estimate_cell(verdict.dev),
-                    estimate_cell(verdict.test),
-                    Cell(splits_text(verdict)),
-                    count(len(verdict.configurations)),
-                    Cell(examples_text(verdict)),
-                ]
-            )
-        )
-    header = [Cell(title, kind="text") for title in ("task", "selected configuration")]
-    header += [Cell(title) for title in ("dev", "test", "splits", "configurations", "train/dev/test examples")]
+        below_name = [shared] if shared else []
+        cells = [
+            name(task),
+            Cell(selected_name(verdict), below_name, kind="text"),
+            estimate_cell(verdict.dev),
+            estimate_cell(verdict.test),
+            Cell(splits_text(verdict)),
+            count(len(verdict.configurations)),
+            Cell(examples_text(verdict)),
+        ]
+        table_rows.append(TableRow(cells))
+    header = [
+        Cell("task", kind="text"),
+        Cell("selected configuration", kind="text"),
+        Cell("dev"),
+        Cell("test"),
+        Cell("splits"),
+        Cell("configurations"),
+        Cell("train/dev/test examples"),
+    ]
     caption = "The configuration with the best mean dev score. Options that are not shown have the method's defaults."
     return Table(caption, [header], [Body(table_rows)])
 
@@ -67,11 +72,18 @@ def _shared_options(selected: Configuration | None) -> str:
     """The options that all configurations share, which the name of the selected one leaves out."""
     if selected is None:
         return ""
-    shared = [f"{key}={value}" for key, value in selected.params.items() if f"{key}=" not in selected.name]
-    return f"for all: {', '.join(shared)}" if shared else ""
+    shared = []
+    for key, value in selected.params.items():
+        if f"{key}=" not in selected.name:
+            shared.append(f"{key}={value}")
+    if not shared:
+        return ""
+    return f"for all: {', '.join(shared)}"
 
 
 def estimate_cell(estimate: ProtocolEstimate) -> Cell:
     """The number, its interval below."""
-    number, has_interval, interval = estimate_text(estimate).partition(" [")
-    return Cell(number, [f"[{interval}"] if has_interval else [])
+    number, _, interval = estimate_text(estimate).partition(" [")
+    if not interval:
+        return Cell(number, [])
+    return Cell(number, [f"[{interval}"])

@@ -7,7 +7,7 @@ and LaTeX all print the same tables (``printed_cells``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lmassay.evaluations.fewshot.protocol.estimates import ProtocolEstimate, stability_by_chance
 from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict
@@ -77,7 +77,8 @@ class ProtocolCell:
         """Such as ``82.71±1.29`` or ``91.96±3.72/88.63±4.91``; a dash for a missing number."""
         if not self.parts:
             return "–"
-        return "/".join(_mean_and_std(part, scale, digits) for part in self.parts)
+        texts = [_mean_and_std(part, scale, digits) for part in self.parts]
+        return "/".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ class ProtocolRow:
     percent: bool = True
 
     def texts(self) -> list[str]:
-        """The cells as text."""
-        scale, digits = (100.0, 2) if self.percent else (1.0, 4)
-        return [cell.text(scale=scale, digits=digits) for cell in self.cells]
+        """The cells as text, with as many digits as in the paper's tables."""
+        if self.percent:
+            return [cell.text(scale=100.0, digits=2) for cell in self.cells]
+        return [cell.text(scale=1.0, digits=4) for cell in self.cells]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,10 @@ class ProtocolTable:
 
     def texts(self) -> list[list[str]]:
         """The table as rows of text, the header first."""
-        return [["", *self.columns], *([row.name, *row.texts()] for row in self.rows)]
+        texts = [["", *self.columns]]
+        for row in self.rows:
+            texts.append([row.name, *row.texts()])
+        return texts
 
 
 # --- the three criteria of one strategy -------------------------------------------------------------------------------
@@ -122,8 +127,14 @@ def criteria_table(strategy: Strategy) -> ProtocolTable:
             _row(f"test, K={k}", tasks, verdicts, performance_cell),
             _row(f"correlation, K={k}", tasks, verdicts, correlation_cell, percent=False),
         ]
-        rows += [row for row in rows_of_k if any(cell.parts for cell in row.cells)]
+        for row in rows_of_k:
+            if _has_number(row.cells):
+                rows.append(row)
     return ProtocolTable(strategy_title(strategy), _columns(tasks, [strategy.verdicts]), tuple(rows))
+
+
+def _has_number(cells: Iterable[ProtocolCell]) -> bool:
+    return any(cell.parts for cell in cells)
 
 
 def strategy_title(strategy: Strategy) -> str:
@@ -222,11 +233,15 @@ def stability_table(study: Study) -> ProtocolTable | None:
     for strategy in study.main_strategies:
         if not strategy.curves:
             continue
-        curves = [strategy.curves.get(task, ()) for task in tasks]
+        observed = []
+        by_chance = []
+        for task in tasks:
+            curve = strategy.curves.get(task, ())
+            observed.append(_points_cell(range_over_k(curve), curve))
+            by_chance.append(_points_cell(range_over_k_by_chance(curve), curve))
         name = _abbreviated(strategy.label)
-        rows.append(_points_row(name, [_points_cell(range_over_k(curve), curve) for curve in curves]))
-        by_chance = [_points_cell(range_over_k_by_chance(curve), curve) for curve in curves]
-        if any(cell.parts for cell in by_chance):
+        rows.append(_points_row(name, observed))
+        if _has_number(by_chance):
             rows.append(_points_row(f"{name}, by chance", by_chance))
     if not rows:
         return None
@@ -247,18 +262,26 @@ def _points_cell(value: float | None, curve: Sequence[ProtocolVerdict]) -> Proto
 def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:
     """The highest minus the lowest test mean; None with fewer than two of them."""
     values = [verdict.test.value for verdict in curve if verdict.test.value is not None]
-    return None if len(values) < 2 else max(values) - min(values)
+    if len(values) < 2:
+        return None
+    return max(values) - min(values)
 
 
 def range_over_k_by_chance(curve: Sequence[ProtocolVerdict]) -> float | None:
     """What the range would be if splits differed by chance alone; None unless all have the same number of tests."""
-    tested = [verdict for verdict in curve if verdict.test.value is not None]
-    sizes: set[int] = set()
-    for verdict in tested:
-        sizes |= set(verdict.sizes("n_test"))
-    if len(sizes) != 1 or tested[-1].test.value is None:
+    numbers_of_splits: list[int] = []
+    test_sizes: set[int] = set()
+    # The mean over the most splits stands for the true score. Curves ascend in K, so it is the last one.
+    score: float | None = None
+    for verdict in curve:
+        if verdict.test.value is None:
+            continue
+        numbers_of_splits.append(verdict.k)
+        test_sizes.update(verdict.sizes("n_test"))
+        score = verdict.test.value
+    if score is None or len(test_sizes) != 1:
         return None
-    return stability_by_chance([verdict.k for verdict in tested], tested[-1].test.value, sizes.pop())
+    return stability_by_chance(numbers_of_splits, score, test_sizes.pop())
 
 
 def _tasks_of(verdicts: Mapping[str, Mapping[str, ProtocolVerdict]]) -> list[str]:
@@ -293,9 +316,13 @@ def _row(
     *,
     percent: bool = True,
 ) -> ProtocolRow:
+    """A row with one cell per task, made by ``cell``, and their average."""
     cells = []
     for task in tasks:
-        cells.append(cell(task, verdicts[task]) if task in verdicts else ProtocolCell((), "not run"))
+        if task in verdicts:
+            cells.append(cell(task, verdicts[task]))
+        else:
+            cells.append(ProtocolCell((), "not run"))
     return ProtocolRow(name, (*cells, average(cells)), percent)
 
 
@@ -324,7 +351,8 @@ def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
     values = [cell.value for cell in cells if cell.value is not None]
     if not values or len(values) < len(cells):
         return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
-    return ProtocolCell((ProtocolEstimate(sum(values) / len(values), n=len(values)),))
+    mean = ProtocolEstimate(sum(values) / len(values), n=len(values))
+    return ProtocolCell((mean,))
 
 
 def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdict]]) -> tuple[str, ...]:
@@ -339,7 +367,8 @@ def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdi
                 break
         title = task_title(task)
         if len(metrics) > 1:
-            title += f" {'/'.join(_METRIC_TITLES.get(metric, metric) for metric in metrics)}"
+            metric_titles = [_METRIC_TITLES.get(metric, metric) for metric in metrics]
+            title += f" {'/'.join(metric_titles)}"
         columns.append(title)
     return (*columns, AVERAGE)
 
@@ -388,40 +417,50 @@ class PrintedNumber:
         return [part for part in (self.interval, self.n) if part]
 
 
+_NO_NUMBER = PrintedNumber("–", "", "")
+
+
 def printed_cells(row: ProtocolRow) -> tuple[str, list[list[PrintedNumber]]]:
     """The cells of a row, one number for each metric, and the n that all of them share, which is then printed once."""
-    *cells, average_cell = [_printed(cell, row) for cell in row.cells]
-    counts = set()
-    for cell in cells:
-        counts |= {number.n for number in cell if number.n}
+    *task_cells, average_cell = row.cells
+    counts: set[int] = set()
+    for cell in task_cells:
+        counts.update(part.n for part in cell.parts)
     shared_n = ""
     if len(counts) == 1:
-        shared_n = counts.pop()
-        cells = [[replace(number, n="") for number in cell] for cell in cells]
-    # The n of an average is a number of tasks.
-    averages = [replace(number, n=_tasks_text(number.n.removeprefix("n="))) for number in average_cell]
-    return shared_n, [*cells, averages]
+        shared_n = f"n={counts.pop()}"
+
+    printed = []
+    for cell in task_cells:
+        numbers = []
+        for part in cell.parts:
+            own_n = "" if shared_n else f"n={part.n}"
+            numbers.append(_printed_number(part, row, own_n))
+        printed.append(numbers or [_NO_NUMBER])
+    averages = []
+    for part in average_cell.parts:
+        # The n of an average is a number of tasks.
+        number_of_tasks = "1 task" if part.n == 1 else f"{part.n} tasks"
+        averages.append(_printed_number(part, row, number_of_tasks))
+    printed.append(averages or [_NO_NUMBER])
+    return shared_n, printed
 
 
-def _printed(cell: ProtocolCell, row: ProtocolRow) -> list[PrintedNumber]:
-    if not cell.parts:
-        return [PrintedNumber("–", "", "")]
-    scale, digits = (100.0, 2) if row.percent else (1.0, 3)
-    numbers = []
-    for part in cell.parts:
-        numbers.append(PrintedNumber(_mean_and_std(part, scale, digits), _interval(part, scale, digits), f"n={part.n}"))
-    return numbers
-
-
-def _tasks_text(number: str) -> str:
-    if not number:
-        return ""
-    return "1 task" if number == "1" else f"{number} tasks"
+def _printed_number(estimate: ProtocolEstimate, row: ProtocolRow, n: str) -> PrintedNumber:
+    if row.percent:
+        scale, digits = 100.0, 2
+    else:
+        scale, digits = 1.0, 3
+    return PrintedNumber(_mean_and_std(estimate, scale, digits), _interval(estimate, scale, digits), n)
 
 
 def estimate_text(estimate: ProtocolEstimate, digits: int = 2) -> str:
     """In percent, such as ``72.66±3.13 [67.7, 77.6]``."""
-    return f"{_mean_and_std(estimate, 100.0, digits)} {_interval(estimate, 100.0, digits)}".rstrip()
+    number = _mean_and_std(estimate, 100.0, digits)
+    interval = _interval(estimate, 100.0, digits)
+    if not interval:
+        return number
+    return f"{number} {interval}"
 
 
 def _mean_and_std(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
@@ -437,7 +476,9 @@ def _interval(estimate: ProtocolEstimate, scale: float, digits: int) -> str:
     """With one digit less than the number; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"[{estimate.low * scale:.{digits - 1}f}, {estimate.high * scale:.{digits - 1}f}]"
+    low = f"{estimate.low * scale:.{digits - 1}f}"
+    high = f"{estimate.high * scale:.{digits - 1}f}"
+    return f"[{low}, {high}]"
 
 
 # --- what the numbers rest on -----------------------------------------------------------------------------------------
@@ -450,8 +491,9 @@ def selected_name(verdict: ProtocolVerdict) -> str:
 
 def splits_text(verdict: ProtocolVerdict) -> str:
     """On how many splits the selected configuration has a result, such as ``3 of 4``."""
-    done = 0 if verdict.selected is None else len(verdict.selected.splits)
-    return f"{done} of {verdict.k}"
+    if verdict.selected is None:
+        return f"0 of {verdict.k}"
+    return f"{len(verdict.selected.splits)} of {verdict.k}"
 
 
 def examples_text(verdict: ProtocolVerdict) -> str:
@@ -471,14 +513,19 @@ def notes(strategy: Strategy) -> list[str]:
     """What a reader must know: missing trainings with their reasons, ties, missing labels, why there is no number."""
     texts = []
     for task, verdict in strategy.verdicts.items():
-        of_task = [_missing_text(reason, failed, count) for reason, failed, count in verdict.reasons()]
+        notes_of_task = []
+        for reason, failed, count in verdict.reasons():
+            notes_of_task.append(_missing_text(reason, failed, count))
         missing = verdict.missing_notes
         if len(missing) > _MOST_NAMED:
             missing = [f"{len(missing)} of {len(verdict.configurations)} configurations lack some of their splits"]
-        of_task += [*missing, *verdict.selection_notes, *verdict.warnings]
+        notes_of_task += missing
+        notes_of_task += verdict.selection_notes
+        notes_of_task += verdict.warnings
         if verdict.correlation.value is None:
-            of_task.append(f"no {CORRELATION}: {verdict.correlation.reason}")
-        texts += [f"{task}: {note}" for note in of_task]
+            notes_of_task.append(f"no {CORRELATION}: {verdict.correlation.reason}")
+        for note in notes_of_task:
+            texts.append(f"{task}: {note}")
     return texts
 
 
