@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lmassay.evaluations.robustness.scorers.meteor import METEOR
     from lmassay.evaluations.robustness.scorers.semantic import Semantic
     from lmassay.plugins.registry import register
+    from lmassay.running.word_surprisal import surprisal
     from lmassay.statistics.intervals import mean_result, mean_results
     from lmassay.statistics.table import ScoreTable
     from lmassay.storage.files import data_file
@@ -93,6 +94,7 @@ _HOMES = {
     "register_scorer": "lmassay.evaluations.robustness.scorers.base",
     "results_frame": "lmassay.api",
     "scorer": "lmassay.evaluations.robustness.scorers.base",
+    "surprisal": "lmassay.running.word_surprisal",
 }
 
 __all__ = [
@@ -139,6 +141,7 @@ __all__ = [
     "register_scorer",
     "results_frame",
     "scorer",
+    "surprisal",
 ]
 
 

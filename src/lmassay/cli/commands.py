@@ -36,6 +36,7 @@ _CORE = {
         Command("view", "Browse a results folder in Datasette.", f"{_CLI}.view:view"),
         Command("export", "Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.", f"{_CLI}.export:export"),
     ),
+    "Texts": (Command("surprisal", "Score every word or token of a text.", f"{_CLI}.surprisal:surprisal_command"),),
     "Data": (Command("data", "List, fetch and verify published data sets.", f"{_CLI}.data:data"),),
     "Evaluations": (),
     "Components": (

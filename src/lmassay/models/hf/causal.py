@@ -100,6 +100,37 @@ class CausalLM:
         first_needed = [max(start, 1) - 1 for _, start in texts]
         yield from self._in_batches(sequences, first_needed, work)
 
+    def score_with_boundaries(
+        self, texts: Sequence[tuple[Tokens, int]], boundary: NDArray[np.int64]
+    ) -> Iterator[tuple[int, tuple[Floats, Floats] | ModelError]]:
+        """Yield, for each (tokens, start), its index, what :meth:`score` gives, and the probability of a boundary.
+
+        The latter is the log-probability that one of the tokens ``boundary`` comes next: before each scored token, and
+        after the last token of the text.
+        """
+
+        def work(indices: Sequence[int], layout: BatchLayout) -> Iterator[tuple[Floats, Floats]]:
+            cells: list[tuple[int, int]] = []
+            targets: list[int] = []
+            for line, index in enumerate(indices):
+                tokens, start = texts[index]
+                first = max(start, 1)
+                for position in range(first - 1, len(tokens)):
+                    cells.append(layout.cell(line, position))
+                # After the last token, only the boundary is of interest; any target will do.
+                targets += [*tokens[first:], 0]
+            logprobs, boundaries = self._logprobs_and_boundaries(layout, cells, targets, boundary)
+            end = 0
+            for index in indices:
+                tokens, start = texts[index]
+                begin = end
+                end += len(tokens) - max(start, 1) + 1
+                yield logprobs[begin : end - 1], boundaries[begin:end]
+
+        sequences = [tokens for tokens, _ in texts]
+        first_needed = [max(start, 1) - 1 for _, start in texts]
+        yield from self._in_batches(sequences, first_needed, work)
+
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _in_batches(
@@ -165,6 +196,23 @@ class CausalLM:
         chosen = logits[rows, torch.tensor(list(targets), device=logits.device)]
         logprobs: Floats = (chosen - log_totals[rows]).double().clamp(min=LEAST).cpu().numpy()
         return logprobs
+
+    def _logprobs_and_boundaries(
+        self,
+        layout: BatchLayout,
+        cells: Sequence[tuple[int, int]],
+        targets: Sequence[int],
+        boundary: NDArray[np.int64],
+    ) -> tuple[Floats, Floats]:
+        logits = logits_at(self._model, layout.inputs, cells).float()
+        log_totals = torch.logsumexp(logits, dim=-1)
+        if not bool(torch.isfinite(log_totals).all()):
+            raise FatalModelError(NO_NUMBERS)
+        chosen = logits[torch.arange(len(cells)), torch.tensor(list(targets), device=logits.device)]
+        logprobs: Floats = (chosen - log_totals).double().clamp(min=LEAST).cpu().numpy()
+        of_boundary = logits[:, torch.from_numpy(boundary).to(logits.device)]
+        boundaries: Floats = (torch.logsumexp(of_boundary, dim=-1) - log_totals).double().clamp(min=LEAST).cpu().numpy()
+        return logprobs, boundaries
 
 
 def attention_reach(config: Any) -> int | None:

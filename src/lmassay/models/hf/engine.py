@@ -49,6 +49,21 @@ class EngineOptions:
     threads: int | None
 
 
+Boundary = Literal["none", "space", "space+end"]
+"""Which tokens show that a word is complete: those that begin with a space, or also the end of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """The log-probability of every token of a text, NaN for a token that nothing precedes."""
+
+    spans: tuple[tuple[int, int], ...]
+    """Where each token begins and ends in the text."""
+    logprobs: Floats
+    boundaries: Floats | None = None
+    """The log-probability of a word boundary before each token and, at last, after the text."""
+
+
 def device_and_dtype(source: ModelSource, device: str, dtype: str) -> dict[str, str]:
     """The device and the number format that will be used."""
     chosen_device = choose_device(device)
@@ -193,7 +208,56 @@ class Engine:
         yield from self._choice_selector.choose(with_choices)
         yield from self._generator.generate(free)
 
+    def token_scores(self, texts: Sequence[str], boundary: Boundary) -> Iterator[tuple[int, TokenScores | ModelError]]:
+        """Score every token of texts, with the probability that a word ends there (causal models only)."""
+        readable: list[Any] = []
+        indices: list[int] = []
+        for index, text in enumerate(texts):
+            if not text.strip():
+                yield index, TokenScores((), np.empty(0))
+                continue
+            item = self._reader.text(LogProbs("", text))
+            if item is None:
+                # A single token with nothing before it.
+                yield index, TokenScores(self._token_spans(text), np.array([np.nan]))
+                continue
+            if self._is_too_long(item):
+                yield index, ModelError(f"the text is longer than the model's window of {self._loaded.window:,} tokens")
+                continue
+            readable.append(item)
+            indices.append(index)
+        boundary_ids = self._boundary_ids(boundary)
+        scores: Iterator[tuple[int, Any]] = self._reader.score(readable)
+        if self._options.kind == "causal" and len(boundary_ids):
+            scores = self._causal.score_with_boundaries(readable, boundary_ids)
+        for entry, values in scores:
+            if isinstance(values, ModelError):
+                yield indices[entry], values
+                continue
+            logprobs, boundaries = values if isinstance(values, tuple) else (values, None)
+            yield indices[entry], self._token_scores(texts[indices[entry]], logprobs, boundaries)
+
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _token_scores(self, text: str, logprobs: Floats, boundaries: Floats | None) -> TokenScores:
+        spans = self._token_spans(text)
+        # Without a prefix, nothing predicts the first token.
+        unscored = np.full(len(spans) - len(logprobs), np.nan)
+        if boundaries is not None:
+            boundaries = np.concatenate([unscored, boundaries])
+        return TokenScores(spans, np.concatenate([unscored, logprobs]), boundaries)
+
+    def _token_spans(self, text: str) -> tuple[tuple[int, int], ...]:
+        return tuple(self._word_tokenizer.token_spans(text))
+
+    def _boundary_ids(self, boundary: Boundary) -> NDArray[np.int64]:
+        ids = self._word_tokenizer.ids_after_space
+        end = self._word_tokenizer.tokenizer.eos_token_id
+        if boundary == "none":
+            return np.empty(0, dtype=np.int64)
+        if boundary == "space+end" and len(ids) and end is not None:
+            return np.union1d(ids, [end])
+        return ids
 
     def _make_reader(self) -> RequestReader:
         if self._options.kind == "causal":

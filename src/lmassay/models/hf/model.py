@@ -137,6 +137,16 @@ class HuggingFace(Model):
     def generate(self, requests: Sequence[Generate]) -> Iterator[IndexedResponse]:
         return _errors_as_responses(self._engine.generate(requests))
 
+    def token_scores(self, texts: Sequence[str], boundary: Any = "none") -> Iterator[tuple[int, Any]]:
+        """Score every token of texts, which :func:`lmassay.surprisal` turns into words."""
+        scores: Iterator[tuple[int, Any]] = self._engine.token_scores(texts, boundary)
+        return scores
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer with the model's options, without loading the weights."""
+        return self._word_tokenizer
+
     # --- for training -------------------------------------------------------------------------------------------------
 
     @cached_property

@@ -267,6 +267,39 @@ class WordTokenizer:
         reply_ids = self.tokens_after(prompt.text, [continuation])[0]
         return EncodedContinuation((*ids, *reply_ids), len(ids))
 
+    # --- tokens and words of a text ----------------------------------------------------------------------------------
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of a text begins and ends in it; tokens that the tokenizer adds are left out."""
+        joined = self._joined("", text)
+        added = len(joined) - len(text)
+        encoded = self.tokenizer(joined, add_special_tokens=False, return_offsets_mapping=True, truncation=False)
+        return [(max(start - added, 0), max(end - added, 0)) for start, end in encoded["offset_mapping"]]
+
+    def repeats_own_prefix(self, text: str) -> bool:
+        """Whether a text begins with the token that the tokenizer puts before it anyway."""
+        ids = self._ids(text)
+        return bool(ids) and bool(self.own_prefix) and ids[0] == self.own_prefix[-1]
+
+    @cached_property
+    def ids_after_space(self) -> NDArray[np.int64]:
+        """The tokens that begin with a space, so that the word before them is complete.
+
+        There are none if the tokenizer does not mark spaces at the beginning of tokens, as WordPiece.
+        """
+        space = self._ids(" ")
+        mark = self.tokenizer.convert_ids_to_tokens(space[0])[0] if space else ""
+        special_tokens = set(self.tokenizer.all_special_ids)
+        # Marks are unusual characters, such as the Ġ of GPT-2. An ordinary letter or the unknown token is not a mark.
+        if not space or space[0] in special_tokens or (mark.isascii() and mark.isalnum()):
+            return np.empty(0, dtype=np.int64)
+        ids = [index for token, index in self._vocabulary.items() if token.startswith(mark)]
+        # Added tokens such as RoBERTa's <mask> may take the space before them along.
+        for index, token in self.tokenizer.added_tokens_decoder.items():
+            if token.lstrip:
+                ids.append(index)
+        return np.array(sorted(set(ids)), dtype=np.int64)
+
     # --- texts for masked models ------------------------------------------------------------------------------------
 
     def blank(self, left: str, right: str, position: Position) -> tuple[tuple[int, ...], int]:

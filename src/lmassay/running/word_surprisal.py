@@ -1,0 +1,179 @@
+"""Surprisal of tokens and words: how unexpected each one is, given the text before it (or around it).
+
+The surprisal of a token is its negative log-probability. Words are separated by white space, and the surprisal of a
+word is the sum over its tokens. Tokenizers such as GPT-2's put the space at the beginning of the *next* token, so the
+sum lacks the probability that the word ends, and includes that of the previous word ending. The beginning-of-word
+correction moves that probability to where it belongs (Pimentel and Meister 2024, "How to Compute the Probability of a
+Word"; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword Vocabulary Pose a Confound for Calculating
+Word Probabilities").
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lmassay.contracts import Model, label_of
+from lmassay.errors import ModelError, UserError
+from lmassay.models.hf.model import HuggingFace
+from lmassay.plugins.compatibility import as_model
+from lmassay.plugins.options import build
+from lmassay.running.model_spec import model_spec
+
+Unit = Literal["bits", "nats"]
+Per = Literal["word", "token"]
+Correction = Literal["space", "space+end", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surprisal:
+    """The surprisal of a word or token."""
+
+    text: str
+    start: int
+    """Where it begins in its text."""
+    end: int
+    value: float | None
+    """The surprisal; None for the first token of a text if no token precedes it."""
+    tokens: int
+    """How many tokens it consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSurprisal:
+    """The words or tokens of a text in order, or the reason why the model could not read it."""
+
+    text: str
+    units: tuple[Surprisal, ...]
+    reason: str = ""
+
+    def __iter__(self) -> Iterator[Surprisal]:
+        return iter(self.units)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+
+def surprisal(
+    model: str | Model,
+    texts: Sequence[str],
+    per: Per = "word",
+    unit: Unit = "bits",
+    correction: Correction = "space",
+) -> list[TextSurprisal]:
+    """Return the surprisal of every word, or token, of every text.
+
+    ``model`` is a local model, written as for ``lmassay card``: a folder, a GGUF file, a hub name or ``smollm2``.
+    Causal models predict a token from the text before it. Masked models predict it from both sides
+    (pseudo-log-likelihood).
+
+    ``correction`` is how words are corrected for the space that belongs to the next token. With ``space``, tokens that
+    begin with a space end a word, as in minicons. With ``space+end``, the end of the text does so as well, as in
+    Pimentel and Meister's code. ``none`` is the plain sum over tokens. Single tokens, masked models and tokenizers
+    that do not mark spaces are never corrected.
+
+    >>> words = lmassay.surprisal("smollm2", ["The keys are here."])[0]  # doctest: +SKIP
+    >>> [(word.text, round(word.value, 1)) for word in words]  # doctest: +SKIP
+    """
+    for name, value, allowed in (
+        ("per", per, ("word", "token")),
+        ("unit", unit, ("bits", "nats")),
+        ("correction", correction, ("space", "space+end", "none")),
+    ):
+        if value not in allowed:
+            raise UserError(f"{name}: must be one of {', '.join(allowed)} (got {value!r})")
+    if isinstance(texts, str):
+        raise UserError("texts: give a list of texts, not a single text")
+    local_model = local_model_of(model)
+    boundary = correction if per == "word" else "none"
+    # Nats are natural logarithms, bits are logarithms to base 2.
+    scale = math.log(2) if unit == "bits" else 1.0
+    scored: dict[int, TextSurprisal] = {}
+    for index, scores in local_model.token_scores(texts, boundary):
+        text = texts[index]
+        if isinstance(scores, ModelError):
+            scored[index] = TextSurprisal(text, (), str(scores))
+        elif per == "token":
+            scored[index] = TextSurprisal(text, tuple(_tokens(text, scores, scale)))
+        else:
+            scored[index] = TextSurprisal(text, tuple(_words(text, scores, scale)))
+    return [scored[index] for index in range(len(texts))]
+
+
+def local_model_of(model: str | Model) -> HuggingFace:
+    """Return a local model that was named as on the command line; raise a UserError for any other model."""
+    if isinstance(model, str):
+        model = as_model(build("model", model_spec(model, Path.cwd()), Path.cwd()), model)
+    if not isinstance(model, HuggingFace):
+        raise UserError(
+            f"surprisal needs a local model (a folder, a GGUF file or a hub name); {label_of(model)} is not"
+        )
+    model.check()
+    return model
+
+
+def correction_note(model: HuggingFace, per: Per, correction: Correction) -> str:
+    """Say in a few words how words were corrected, or why not."""
+    if per == "token":
+        return "tokens"
+    if model.kind == "masked":
+        return "words without correction, which a masked model does not need"
+    if correction == "none":
+        return "words without correction for spaces"
+    if not len(model.tokenizer.ids_after_space):
+        return "words without correction, because the tokenizer does not mark spaces"
+    return "words with beginning-of-word correction"
+
+
+def _tokens(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
+    for (start, end), logprob in zip(scores.spans, scores.logprobs, strict=True):
+        yield Surprisal(text[start:end], start, end, _surprisal(logprob, scale), 1)
+
+
+def _words(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
+    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+    tokens_of_word = _tokens_by_word(text, words, scores.spans)
+    is_first = True
+    for (start, end), tokens in zip(words, tokens_of_word, strict=True):
+        if not tokens:
+            # A token that begins in an earlier word reaches across this one.
+            yield Surprisal(text[start:end], start, end, None, 0)
+            continue
+        logprob = float(sum(scores.logprobs[token] for token in tokens))
+        if scores.boundaries is not None:
+            # The word is complete if a boundary follows it ...
+            logprob += scores.boundaries[tokens[-1] + 1]
+            # ... and the space before it belongs to the previous word. The first word has no word before it.
+            if not is_first:
+                logprob -= scores.boundaries[tokens[0]]
+        is_first = False
+        yield Surprisal(text[start:end], start, end, _surprisal(logprob, scale), len(tokens))
+
+
+def _tokens_by_word(text: str, words: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the tokens of each word: those whose first character that is not a space is in the word.
+
+    A token of spaces only belongs to the next word, as the space in front of a word does.
+    """
+    tokens: list[list[int]] = [[] for _ in words]
+    word = 0
+    for token, (start, end) in enumerate(spans):
+        content = start
+        while content < end and text[content].isspace():
+            content += 1
+        while word < len(words) - 1 and content >= words[word][1]:
+            word += 1
+        if words:
+            tokens[word].append(token)
+    return tokens
+
+
+def _surprisal(logprob: float, scale: float) -> float | None:
+    if math.isnan(logprob):
+        return None
+    # Rounding can leave a certain token with a tiny positive logarithm; -0.0 would be confusing.
+    return max(0.0, -float(logprob) / scale) if abs(logprob) < 1e-9 else -float(logprob) / scale
