@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def byte_level(mask: bool) -> Any:
     return fast
 
 
-def sentence_piece(mask: bool) -> Any:
+def sentence_piece(mask: bool, words: Sequence[str] = ()) -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] if mask else ["<unk>", "<s>", "</s>"]
@@ -84,6 +85,7 @@ def sentence_piece(mask: bool) -> Any:
     scored += [("\u2581", -2.0)]
     scored += [(letter, -4.0) for letter in letters]
     scored += [(piece, -5.0) for piece in _PIECES]
+    scored += [(f"\u2581{word}", -5.0) for word in words]
     tokenizer = Tokenizer(models.Unigram(vocab=scored, unk_id=special.index("<unk>")))
     tokenizer.add_special_tokens(special)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -96,25 +98,31 @@ def sentence_piece(mask: bool) -> Any:
     return _fast(tokenizer, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"})
 
 
-def tokenizer_of(family: str) -> Any:
+def tokenizer_of(family: str, words: Sequence[str] = ()) -> Any:
     if family in ("bert", "electra", "distilbert", "modernbert"):
         return word_piece()
     if family in ("albert", "deberta-v2"):
-        return sentence_piece(mask=True)
+        return sentence_piece(mask=True, words=words)
     if family in ("llama", "gemma2"):
         return sentence_piece(mask=False)
     return byte_level(mask=family == "roberta")
 
 
 def save_model(
-    folder: Path, family: str, seed: int = 0, window: int = 64, reach: int | None = None, template: str | None = None
+    folder: Path,
+    family: str,
+    seed: int = 0,
+    window: int = 64,
+    reach: int | None = None,
+    template: str | None = None,
+    words: Sequence[str] = (),
 ) -> Path:
     """A model of the family with its tokenizer in a folder; ``reach`` is how far local attention looks back,
-    ``template`` how chat turns are written."""
+    ``template`` how chat turns are written, ``words`` are single tokens of an ALBERT or DeBERTa."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
-    tokenizer = tokenizer_of(family)
+    tokenizer = tokenizer_of(family, words)
     tokenizer.chat_template = template
     size = len(tokenizer)
     local = {} if reach is None else {"window_size" if family == "gpt_neo" else "sliding_window": reach}

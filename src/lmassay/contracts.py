@@ -32,6 +32,7 @@ from lmassay.types import (
 if TYPE_CHECKING:
     from lmassay.budget import Budget, Prices
     from lmassay.statistics.table import ScoreTable
+    from lmassay.types import RunRecord
 
 ModelReplies = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
 """What a method of a model may return: answers in order, or pairs of request number and response in any order."""
@@ -360,14 +361,54 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Published numbers that ``lmassay reproduce NAME`` computes again."""
+    """Published numbers that ``lmassay reproduce NAME`` computes again.
+
+    It has a ``path`` if the numbers follow from published files alone, and ``parts`` if models must be run.
+    """
 
     name: str
     title: str
-    path: str
+    path: str = ""
     """Where to import the function from: () → the ReproducedFigures, in the order of the printed table."""
     datasets: tuple[str, ...] = ()
     """The data sets that must have been fetched."""
+    parts: str = ""
+    """Where to import the function from: () → the ReproductionParts, grouped by model."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know about the figures, such as how their tolerance is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much a model computes, for an estimate of the time before anything is loaded."""
+
+    weights: float
+    """How many weights a token is multiplied with; shared layers count as often as they are applied."""
+    read_tokens: float = 0.0
+    trained_tokens: float = 0.0
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations: two per weight and token, and three times as many with the backward pass."""
+        return 2 * self.weights * (self.read_tokens + 3 * self.trained_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ReproductionPart:
+    """Published numbers of one model on one part of the data, and the runs that compute them again."""
+
+    name: str
+    """What ``--part`` accepts, such as ``simple`` or ``pet/rte``; the parts of all models have the same names."""
+    model: str
+    """The name of the published model on the model hub."""
+    config: Mapping[str, Any]
+    """A configuration without its model. A list starts one run per value."""
+    figures: Callable[[Sequence[RunRecord]], Sequence[ReproducedFigure]]
+    """(records of the finished runs) → the figures."""
+    work: Work
+    """Of all runs with the published model."""
+    is_optional: bool = False
+    """True for a part that runs only if it is asked for, because it takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,14 +419,23 @@ class ReproducedFigure:
     published: str
     """As printed in the source, with all its digits."""
     computed: str
-    """With as many digits as the published one."""
+    """With as many digits as the published one, or more if there is a tolerance."""
     excuse: str = ""
     """Why the two may differ. Without one, a difference is an error."""
+    tolerance: float | None = None
+    """How far apart the two may be; without one, they must be the same to the last printed digit."""
 
     @property
     def agrees(self) -> bool:
-        """Whether both are the same to the last printed digit."""
-        return self.published == self.computed
+        """Whether both are the same, to the last printed digit or within the tolerance."""
+        if self.tolerance is None:
+            return self.published == self.computed
+        try:
+            difference = float(self.computed) - float(self.published)
+        except ValueError:
+            return False
+        # Numbers with few decimals are not exact in binary.
+        return abs(difference) <= self.tolerance + 1e-9
 
     @property
     def verdict(self) -> str:

@@ -14,22 +14,12 @@ import numpy as np
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.syntax.refining_tse.config import Compat, Voting
 from lmassay.evaluations.syntax.refining_tse.folder import RUN_FILE, nanmeans
+from lmassay.evaluations.syntax.refining_tse.published import TEMPLATE_SETS
 from lmassay.reporting.formats import latex
 from lmassay.storage.yamlfile import read_mapping
 
 # Folder → title, in the order of the table of Newman et al. (2021).
-TEMPLATES = {
-    "ML_simple_agrmt": "Simple",
-    "ML_sent_comp": "In a sentential complement",
-    "ML_vp_coord": "VP coordination",
-    "ML_prep": "Across prepositional phrase",
-    "ML_subj": "Across subject relative clause",
-    "ML_obj": "Across object relative clause",
-    "ML_obj_rel_no_comp_across": "Across object relative (no that)",
-    "ML_obj_rel_within": "In object relative clause",
-    "ML_obj_rel_no_comp_within": "In object relative (no that)",
-    "blimp": "BLiMP",
-}
+TEMPLATES = {name: template_set.title for name, template_set in TEMPLATE_SETS.items()}
 _MODELS = {
     "bert-base-cased": "BERT-base cased",
     "bert-base-uncased": "BERT-base uncased",
