@@ -442,7 +442,9 @@ class ReproducedFigure:
         """What the table says about the pair."""
         if self.agrees:
             return "agrees"
-        return f"differs, {self.excuse}" if self.excuse else "DIFFERS"
+        if self.excuse:
+            return f"differs, {self.excuse}"
+        return "DIFFERS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,9 @@ def error_with_location(error: BaseException) -> str:
 
 def error_message(error: BaseException) -> str:
     """Describe why code of a plug-in failed; the messages of lmassay's own errors are already complete."""
-    return str(error) if isinstance(error, LmassayError) else error_with_location(error)
+    if isinstance(error, LmassayError):
+        return str(error)
+    return error_with_location(error)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -113,7 +115,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     matches = difflib.get_close_matches(lower, sorted(by_lower), n=1, cutoff=0.6)
     if not matches and len(lower) >= _MIN_PREFIX:
         matches = [text for text in sorted(by_lower) if text.startswith(lower)]
-    return by_lower[matches[0]] if matches else None
+    if matches:
+        return by_lower[matches[0]]
+    return None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -132,4 +136,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return ""
     listed = ", ".join(names[:_MAX_LISTED_NAMES])
     not_listed = len(names) - _MAX_LISTED_NAMES
-    return f"; known: {listed} and {not_listed} more" if not_listed > 0 else f"; known: {listed}"
+    if not_listed > 0:
+        return f"; known: {listed} and {not_listed} more"
+    return f"; known: {listed}"

@@ -161,7 +161,9 @@ def before_next_question(text: str) -> str:
     if question is None:
         return text
     before = text[: question.start()]
-    return before if before.strip() else text
+    if before.strip():
+        return before
+    return text
 
 
 def _last_channel(text: str) -> str:
@@ -169,7 +171,9 @@ def _last_channel(text: str) -> str:
     if "<|channel|>" not in text:
         return text
     _, marker, final = text.rpartition("<|channel|>final")
-    return final if marker else "<think>"
+    if marker:
+        return final
+    return "<think>"
 
 
 def _without_thoughts(text: str) -> tuple[str, bool]:

@@ -42,7 +42,9 @@ class AbbreviatedCommand(click.Command):
             candidates += matching[:1]
         if len(candidates) > 1:
             raise click.UsageError(f"Option '{name}' may be {', '.join(sorted(candidates))}; write more of it.", ctx)
-        return f"{candidates[0]}{equals}{value}" if candidates else word
+        if candidates:
+            return f"{candidates[0]}{equals}{value}"
+        return word
 
 
 class ListOptionsCommand(AbbreviatedCommand):

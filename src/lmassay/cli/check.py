@@ -171,4 +171,6 @@ def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]
 
 
 def _count(needed: int | None) -> str:
-    return "over 100 million" if needed is None else f"{needed:,}"
+    if needed is None:
+        return "over 100 million"
+    return f"{needed:,}"

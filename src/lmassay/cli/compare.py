@@ -434,4 +434,6 @@ def _shortened_pair(before: str, after: str) -> tuple[str, str]:
 
 def _shortened(line: str, start: int, width: int) -> str:
     text = f"…{line[start:]}" if start else line
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    if len(text) <= width:
+        return text
+    return f"{text[: width - 1]}…"

@@ -88,7 +88,9 @@ def _results_of(ctx: click.Context) -> Path:
     from lmassay.cli.options import default_results
 
     folder = ctx.params.get("results")
-    return Path(folder) if folder else default_results()
+    if folder:
+        return Path(folder)
+    return default_results()
 
 
 def _run_ids(folder: Path) -> list[str]:

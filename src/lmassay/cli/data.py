@@ -193,7 +193,9 @@ def _state(entry: DataSet) -> str:
     missing = len(store.missing_files(files))
     if missing == 0:
         return "yes"
-    return "no" if missing == len(files) else f"{len(files) - missing} of {len(files)} files"
+    if missing == len(files):
+        return "no"
+    return f"{len(files) - missing} of {len(files)} files"
 
 
 def _size(entry: DataSet) -> str:

@@ -100,7 +100,9 @@ def _export_evaluation(store: Store, record: RunRecord, target: Path, organizati
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}s"
 
 
 def _required_output(output: Path | None, form: str, kind: str) -> Path:

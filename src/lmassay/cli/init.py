@@ -163,7 +163,9 @@ def _relative_spec(folder: Path, spec: Spec) -> Any:
     """Return a model's description as written in a configuration in ``folder``, with paths relative to it."""
     if isinstance(spec, str):
         file, colon, name = spec.rpartition(":")
-        return f"{_relative_path(folder, file)}:{name}" if colon else spec
+        if colon:
+            return f"{_relative_path(folder, file)}:{name}"
+        return spec
     relative: dict[str, Any] = {}
     for key, value in spec.items():
         relative[key] = _relative_path(folder, value) if isinstance(value, str) else value

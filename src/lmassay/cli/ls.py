@@ -59,4 +59,6 @@ def _main_result(record: RunRecord) -> Result | None:
         result = record.result(metric)
         if result is not None:
             return result
-    return record.results[0] if record.results else None
+    if record.results:
+        return record.results[0]
+    return None

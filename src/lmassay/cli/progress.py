@@ -123,7 +123,9 @@ def rate_text(speed: float) -> str:
     >>> rate_text(12.34), rate_text(0.05)
     ('12.3/s', '3/min')
     """
-    return f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min"
+    if speed >= 1:
+        return f"{speed:.1f}/s"
+    return f"{60 * speed:.0f}/min"
 
 
 # --- the runs of a command --------------------------------------------------------------------------------------------

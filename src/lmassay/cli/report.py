@@ -116,7 +116,9 @@ def _format_of(output: Path | None) -> str:
 def _target(output: Path | None, form: str) -> Path:
     if output is None:
         return Path(f"report.{form}")
-    return output / f"report.{form}" if output.is_dir() else output
+    if output.is_dir():
+        return output / f"report.{form}"
+    return output
 
 
 def _text(store: Store, records: Sequence[RunRecord], content: Sequence[Chapter], form: str, pictures: Pictures) -> str:

@@ -381,7 +381,9 @@ def _answer(response: Response) -> str:
     answer = response.answer
     if isinstance(answer, Continuation):
         return repr(answer.total)
-    return answer if isinstance(answer, str) else ""
+    if isinstance(answer, str):
+        return answer
+    return ""
 
 
 def _text(value: Any) -> str:

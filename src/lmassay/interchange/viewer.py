@@ -117,4 +117,6 @@ def _require_loopback(host: str) -> None:
 
 def _in_url(host: str) -> str:
     # A browser writes an IPv6 address in its shortest form.
-    return f"[{ipaddress.ip_address(host)}]" if ":" in host else host
+    if ":" in host:
+        return f"[{ipaddress.ip_address(host)}]"
+    return host

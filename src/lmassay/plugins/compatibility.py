@@ -218,5 +218,7 @@ def _defining_class(plugin: object, name: str) -> type | None:
         return type(plugin)
     for cls in type(plugin).__mro__:
         if name in cls.__dict__:
-            return None if cls in (Task, Model, StoredAnswers) else cls
+            if cls in (Task, Model, StoredAnswers):
+                return None
+            return cls
     return None

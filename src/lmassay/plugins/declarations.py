@@ -33,7 +33,9 @@ def describe_value(value: object) -> str:
 def expected_message(member: str, what: str, value: object, remedy: str = "") -> str:
     """Return a problem in one line: the member, what it must be, what it is, and what to write instead."""
     message = f"{member} must be {what}, not {describe_value(value)}"
-    return f"{message}; {remedy}" if remedy else message
+    if remedy:
+        return f"{message}; {remedy}"
+    return message
 
 
 def evaluation_problems(evaluation: Evaluation) -> list[str]:

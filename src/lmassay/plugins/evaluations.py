@@ -91,7 +91,9 @@ def precedence(package: str) -> tuple[bool, str]:
 
 
 def _origin(point: importlib.metadata.EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value
+    if point.dist is not None:
+        return point.dist.name
+    return point.value
 
 
 def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:
@@ -121,7 +123,9 @@ def package_of(evaluation: Evaluation) -> str:
 def unloaded_packages_note() -> str:
     """Return a note for messages about something that was not found: the package that has it may not be loadable."""
     messages = [problem.message for problem in installed_evaluations().problems if problem.is_left_out]
-    return f" ({'; '.join(messages)}; see lmassay doctor)" if messages else ""
+    if messages:
+        return f" ({'; '.join(messages)}; see lmassay doctor)"
+    return ""
 
 
 def evaluation_of(record: RunRecord) -> Evaluation | None:
@@ -140,13 +144,17 @@ def evaluation_of(record: RunRecord) -> Evaluation | None:
 def view_of(record: RunRecord) -> View:
     """Return how a run is shown; an empty view for a task without an evaluation."""
     evaluation = evaluation_of(record)
-    return View() if evaluation is None else evaluation.view(record.base_task)
+    if evaluation is None:
+        return View()
+    return evaluation.view(record.base_task)
 
 
 def variation_of(record: RunRecord) -> Variation:
     """Return which parts of a run's signature say how the question is asked."""
     evaluation = evaluation_of(record)
-    return Variation() if evaluation is None else evaluation.variation
+    if evaluation is None:
+        return Variation()
+    return evaluation.variation
 
 
 def metric_of(record: RunRecord, name: str) -> Metric:

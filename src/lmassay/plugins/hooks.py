@@ -82,7 +82,9 @@ def optional_instance_of(kind: type[T]) -> Reader[T | None]:
     read = instance_of(kind)
 
     def read_optional(value: Any) -> T | None:
-        return None if value is None else read(value)
+        if value is None:
+            return None
+        return read(value)
 
     return read_optional
 

@@ -229,7 +229,9 @@ def _remedy(item: ErrorDetails) -> str:
     """Return a suggestion: the allowed value that was probably meant, or quotes for a text that YAML misreads."""
     if item["type"] == "literal_error" and isinstance(item["input"], str):
         meant = closest(item["input"], _QUOTED.findall(str(item["ctx"]["expected"])))
-        return f"; did you mean '{meant}'?" if meant else ""
+        if meant:
+            return f"; did you mean '{meant}'?"
+        return ""
     if item["type"] == "string_type" and isinstance(item["input"], bool | int | float | date):
         return "; put it in quotes"
     return ""

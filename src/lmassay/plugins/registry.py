@@ -178,7 +178,9 @@ class Registry:
         if self._parent is not None:
             return self._parent._origin(kind, name)
         for _, origin in _declared(kind).get(name, ()):
-            return "lmassay itself" if origin == OWN_PACKAGE else f"the package {origin}"
+            if origin == OWN_PACKAGE:
+                return "lmassay itself"
+            return f"the package {origin}"
         for point in _entry_points(kind):
             if point.name == name:
                 return f"the package {_package_of(point)}"
@@ -187,7 +189,9 @@ class Registry:
     def _registered(self, kind: str, name: str) -> tuple[Any, str]:
         if (kind, name) in self._own:
             return self._own[kind, name]
-        return self._parent._registered(kind, name) if self._parent is not None else (None, "")
+        if self._parent is not None:
+            return self._parent._registered(kind, name)
+        return (None, "")
 
     def _find(self, kind: str, name: str) -> Any:
         """Return a plug-in by its registered name, importing it if necessary; None if there is none."""
@@ -346,7 +350,9 @@ def _entry_points_on(kind: str, _path: tuple[str, ...]) -> tuple[importlib.metad
 
 
 def _package_of(point: importlib.metadata.EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value
+    if point.dist is not None:
+        return point.dist.name
+    return point.value
 
 
 def _origin_of(obj: Any) -> str:

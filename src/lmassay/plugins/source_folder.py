@@ -228,7 +228,9 @@ class SourceFolder:
         location = importer.parent
         for _ in range(level - 1):
             location = location.parent
-        return [str(location)] if location == self.folder or self.folder in location.parents else []
+        if location == self.folder or self.folder in location.parents:
+            return [str(location)]
+        return []
 
     def _parsed(self, path: Path) -> ast.Module | None:
         """Return the syntax tree of a file, or None. A syntax error is reported when the file is imported."""
@@ -413,7 +415,9 @@ def _modules_below(folder: Path) -> Iterator[Path]:
 def _name_of(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+    if isinstance(function, ast.Name):
+        return function.id
+    return ""
 
 
 def _normalised(source: bytes) -> bytes:

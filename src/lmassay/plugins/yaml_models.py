@@ -60,7 +60,9 @@ class _Context:
 
 def folder_of(info: ValidationInfo) -> Path:
     """Return the folder of the file that is being read; for validators of paths."""
-    return info.context.folder if isinstance(info.context, _Context) else Path()
+    if isinstance(info.context, _Context):
+        return info.context.folder
+    return Path()
 
 
 class Mistakes:
@@ -84,4 +86,6 @@ def listed(value: Any) -> Any:
     """Return a list: a single value becomes a list of one, null an empty list."""
     if value is None:
         return []
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]

@@ -92,7 +92,9 @@ def answer_text(response: Response) -> str:
     """An answer as readable text, for every kind of request."""
     answer = response.answer
     if isinstance(answer, str):
-        return answer if response.finish == "stop" else f"{answer} [{response.finish}]"
+        if response.finish == "stop":
+            return answer
+        return f"{answer} [{response.finish}]"
     if isinstance(answer, Continuation):
         return f"log-probability {answer.total:.3f} over {len(answer.tokens)} tokens"
     if isinstance(answer, Candidates):

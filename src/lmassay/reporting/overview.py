@@ -104,7 +104,9 @@ def _is_part(group: str, existing: set[str]) -> bool:
 def _kind(group: str) -> str:
     """The kind of a group: ``category`` of ``category=Age``; empty for a group without a kind, such as ``overall``."""
     kind, sign, _ = group.partition("=")
-    return kind if sign else ""
+    if sign:
+        return kind
+    return ""
 
 
 def _rows(shown_groups: Sequence[str], groups: Mapping[str, GroupResults]) -> Iterator[tuple[int, str, GroupResults]]:

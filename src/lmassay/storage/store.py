@@ -696,7 +696,9 @@ class _StoredRow(NamedTuple):
 
     def is_damaged(self, stored_digest: bytes | None, *, needs_digest: bool) -> bool:
         """Return whether the stored digest does not match; rows of old stores may have none."""
-        return needs_digest if stored_digest is None else stored_digest != self.digest()
+        if stored_digest is None:
+            return needs_digest
+        return stored_digest != self.digest()
 
 
 def _digest_of_scores(

@@ -32,7 +32,9 @@ class _Source:
     is_file: bool
 
     def at(self, line: int) -> str:
-        return f"{self.name}, line {line}" if self.is_file else self.name
+        if self.is_file:
+            return f"{self.name}, line {line}"
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)

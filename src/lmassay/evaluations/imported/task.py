@@ -234,7 +234,9 @@ def _answer(sample: LogSample) -> Any:
     """The answer of a sample as a reader wants to see it."""
     texts = sample.texts()
     if texts is not None:
-        return texts[0] if len(texts) == 1 else texts
+        if len(texts) == 1:
+            return texts[0]
+        return texts
     log_likelihoods = sample.log_likelihoods()
     if log_likelihoods is None:
         return plain_json(list(sample.answers))

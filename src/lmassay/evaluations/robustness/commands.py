@@ -86,7 +86,9 @@ def teapot(arguments: Sequence[str]) -> int:
             output = run(list(arguments), advance)
     except SystemExit as stop:
         # argparse exits after it has printed help or a wrong option.
-        return stop.code if isinstance(stop.code, int) else 2
+        if isinstance(stop.code, int):
+            return stop.code
+        return 2
     for warning in output.warnings:
         warn(warning)
     click.echo(output.text, nl=False)

@@ -269,7 +269,9 @@ class Robustness(Task):
     def _scorer_signature(self, option: str, scorer: Scorer, lang: str | None) -> str:
         _, scorer_options = split_spec(self._scorer_specs[option], option)
         signature = full_signature(scorer, scorer_options)
-        return f"{signature}.{lang}" if lang else signature
+        if lang:
+            return f"{signature}.{lang}"
+        return signature
 
     def _paths(self) -> dict[str, Path]:
         adversarial = self._attack.file if self._attack is not None else None

@@ -173,7 +173,9 @@ def find_totals(path: Path) -> Path | None:
     """The results file that was written together with a sample log, if it is still next to it."""
     stamp = path.stem.rpartition("_")[2]
     totals = path.with_name(f"results_{stamp}.json")
-    return totals if totals.is_file() else None
+    if totals.is_file():
+        return totals
+    return None
 
 
 def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
@@ -344,7 +346,9 @@ def plain_json(value: Any) -> Any:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _text(value: Any) -> str:
@@ -355,7 +359,9 @@ def _text(value: Any) -> str:
 
 
 def _count(value: Any) -> int | None:
-    return int(value) if _is_number(value) else None
+    if _is_number(value):
+        return int(value)
+    return None
 
 
 def _is_number(value: Any) -> bool:
@@ -389,7 +395,9 @@ def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
     def if_it_fits(reader: Any) -> LogReader | None:
         # The methods of the reader are called here, within call_hook, because they may fail as well.
         fits = (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs)
-        return reader if fits else None
+        if fits:
+            return reader
+        return None
 
     for evaluation in evaluations():
         make_reader = evaluation.log_reader

@@ -278,7 +278,9 @@ def power_label(multiple: int, power: int) -> str:
     if power == 0:
         return str(multiple)
     base = f"10{str(power).translate(_SUPERSCRIPTS)}"
-    return base if multiple == 1 else f"{multiple}×{base}"
+    if multiple == 1:
+        return base
+    return f"{multiple}×{base}"
 
 
 def _scientific(value: float) -> str:
@@ -288,7 +290,9 @@ def _scientific(value: float) -> str:
     if not letter:
         return written
     power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
-    return power if mantissa == "1" else f"{mantissa}×{power}"
+    if mantissa == "1":
+        return power
+    return f"{mantissa}×{power}"
 
 
 def _nice_step(least: float) -> float:

@@ -137,7 +137,9 @@ class PlacedPanel:
     @property
     def _half_a_label(self) -> float:
         """How far the label of a tick at the very end of a numeric y axis reaches beyond the plot."""
-        return 0.0 if isinstance(self.panel.y, CategoryAxis) else LINE_HEIGHT / 2
+        if isinstance(self.panel.y, CategoryAxis):
+            return 0.0
+        return LINE_HEIGHT / 2
 
     def rows(self, plot_top: float, end_of_labels: float) -> CategoryRows | None:
         """The categories of the y axis, if it has any."""
@@ -313,4 +315,6 @@ def _moved_apart(middles: Sequence[float], plot: Span) -> list[float]:
 
 def _with_gap(block: TextBlock) -> float:
     """The height of a title with the gap to what it is the title of."""
-    return block.height + TITLE_GAP if block.lines else 0.0
+    if block.lines:
+        return block.height + TITLE_GAP
+    return 0.0

@@ -82,7 +82,9 @@ class NumericEdge:
 
     @property
     def height(self) -> float:
-        return _EDGE_GAP + LINE_HEIGHT if self.ticks else 0.0
+        if self.ticks:
+            return _EDGE_GAP + LINE_HEIGHT
+        return 0.0
 
     def overhang(self, length: float) -> tuple[float, float]:
         """How far labels reach beyond the left and the right end of an axis of this length."""

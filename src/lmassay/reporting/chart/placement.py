@@ -69,7 +69,9 @@ class CategoryPlacement:
 
     @property
     def span(self) -> Span:
-        return Span(self.spans[0].start, self.spans[-1].end) if self.spans else Span(0.0, 0.0)
+        if self.spans:
+            return Span(self.spans[0].start, self.spans[-1].end)
+        return Span(0.0, 0.0)
 
     @property
     def range(self) -> tuple[float, float]:

@@ -171,7 +171,9 @@ def _alphabet(letter: str) -> str:
     for name, script in _SCRIPTS.items():
         if script.match(letter):
             alphabet = _ALPHABETS[name]
-            return alphabet.upper() if letter[0].isupper() else alphabet
+            if letter[0].isupper():
+                return alphabet.upper()
+            return alphabet
     return ""
 
 
