@@ -95,7 +95,7 @@ class _ExchangeReader:
 
 MAX_ROWS = 50_000
 MAX_CHARACTERS = 40_000_000
-"""Of all texts together. A page with this many has about 20 MB."""
+"""The largest total length of all texts. A page with this many characters has about 20 MB."""
 MAX_TEXT_LENGTH = 10_000
 _CHARACTERS_PER_LINE = 250_000
 """Characters of text in one line of the data."""
@@ -163,6 +163,13 @@ class _NumberedTexts:
     def number(self, text: str) -> int:
         return self.numbers.setdefault(text, len(self.numbers))
 
+    def column(self, texts: Iterable[str | None]) -> list[int]:
+        """The number of each text; -1 stands for None."""
+        numbers = []
+        for text in texts:
+            numbers.append(-1 if text is None else self.number(str(text)))
+        return numbers
+
 
 def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
     """A line of columns, a line of texts per row, and the texts themselves in as many lines as they need.
@@ -170,36 +177,53 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
     ``templates/rows.js`` reads this format. A text is given by its number, -1 stands for none.
     """
     texts = _NumberedTexts()
-    header: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "rows": len(rows),
-        "task": [texts.number(row.task) for row in rows],
-        "run": [texts.number(row.run) for row in rows],
-        "state": [texts.number(row.state) for row in rows],
-        "id": [texts.number(row.id) for row in rows],
+        "task": texts.column(row.task for row in rows),
+        "run": texts.column(row.run for row in rows),
+        "state": texts.column(row.state for row in rows),
+        "id": texts.column(row.id for row in rows),
+        "groups": _group_columns(rows, texts),
+        "scores": _score_columns(rows),
     }
-    group_names: dict[str, None] = {}
-    metrics: dict[str, None] = {}
-    for row in rows:
-        group_names |= dict.fromkeys(row.groups)
-        metrics |= dict.fromkeys(row.scores)
-    group_columns = []
-    for name in group_names:
-        labels = [texts.number(str(row.groups[name])) if name in row.groups else -1 for row in rows]
-        group_columns.append([name, labels])
-    score_columns = []
-    for metric in metrics:
-        score_columns.append([metric, [_rounded(row.scores.get(metric)) for row in rows]])
-    names = _NumberedTexts()
+    text_names = _NumberedTexts()
     texts_of_rows = []
     for row in rows:
+        # The numbers of name and text in turn.
         numbers: list[int] = []
         for name, text in row.texts:
-            numbers += (names.number(name), texts.number(_clipped(text)))
+            numbers.append(text_names.number(name))
+            numbers.append(texts.number(_clipped(text)))
         texts_of_rows.append(numbers)
-    yield compact({**header, "groups": group_columns, "scores": score_columns, "names": list(names.numbers)})
+    columns["names"] = list(text_names.numbers)
+    yield compact(columns)
     yield compact(texts_of_rows)
     for piece in _pieces(texts.numbers):
         yield compact(piece)
+
+
+def _group_columns(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[str, list[int]]]:
+    """The name of each group, such as ``category``, with the label of every row."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row.groups)
+    columns = []
+    for name in names:
+        labels = [row.groups.get(name) for row in rows]
+        columns.append((name, texts.column(labels)))
+    return columns
+
+
+def _score_columns(rows: Sequence[BrowserRow]) -> list[tuple[str, list[float | None]]]:
+    """Each metric with the score of every row."""
+    metrics: dict[str, None] = {}
+    for row in rows:
+        metrics |= dict.fromkeys(row.scores)
+    columns = []
+    for metric in metrics:
+        scores = [_rounded(row.scores.get(metric)) for row in rows]
+        columns.append((metric, scores))
+    return columns
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:

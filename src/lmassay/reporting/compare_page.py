@@ -210,7 +210,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
 def _pair_notes(row: Comparison) -> list[str]:
     """The number of clusters, and examples that only one of the runs scored."""
     notes = []
-    # Without clusters, every pair is a unit of its own.
+    # Without clusters, every pair is a separate unit.
     if row.units != row.n:
         notes.append(f"{row.units:,} clusters")
     unpaired = unpaired_text(row)
@@ -221,15 +221,19 @@ def _pair_notes(row: Comparison) -> list[str]:
 
 def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
     has_several_runs = len(comparison.others) > 1
+    higher_run = "the new run" if has_several_runs else comparison.others[0].title
     chart_rows = []
     for row in rows:
-        label = f"{row.metric} · {comparison.title(row.new)}" if has_several_runs else row.metric
+        label = row.metric
+        if has_several_runs:
+            label = f"{row.metric} · {comparison.title(row.new)}"
         p = comparison.p(row)
-        chart_rows.append(DifferenceRow(label, row, p is not None and p < comparison.alpha))
+        is_significant = p is not None and p < comparison.alpha
+        chart_rows.append(DifferenceRow(label, row, is_significant))
     metrics = {row.metric for row in rows}
     subject = "metrics" if len(metrics) > 1 else rows[0].metric
+    # Several p-values are adjusted for the number of comparisons (false discovery rate).
     p_name = "p (FDR)" if len(comparison.rows) > 1 else "p"
-    higher_run = "the new run" if has_several_runs else comparison.others[0].title
     caption = (
         f"Differences with their {100 * comparison.confidence:g} % intervals; full: {p_name} below "
         f"{comparison.alpha:g}, hollow: not. Right of the line, {higher_run} is higher."
@@ -253,7 +257,8 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
         if flips.left_out.total:
             # "3 (2 in error, 1 unscored)": the total is in the cell already.
             left_out_notes.append(flips.left_out.text().partition(" (")[2].rstrip(")"))
-        cells = [name(flips.metric, "0 or 1" if flips.is_rate else "graded")]
+        scale = "0 or 1" if flips.is_rate else "graded"
+        cells = [name(flips.metric, scale)]
         if has_several_runs:
             cells.append(text_cell(comparison.title(flips.new)))
         cells.append(count(flips.n))
@@ -280,7 +285,9 @@ def _listed_changes(comparison: RunComparison, changed: Sequence[ChangedExamples
             listed = flips.first(_MAX_LISTED_CHANGES)
             if not listed:
                 continue
-            summary = f"{flips.metric}, {run.title}: " if len(comparison.others) > 1 else f"{flips.metric}: "
+            summary = f"{flips.metric}: "
+            if len(comparison.others) > 1:
+                summary = f"{flips.metric}, {run.title}: "
             if len(listed) < len(flips.changes):
                 which = "first" if flips.is_rate else "largest"
                 summary += f"the {which} {len(listed)} of "
@@ -325,7 +332,10 @@ class DifferenceRow:
 
 def on_one_scale(rows: Sequence[Comparison]) -> list[list[Comparison]]:
     """Distribute rows over figures: metrics between -1 and 1 share one figure, each other metric has its own."""
-    large_metrics = {row.metric for row in rows if max(abs(row.base_mean), abs(row.new_mean)) > 1}
+    large_metrics: set[str] = set()
+    for row in rows:
+        if max(abs(row.base_mean), abs(row.new_mean)) > 1:
+            large_metrics.add(row.metric)
     figures: dict[str, list[Comparison]] = {}
     for row in rows:
         figure = row.metric if row.metric in large_metrics else ""

@@ -26,7 +26,12 @@ def texts_of(record: RunRecord, row: Row, exchanges: Exchanges) -> Texts:
         if "@" not in metric:
             values.append((f"no {metric}", reason))
     values.append(("error", row.error))
-    return [(name, _plain(value)) for name, value in values if value not in (None, "", [], {})]
+    texts: Texts = []
+    for name, value in values:
+        is_empty = value in (None, "", [], {})
+        if not is_empty:
+            texts.append((name, _plain(value)))
+    return texts
 
 
 def _values(record: RunRecord, row: Row, exchanges: Exchanges) -> NamedValues:

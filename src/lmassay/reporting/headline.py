@@ -186,7 +186,9 @@ def _with_model_names(shown: Sequence[Headline], run_marks: Marks) -> list[Headl
         for position, options in zip(positions, distinguishing_values(configs), strict=True):
             if options:
                 names[position] = f"{names[position]}, {options}"
-    name_counts = Counter((headline.records[0].task, name) for headline, name in zip(shown, names, strict=True))
+    name_counts: Counter[tuple[str, str]] = Counter()
+    for headline, name in zip(shown, names, strict=True):
+        name_counts[headline.records[0].task, name] += 1
     named = []
     for headline, name in zip(shown, names, strict=True):
         first = headline.records[0]

@@ -41,8 +41,11 @@ def overview_of(record: RunRecord) -> Overview | None:
     metrics = [metric for metric in record.design.headline if metric in measured_metrics]
     if not metrics:
         return None
-    with_headline = [group for group, results in groups.items() if not results.keys().isdisjoint(metrics)]
-    shown_groups = _top_groups(with_headline)
+    groups_with_headline = []
+    for group, results in groups.items():
+        if not results.keys().isdisjoint(metrics):
+            groups_with_headline.append(group)
+    shown_groups = _top_groups(groups_with_headline)
     overall = groups.get(OVERALL, {})
     # Other metrics with an overall result are listed in lines below the table.
     lines = _left_out_line(metrics, overall)
@@ -79,8 +82,9 @@ def in_parts(overview: Overview, fits: Callable[[Overview], bool]) -> list[Overv
 
 def _with_metrics(overview: Overview, metrics: Sequence[str]) -> Overview:
     groups = [results for _, _, results in overview.rows if results]
+    counted = _metrics_with_different_n(metrics, groups)
     crossed = {metric: name for metric, name in overview.crossed.items() if metric in metrics}
-    return replace(overview, metrics=metrics, counted=_metrics_with_different_n(metrics, groups), crossed=crossed)
+    return replace(overview, metrics=metrics, counted=counted, crossed=crossed)
 
 
 def _top_groups(groups: Sequence[str]) -> list[str]:
@@ -129,8 +133,10 @@ def _metrics_with_different_n(metrics: Sequence[str], groups: Sequence[GroupResu
     # Most metrics share one n; a column of it for each metric would only repeat numbers.
     first: dict[tuple[int | None, ...], str] = {}
     for metric in metrics:
-        counts = tuple(results[metric].n if metric in results else None for results in groups)
-        first.setdefault(counts, metric)
+        counts: list[int | None] = []
+        for results in groups:
+            counts.append(results[metric].n if metric in results else None)
+        first.setdefault(tuple(counts), metric)
     return list(first.values())
 
 

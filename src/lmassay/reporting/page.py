@@ -30,10 +30,11 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     if not records:
         raise UserError("there are no runs to report; see `lmassay ls`")
     labelled = label_runs(records)
-    tasks = list(dict.fromkeys(record.task for record in labelled.records))
+    records_by_task: dict[str, list[RunRecord]] = {}
+    for record in labelled.records:
+        records_by_task.setdefault(record.task, []).append(record)
     sections = []
-    for task in tasks:
-        members = [record for record in labelled.records if record.task == task]
+    for task, members in records_by_task.items():
         sections.append(_section(store, members, labelled.notes_on(task)))
     titles = run_titles(labelled.records)
     provenance = []
@@ -60,7 +61,8 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             json=_indented_json,
         )
     )
-    subject = ", ".join(models if is_card else tasks)
+    subjects = models if is_card else list(records_by_task)
+    subject = ", ".join(subjects)
     return document(f"{heading}: {subject}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
 
 

@@ -113,7 +113,9 @@ def run_titles(records: Sequence[RunRecord]) -> list[str]:
     titles = []
     for name, record in zip(names, records, strict=True):
         is_unique = names.count(name) == 1
-        titles.append(name if is_unique else f"{record.task}: {name}")
+        if not is_unique:
+            name = f"{record.task}: {name}"
+        titles.append(name)
     return titles
 
 
@@ -123,20 +125,30 @@ def short_run_titles(records: Sequence[RunRecord]) -> list[str]:
     The mark of a run that was measured differently is part of its title, too.
     """
     titles = [record.model for record in records]
-    titles = _with_distinction(titles, records, lambda record, _: record.label)
-    titles = _with_distinction(titles, records, _difference_to)
-    titles = _with_distinction(titles, records, lambda record, _: _id_ending(record))
+    for distinction in (_label, _difference_to, _id_ending_among):
+        titles = _with_distinction(titles, records, distinction)
     marked = []
     for title, record in zip(titles, records, strict=True):
         # A label contains its mark already.
-        needs_mark = record.mark and not title.endswith(record.label)
-        marked.append(f"{title} {record.mark}" if needs_mark else title)
+        if record.mark and not title.endswith(record.label):
+            title = f"{title} {record.mark}"
+        marked.append(title)
     return marked
 
 
-def _with_distinction(
-    titles: Sequence[str], records: Sequence[RunRecord], distinction: Callable[[RunRecord, Sequence[RunRecord]], str]
-) -> list[str]:
+Distinction = Callable[[RunRecord, Sequence[RunRecord]], str]
+"""Returns a text about a run that may distinguish it from other runs."""
+
+
+def _label(record: RunRecord, others: Sequence[RunRecord]) -> str:
+    return record.label
+
+
+def _id_ending_among(record: RunRecord, others: Sequence[RunRecord]) -> str:
+    return _id_ending(record)
+
+
+def _with_distinction(titles: Sequence[str], records: Sequence[RunRecord], distinction: Distinction) -> list[str]:
     """Extend titles that several runs share by a text, if the text distinguishes these runs."""
     runs_of_title: dict[str, list[RunRecord]] = {}
     for title, record in zip(titles, records, strict=True):
@@ -150,8 +162,10 @@ def _with_distinction(
         texts_of_title.setdefault(title, set()).add(text)
     longer: list[str] = []
     for title, text in zip(titles, texts, strict=True):
-        is_useful = len(texts_of_title[title]) > 1 and text
-        longer.append(f"{title} · {text}" if is_useful else title)
+        distinguishes = len(texts_of_title[title]) > 1
+        if text and distinguishes:
+            title = f"{title} · {text}"
+        longer.append(title)
     return longer
 
 

@@ -78,20 +78,28 @@ def _added_metrics(record: RunRecord) -> list[str]:
     evaluation = evaluation_of(record)
     if evaluation is None:
         return []
-    overall = [result.metric for result in record.results if result.group == OVERALL]
+    overall_metrics = [result.metric for result in record.results if result.group == OVERALL]
     task_metrics = {metric.name for metric in record.provenance.metrics}
-    added = task_metrics - {metric.name for metric in evaluation.metrics}
-    if added:
-        return [metric for metric in overall if metric in added]
-    if record.task == record.base_task:
+    evaluation_metrics = {metric.name for metric in evaluation.metrics}
+    declared = task_metrics - evaluation_metrics
+    if not declared and record.task == record.base_task:
         return []
-    # A task that extends another one without declaring its metrics: all that the evaluation does not know.
-    return [metric for metric in overall if find_metric(metric, evaluation.metrics) is None]
+    added = []
+    for metric in overall_metrics:
+        if declared:
+            is_added = metric in declared
+        else:
+            # The task extends another one without declaring its metrics: all that the evaluation does not know.
+            is_added = find_metric(metric, evaluation.metrics) is None
+        if is_added:
+            added.append(metric)
+    return added
 
 
 def results_section(_: Store, records: Sequence[RunRecord]) -> Section:
-    """The section of a task without a section of its own: one table per run, one row per result."""
-    return Section([results_table(record, record.results) for record in records if record.results])
+    """The section of a task whose evaluation does not provide one: one table per run, one row per result."""
+    finished = [record for record in records if record.results]
+    return Section([results_table(record, record.results) for record in finished])
 
 
 def results_table(record: RunRecord, results: Sequence[Result]) -> Table:

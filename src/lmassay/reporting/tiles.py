@@ -125,19 +125,20 @@ def _tiles(
                 entry = TileEntry(model, state, reason=reasons[evaluation.name])
                 entries_without_number.append((model, entry))
     if not headlines_of_evaluation:
-        # The evaluation was not part of these runs at all.
         if not entries_without_number:
+            # The evaluation was not part of these runs at all.
             return []
         has_failed = any(evaluation.name in reasons for reasons in failed.values())
         title = "no result" if has_failed else "not applicable"
-        return [Tile(evaluation.question, title, [entry for _, entry in entries_without_number], "", "", "")]
+        reasons_only = [entry for _, entry in entries_without_number]
+        return [Tile(evaluation.question, title, reasons_only, meaning="", limits="", anchor="")]
     tiles = []
     for first in one_per_metric(headlines_of_evaluation):
-        entries = [
-            (headline.model, _entry(headline))
-            for headline in headlines_of_evaluation
-            if headline.metric == first.metric
-        ]
+        # Pairs of a model and its entry.
+        entries: list[tuple[str, TileEntry]] = []
+        for headline in headlines_of_evaluation:
+            if headline.metric == first.metric:
+                entries.append((headline.model, _entry(headline)))
         entries += entries_without_number
         entries.sort(key=lambda pair: model_order.index(pair[0]))
         tile = Tile(

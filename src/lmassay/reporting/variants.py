@@ -116,9 +116,12 @@ def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool]
         if record.status != "done":
             status = record.status
             break
+    pooled_id = first.id
+    if len(records) > 1:
+        pooled_id = f"{first.id} and {len(records) - 1} more"
     pooled_record = replace(
         first,
-        id=first.id if len(records) == 1 else f"{first.id} and {len(records) - 1} more",
+        id=pooled_id,
         label=", ".join(record.label for record in records),
         status=status,
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),

@@ -392,10 +392,10 @@ class LogReader(Protocol):
 def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
     """The first reader that can read all of the logs; None if no evaluation has one."""
 
-    def if_it_fits(reader: Any) -> LogReader | None:
+    def if_it_fits(reader: LogReader) -> LogReader | None:
         # The methods of the reader are called here, within call_hook, because they may fail as well.
-        fits = (reader.joins or len(logs) == 1) and all(reader.reads(log) for log in logs)
-        if fits:
+        can_take_all = reader.joins or len(logs) == 1
+        if can_take_all and all(reader.reads(log) for log in logs):
             return reader
         return None
 

@@ -50,7 +50,8 @@ class LinearAxis:
     ends: tuple[str, str] = ("", "")
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        is_finite = math.isfinite(self.low) and math.isfinite(self.high)
+        if not is_finite or not self.low < self.high:
             raise ValueError(f"an axis cannot reach from {self.low} to {self.high}")
 
     @classmethod
@@ -65,7 +66,7 @@ class LinearAxis:
         signed: bool = False,
         whole: bool = False,
     ) -> LinearAxis:
-        """An axis that holds all values, with a share of their range as room on both sides.
+        """An axis that covers all values, with a share of their range as room on both sides.
 
         It does not reach beyond ``within``. Values that are all equal get room, too: at least ``least_room``, and
         where that is 0, a tenth of the value.
@@ -92,7 +93,7 @@ class LinearAxis:
     def fraction(self, value: float) -> float:
         """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
-        # Halves keep the difference finite where the ends are the largest numbers there are.
+        # Halves, because the difference of the two ends may overflow.
         return (clamped / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def tick_choices(self) -> Iterator[list[Tick]]:
@@ -113,7 +114,7 @@ class LinearAxis:
 
     def _ticks_by(self, step: float) -> Iterator[Tick]:
         largest = max(abs(self.low), abs(self.high))
-        # A tolerance, for 3 times 0.1 is a little more than 0.3.
+        # A tolerance, because 3 * 0.1 is slightly more than 0.3 in floating point.
         tolerance = 1e-6 * (self.high / 2 - self.low / 2)
         first = math.floor(self.low / step)
         for count in range(first, first + 2 * _MOST_TICKS):
@@ -145,7 +146,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, title: str, values: Iterable[float]) -> LogAxis:
-        """An axis that holds all positive values and ends at powers of ten.
+        """An axis that covers all positive values and ends at powers of ten.
 
         >>> axis = LogAxis.around("cut-off", [0.002, 0.5, 0.0])
         >>> axis.low, axis.high
@@ -154,7 +155,7 @@ class LogAxis:
         positive = [value for value in values if _SMALLEST_POSITIVE < value < math.inf]
         if not positive:
             return cls(title)
-        # A tolerance, for the logarithm of 0.001 is not exactly -3.
+        # A tolerance, because the computed logarithm of 0.001 is not exactly -3.
         lowest = math.floor(math.log10(min(positive)) + 1e-9)
         highest = math.ceil(math.log10(max(positive)) - 1e-9)
         if lowest == highest:
@@ -164,7 +165,7 @@ class LogAxis:
     def fraction(self, value: float) -> float:
         """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
-        # Differences of logarithms, for the quotient of the ends may be too large a number.
+        # Differences of logarithms, because the quotient of the ends may overflow.
         return (math.log(clamped) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
 
     def tick_choices(self) -> Iterator[list[Tick]]:
@@ -197,21 +198,25 @@ class LogAxis:
                 continue
             for multiple in multiples:
                 value = multiple * 10.0**power
-                if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9):
-                    ticks.append(Tick(value, f"{value:g}" if is_plain else power_label(multiple, power)))
+                is_on_axis = self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)
+                if not is_on_axis:
+                    continue
+                label = f"{value:g}" if is_plain else power_label(multiple, power)
+                ticks.append(Tick(value, label))
         return ticks
 
     def _within_a_decade(self) -> Iterator[list[Tick]]:
-        """An axis that holds at most one power of ten has ticks like a linear one."""
+        """An axis that has at most one power of ten on it gets the ticks of a linear one."""
         yield from LinearAxis("", self.low, self.high).tick_choices()
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One thing on a category axis. Marks of several series lie in ``lanes`` beside each other.
+    """One category, such as a model. If it has marks of several series, each series has its own lane.
 
-    Along the y axis, it may have a ``note`` at the far end of the line in which its label stands above its marks. A
-    ``strong`` category stands a little apart, with its label in bold. A ``heading`` is a label without marks.
+    - ``note``: along the y axis, a short text at the right end of the label's line
+    - ``lanes``: the number of lanes
+    - ``kind``: a ``strong`` category has a bold label and a gap before it; a ``heading`` is a label without marks
     """
 
     label: str
@@ -224,7 +229,7 @@ class Category:
 class CategoryAxis:
     """Categories in their order; the n-th one has the coordinate n, counted from 0.
 
-    - ``labels``: along the y axis, labels stand ``above`` their marks, which leaves the plot all the width, or
+    - ``labels``: along the y axis, labels are printed ``above`` their marks, so that the plot has the full width, or
       ``beside`` them
     - ``lane``: how large a lane is, in units of the drawing
     - ``stretch``: along the x axis, lanes grow to fill the width
@@ -261,12 +266,15 @@ def number_label(value: float, step: float, largest: float, *, signed: bool = Fa
     if abs(value) < step / 2:
         return "0"
     is_plain = largest < _LARGEST_PLAIN and step >= _SMALLEST_PLAIN_STEP
-    written = f"{abs(value):.{_decimals(step)}f}" if is_plain else _scientific(abs(value))
+    if is_plain:
+        size = f"{abs(value):.{_decimals(step)}f}"
+    else:
+        size = _scientific(abs(value))
     if value < 0:
-        return f"−{written}"
+        return f"−{size}"
     if signed:
-        return f"+{written}"
-    return written
+        return f"+{size}"
+    return size
 
 
 def power_label(multiple: int, power: int) -> str:
@@ -299,7 +307,7 @@ def _nice_step(least: float) -> float:
     """The smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-300)))
     for step in (*_NICE_STEPS, 10):
-        # A tolerance, for the least one may be a round number with a rounding error.
+        # A tolerance, because `least` may be a round number with a rounding error.
         if step * power >= least * (1 - 1e-9):
             return step * power
     return 10 * power

@@ -28,6 +28,7 @@ from lmassay.reporting.chart.text import ASCENT, LINE_HEIGHT, MIDDLE, TextBlock,
 _ROW_GAP = 16.0
 _PANEL_TITLE_LINES = 5
 _AXIS_TITLE_LINES = 3
+# The smallest gap between the texts that explain the two ends of an axis.
 _LEAST_GAP_BETWEEN_ENDS = 12.0
 _TALL = 360.0
 """Roughly the height of a figure that fits on the screen of a phone."""
@@ -51,7 +52,8 @@ def draw_panels(panels: Sequence[Panel | None], columns: int, left: float, top: 
     for row in sorted({slot.row for slot in slots}):
         if parts:
             bottom += _ROW_GAP
-        members = [PlacedPanel(slot, grid[slot.column]) for slot in slots if slot.row == row]
+        slots_of_row = [slot for slot in slots if slot.row == row]
+        members = [PlacedPanel(slot, grid[slot.column]) for slot in slots_of_row]
         markup, bottom = _draw_row(members, bottom)
         parts.append(markup)
     right = max((column.cell.end for column in grid), default=left)
@@ -68,8 +70,12 @@ def _draw_row(members: Sequence[PlacedPanel], top: float) -> tuple[Markup, float
         # The first panel that has these rows labels them, and the labels reach over all panels that share them.
         rows = sharing[0].rows(plot_top, sharing[-1].column.cell.end)
         rows_of_members.append(rows)
-        # Categories take the height that they need; a numeric axis has a fixed height.
-        end = plot_top + member.panel.height if rows is None else rows.bottom
+        if rows is None:
+            # A numeric axis has a fixed height.
+            end = plot_top + member.panel.height
+        else:
+            # Categories take the height that they need.
+            end = rows.bottom
         room_for_notes = plot_top + LINE_HEIGHT * len(member.panel.notes)
         plot_bottom = max(plot_bottom, end, room_for_notes)
     parts = []
@@ -118,7 +124,7 @@ class PlacedPanel:
 
     @property
     def height_above(self) -> float:
-        """Of everything between the top of the row and the plot."""
+        """The height of everything between the top of the row and the plot."""
         height = _with_gap(self._title) + LINE_HEIGHT * len(self._ends)
         if self._ends:
             height += TITLE_GAP
@@ -130,8 +136,10 @@ class PlacedPanel:
 
     @property
     def height_below(self) -> float:
-        """Of everything between the plot and the bottom of the row."""
-        height = 0.0 if self._below is None else self._below.height + _with_gap(self._x_title)
+        """The height of everything between the plot and the bottom of the row."""
+        height = 0.0
+        if self._below is not None:
+            height = self._below.height + _with_gap(self._x_title)
         return max(height, self._half_a_label)
 
     @property
@@ -285,7 +293,8 @@ def _placement(edge: Edge, plot: Span) -> Placement:
 def _is_tall(panel: Panel) -> bool:
     if not isinstance(panel.y, CategoryAxis):
         return False
-    return sum(category.lanes for category in panel.y.categories) * panel.y.lane > _TALL
+    lanes = sum(category.lanes for category in panel.y.categories)
+    return lanes * panel.y.lane > _TALL
 
 
 def _draw_marks(marks: Sequence[Mark], frame: PlotArea) -> Markup:

@@ -56,7 +56,8 @@ def fitting_ticks(axis: NumericAxis, length: float, *, upright: bool = False) ->
 
 
 def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright: bool) -> bool:
-    if len({tick.label for tick in ticks}) < len(ticks):
+    different_labels = {tick.label for tick in ticks}
+    if len(different_labels) < len(ticks):
         # Two ticks with the same label: there are too many for the decimals of the labels.
         return False
     end_of_last = -math.inf
@@ -98,7 +99,10 @@ class NumericEdge:
 
     def draw(self, placement: Placement, edge: float) -> Markup:
         parts = []
-        baseline = edge - _EDGE_GAP - DESCENT if self.side == "top" else edge + _EDGE_GAP + ASCENT
+        if self.side == "top":
+            baseline = edge - _EDGE_GAP - DESCENT
+        else:
+            baseline = edge + _EDGE_GAP + ASCENT
         for tick in self.ticks:
             label = TextBlock((tick.label,))
             parts.append(elements.text(label, placement(tick.value), baseline, "tick", "middle"))
@@ -130,7 +134,11 @@ class CategoryEdge:
     def least_widths(self) -> list[float]:
         """How wide each category is at least."""
         least = _LEAST_SLOPING_BAND if self.is_sloping else 0.0
-        return [max(category.lanes * self.axis.lane, least) for category in self.axis.categories]
+        widths = []
+        for category in self.axis.categories:
+            width_of_lanes = category.lanes * self.axis.lane
+            widths.append(max(width_of_lanes, least))
+        return widths
 
     @property
     def height(self) -> float:
@@ -304,6 +312,7 @@ def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
 
 
 def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlock, top: float) -> CategoryRow:
+    # A heading has a label but no marks.
     lanes = 0 if category.kind == "heading" else category.lanes
     if axis.labels == "beside":
         height = max(lanes * axis.lane, label.height + _LEAST_LINE_GAP)

@@ -69,16 +69,21 @@ def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor
         return Markup("")
     first, *others = block.lines
     spans = [element("tspan", line, x=x, dy=LINE_HEIGHT) for line in others]
-    rotation = f"rotate({number(angle)} {number(x)} {number(baseline)})" if angle else None
+    rotation = ""
+    if angle:
+        rotation = f"rotate({number(angle)} {number(x)} {number(baseline)})"
+    if block.bold:
+        style = f"{style} strong"
     return element(
         "text",
         first,
         *spans,
         title(block.full),
-        class_=f"{style} strong" if block.bold else style,
+        class_=style,
         x=x,
         y=baseline,
-        text_anchor=None if anchor == "start" else anchor,
+        # "start" is what SVG assumes if the attribute is missing.
+        text_anchor="" if anchor == "start" else anchor,
         transform=rotation,
     )
 
@@ -97,6 +102,7 @@ def number(value: float) -> str:
 def _attribute(name: str, value: object) -> str:
     if value is None or value == "":
         return ""
-    written = number(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        value = number(value)
     name = name.rstrip("_").replace("_", "-")
-    return f' {name}="{escape(written)}"'
+    return f' {name}="{escape(value)}"'

@@ -1,7 +1,7 @@
 """Estimated text widths, and texts cut or wrapped to a given width.
 
 A chart is laid out before any browser has seen it, so the width of a text is estimated from a table of advance widths.
-The table holds those of DejaVu Sans, the widest font in the font lists of the style sheet and of the figure files
+The table has those of DejaVu Sans, the widest font in the font lists of the style sheet and of the figure files
 (`figure_style.FONTS`). In every other font of the lists a text is narrower than estimated, so texts that do not overlap
 by this estimate do not overlap on the reader's screen either.
 """
@@ -17,7 +17,7 @@ from functools import lru_cache
 import regex  # type: ignore[import-untyped,unused-ignore]
 
 FONT_SIZE = 12.0
-"""Of all texts in a figure, in units of the drawing; the style sheet says the same."""
+"""The size of all texts in a figure, in units of the drawing; the style sheet says the same."""
 LINE_HEIGHT = 15.0
 ASCENT = 0.93 * FONT_SIZE
 """How far a line reaches above its baseline."""
@@ -77,7 +77,11 @@ _WIDTHS = {
     989: "W",
     1000: "@—…",
 }
-_ADVANCES = {character: width / 1000 for width, characters in _WIDTHS.items() for character in characters}
+# Character → advance width as a share of the font size.
+_ADVANCES: dict[str, float] = {}
+for _width, _characters in _WIDTHS.items():
+    for _character in _characters:
+        _ADVANCES[_character] = _width / 1000
 _WIDE = 1.0
 """East Asian characters, symbols, and whatever may be drawn in an East Asian font."""
 _OTHER = 0.9
@@ -90,7 +94,7 @@ _BREAK_AFTER = frozenset("-/_.,:;·")
 """Characters after which a word that is wider than a line is best broken."""
 _ROUNDING_ERROR = 1e-6
 _INVISIBLE_CATEGORIES = ("Mn", "Me", "Cf")
-# Control characters, surrogates and signs that change the writing direction: XML cannot hold them, or they would
+# Control characters, surrogates and signs that change the writing direction: XML cannot represent them, or they would
 # reorder the numbers next to them.
 _UNDRAWABLE = regex.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
 
@@ -115,7 +119,7 @@ class TextBlock:
 def fit(text: str, width: float, *, lines: int | None = 1, bold: bool = False) -> TextBlock:
     """Set a text in at most ``lines`` lines (None: as many as it takes) that are no wider than ``width``.
 
-    A text that is too long loses its middle, for names of runs and models often differ at their ends only.
+    A text that is too long loses its middle, because names of runs and models often differ only at their ends.
 
     >>> fit("accuracy on the test set", 90, lines=2).lines
     ('accuracy on', 'the test set')
@@ -209,7 +213,7 @@ def clean_text(text: str) -> str:
 
 
 def drawable(text: str) -> str:
-    """The text with a replacement for each character that SVG cannot hold."""
+    """The text with a replacement for each character that SVG cannot represent."""
     replaced: str = _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     return replaced
 

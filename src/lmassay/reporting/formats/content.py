@@ -11,7 +11,7 @@ from lmassay.reporting.comparison_tables import differences_table, ranking_table
 from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
-from lmassay.statistics.comparison import Side, compare_runs, load_side, share_examples
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
 from lmassay.statistics.gate import ALPHA
 from lmassay.statistics.ranking import rankings
 from lmassay.storage.provenance import command_line
@@ -110,9 +110,11 @@ def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -
                 unrelated.append(other.name)
             continue
         # Runs may share examples but no score, if all shared ones are in error in one of them.
-        if any(not ids.isdisjoint(other.table.by_id(metric)) for metric, ids in scored_ids.items()):
+        if _share_scores(scored_ids, other):
             comparable.append(other)
-    rows = compare_runs(base, comparable, metrics) if comparable else []
+    rows: Sequence[Comparison] = []
+    if comparable:
+        rows = compare_runs(base, comparable, metrics)
     if rows:
         yield Heading(f"Against {rows[0].base_label}")
         yield differences_table(rows, section.comparison_note)
@@ -124,6 +126,14 @@ def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -
             yield from ranking
     if unrelated:
         yield Note(f"Not compared with {base.name}, because they share no example with it: {', '.join(unrelated)}.")
+
+
+def _share_scores(scored_ids: Mapping[str, set[str]], other: Side) -> bool:
+    """Whether another run has a score of the same metric for any of these examples."""
+    for metric, ids in scored_ids.items():
+        if not ids.isdisjoint(other.table.by_id(metric)):
+            return True
+    return False
 
 
 def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:

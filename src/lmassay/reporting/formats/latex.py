@@ -203,7 +203,10 @@ def _tabular(table: Table, rows: Sequence[TableRow]) -> str:
         under = rules([cell.span if cell.text else -cell.span for cell in cells])
         if under and not is_last:
             headers.append(under)
-    first_rows_apart = [table_body.rows[0] for table_body in table.bodies if table_body.apart and table_body.rows]
+    first_rows_apart: list[TableRow] = []
+    for table_body in table.bodies:
+        if table_body.apart and table_body.rows:
+            first_rows_apart.append(table_body.rows[0])
     lines = []
     previous: TableRow | None = None
     for row in rows:

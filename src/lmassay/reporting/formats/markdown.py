@@ -122,8 +122,10 @@ def _table(table: Table) -> str:
     alignments = []
     if table.headers:
         for cell in _spread(table.headers[-1], column_count):
-            alignments.append("---:" if cell.kind == "num" else "---")
-    lines = [_line(["<br>".join(title) for title in titles]), _line(alignments)]
+            is_number = cell.kind == "num"
+            alignments.append("---:" if is_number else "---")
+    joined_titles = ["<br>".join(title) for title in titles]
+    lines = [_line(joined_titles), _line(alignments)]
     for table_body in table.bodies:
         for row in table_body.rows:
             lines.append(_line(_cell_texts(row, column_count)))
