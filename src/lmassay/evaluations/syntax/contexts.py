@@ -1,13 +1,7 @@
-"""Gather the distinct contexts of the data: a model is asked once per context, however many verbs are tried in it.
-
-Template sets reuse a few nouns, so their contexts are not independent: they are clustered by the noun that the verb
-agrees with. If the data do not name that noun, it is found: among the contexts of one file and length, it is the
-position whose word alone determines whether the verb is singular or plural, and whose words are repeated often.
-"""
+"""Gather the distinct contexts of the data: a model is asked once per context, however many verbs are tried in it."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +9,8 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.lemmas import VerbList
+from lmassay.evaluations.syntax.nouns import agreement_nouns
+from lmassay.evaluations.syntax.numbers import InferredNumbers, Observation, Place, number_of_pair, numbers_of_forms
 from lmassay.evaluations.syntax.pairs import (
     BlankedPair,
     MinimalPair,
@@ -25,63 +21,8 @@ from lmassay.evaluations.syntax.pairs import (
 )
 from lmassay.types import Example, digest
 
-# --- agreement nouns --------------------------------------------------------------------------------------------------
-
-# Words that occur this often on average fill the slot of a template; in free text nearly all words are rare.
-_REPETITIONS_OF_TEMPLATES = 4.0
-
-
-def agreement_nouns(contexts: Sequence[tuple[tuple[str, ...], Number | None]]) -> list[str | None]:
-    """Return the noun that each context agrees with, in lower case and singular; None if it is unknown.
-
-    A context is given by the words to the left of the verb and the verb's number.
-    """
-    indices_by_length: dict[int, list[int]] = defaultdict(list)
-    for index, (left, number) in enumerate(contexts):
-        if left and number is not None:
-            indices_by_length[len(left)].append(index)
-    nouns: list[str | None] = [None] * len(contexts)
-    for length, indices in indices_by_length.items():
-        position = _noun_position([contexts[index] for index in indices], length)
-        if position is None:
-            continue
-        words = {contexts[index][0][position].lower() for index in indices}
-        for index in indices:
-            nouns[index] = _without_plural(contexts[index][0][position].lower(), words)
-    return nouns
-
-
-def _noun_position(contexts: Sequence[tuple[tuple[str, ...], Number | None]], length: int) -> int | None:
-    """Return the position whose words determine the number of the verb and are repeated; None if there is none."""
-    best_position: int | None = None
-    most_words = 0
-    for position in range(length):
-        numbers_of_word: dict[str, set[Number | None]] = defaultdict(set)
-        counts: Counter[str] = Counter()
-        for left, number in contexts:
-            word = left[position].lower()
-            numbers_of_word[word].add(number)
-            counts[word] += 1
-        determines_number = all(len(numbers) == 1 for numbers in numbers_of_word.values())
-        all_numbers: set[Number | None] = set().union(*numbers_of_word.values())
-        is_repeated = len(contexts) / len(counts) >= _REPETITIONS_OF_TEMPLATES
-        if not determines_number or len(all_numbers) < 2 or not is_repeated:
-            continue
-        # A verb in a relative clause may determine the number as well; there are more nouns than verbs.
-        if len(counts) > most_words:
-            best_position, most_words = position, len(counts)
-    return best_position
-
-
-def _without_plural(word: str, words: set[str]) -> str:
-    return word[:-1] if word.endswith("s") and word[:-1] in words else word
-
-
-# --- contexts ---------------------------------------------------------------------------------------------------------
-
-# Verb forms that are not in a verb list but whose number is clear.
-_SINGULAR = frozenset({"is", "was", "has", "does", "isn't", "wasn't", "hasn't", "doesn't"})
-_PLURAL = frozenset({"are", "were", "have", "do", "aren't", "weren't", "haven't", "don't"})
+# Why a row is not scored.
+_AGREES_BEHIND = "words behind the verb differ as well, and this model sees them"
 
 
 @dataclass(slots=True)
@@ -128,13 +69,13 @@ Rows = Iterable[tuple[str, int, MinimalPair]]
 
 
 @dataclass(frozen=True, slots=True)
-class NounEvidence:
-    """What the agreement noun of a row is found from: its file, the words before the verb, and the verb's number."""
+class BlankedRow:
+    """A row of the data that has a blank."""
 
-    construction: str
-    file: str
-    left: tuple[str, ...]
-    number: Number | None
+    place: Place
+    row: int
+    pair: MinimalPair
+    blanked: BlankedPair
 
 
 def gather(
@@ -142,42 +83,39 @@ def gather(
 ) -> tuple[list[Context], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.
 
-    The first row decides about the number of a context, as in the original. If ``rows`` are only the first of many,
-    ``all_rows`` are all of them: agreement nouns can be recognised only among many sentences.
+    The first row with a known number decides about the number of a context, as in the original. If ``rows`` are only
+    the first of many, ``all_rows`` are all of them: agreement nouns can be recognised only among many sentences.
     """
-    number_of_form: dict[str, Number] = {}
-    for lemma in verbs.lemmas:
-        number_of_form[lemma.singular] = "singular"
-        number_of_form[lemma.plural] = "plural"
+    number_of_form = numbers_of_forms(verbs)
+    blanked_rows, dropped = _blanked_rows(rows, options)
+    evidence_rows = blanked_rows
+    if all_rows is not None:
+        evidence_rows = list(_all_blanked_rows(all_rows))
+    inferred = InferredNumbers(_observations(evidence_rows, number_of_form))
     contexts: dict[tuple[str, str, str], Context] = {}
-    dropped: list[DroppedRow] = []
-    contexts_with_evidence: list[tuple[Context, NounEvidence]] = []
-    for construction, number, pair in rows:
-        try:
-            blanked = split_at_difference(pair.good, pair.bad)
-        except NoSingleDifference as problem:
-            if options.stop_at_bad_rows:
-                raise DataError(
-                    f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), or count such rows "
-                    "as unscored (bad_rows: count)"
-                ) from None
-            dropped.append(DroppedRow(construction, pair, str(problem)))
-            continue
+    context_of_row: list[Context] = []
+    for blanked_row in blanked_rows:
+        pair, blanked = blanked_row.pair, blanked_row.blanked
+        construction, _ = blanked_row.place
         left, right = text_around(blanked, options.capitalize, options.period)
         key = (construction, left, right if options.sees_right else "")
-        evidence = _noun_evidence(construction, pair, blanked, number_of_form)
+        number = _number(blanked_row, number_of_form, inferred)
         context = contexts.get(key)
         if context is None:
             template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
             contrast = str(pair.fields.get("contrast", "verb"))
-            context = contexts[key] = Context(*key, evidence.number, template, contrast)
-        context.rows.append((number, blanked.good, blanked.bad))
-        if evidence.number:
-            context.numbers.add(evidence.number)
+            context = contexts[key] = Context(*key, number, template, contrast)
+        context.rows.append((blanked_row.row, blanked.good, blanked.bad))
+        if number:
+            context.number = context.number or number
+            context.numbers.add(number)
         context.noun = context.noun or _named_noun(pair, options.cluster)
-        contexts_with_evidence.append((context, evidence))
+        context_of_row.append(context)
     if options.cluster == "auto":
-        _find_nouns(contexts_with_evidence, all_rows, number_of_form)
+        noun_of = _nouns(evidence_rows, number_of_form, inferred)
+        for context, blanked_row in zip(context_of_row, blanked_rows, strict=True):
+            noun = noun_of.get((blanked_row.place, blanked_row.blanked.left), "")
+            context.noun = context.noun or noun
     elif options.cluster != "none" and contexts and not any(context.noun for context in contexts.values()):
         raise DataError(
             f"task.clusters: no row has the field '{options.cluster}'; write auto, none or a field of the data"
@@ -185,11 +123,50 @@ def gather(
     return list(contexts.values()), dropped
 
 
-def _noun_evidence(
-    construction: str, pair: MinimalPair, blanked: BlankedPair, number_of_form: Mapping[str, Number]
-) -> NounEvidence:
-    number = pair.number or _inferred_number(blanked, number_of_form)
-    return NounEvidence(construction, pair.file, blanked.left, number)
+def _blanked_rows(rows: Rows, options: ContextOptions) -> tuple[list[BlankedRow], list[DroppedRow]]:
+    blanked_rows: list[BlankedRow] = []
+    dropped: list[DroppedRow] = []
+    for construction, row, pair in rows:
+        try:
+            blanked = split_at_difference(pair.good, pair.bad, first=pair.blank == "first")
+        except NoSingleDifference as problem:
+            if options.stop_at_bad_rows:
+                raise DataError(
+                    f"{pair.where}: {problem}; score whole sentences instead (task: minimal_pairs), count such rows as "
+                    "unscored (bad_rows: count), or put the blank at the first word that differs (columns: {blank: "
+                    "first})"
+                ) from None
+            dropped.append(DroppedRow(construction, pair, str(problem)))
+            continue
+        if blanked.agrees_behind and options.sees_right:
+            # The text behind the blank is that of the right sentence, which would give the answer away.
+            dropped.append(DroppedRow(construction, pair, _AGREES_BEHIND))
+            continue
+        blanked_rows.append(BlankedRow((construction, pair.file), row, pair, blanked))
+    return blanked_rows, dropped
+
+
+def _all_blanked_rows(rows: Rows) -> Iterator[BlankedRow]:
+    for construction, row, pair in rows:
+        with suppress(NoSingleDifference):
+            blanked = split_at_difference(pair.good, pair.bad, first=pair.blank == "first")
+            yield BlankedRow((construction, pair.file), row, pair, blanked)
+
+
+def _observations(rows: Sequence[BlankedRow], number_of_form: Mapping[str, Number]) -> Iterator[Observation]:
+    """Yield what the rows say about numbers, if there is a row whose number is not known by itself."""
+    numbers = [row.pair.number or number_of_pair(row.blanked, number_of_form) for row in rows]
+    if None not in numbers:
+        return
+    for row, number in zip(rows, numbers, strict=True):
+        yield Observation(row.place, row.blanked.left, row.blanked.good, row.blanked.bad, number)
+
+
+def _number(row: BlankedRow, number_of_form: Mapping[str, Number], inferred: InferredNumbers) -> Number | None:
+    """Return the number of the right verb: from the label, from the verb list, or from other rows."""
+    return (
+        row.pair.number or number_of_pair(row.blanked, number_of_form) or inferred.number(row.place, row.blanked.left)
+    )
 
 
 def _named_noun(pair: MinimalPair, cluster: str) -> str:
@@ -199,49 +176,34 @@ def _named_noun(pair: MinimalPair, cluster: str) -> str:
     return "" if noun is None else str(noun)
 
 
-def _find_nouns(
-    contexts_with_evidence: Sequence[tuple[Context, NounEvidence]],
-    all_rows: Rows | None,
-    number_of_form: Mapping[str, Number],
-) -> None:
-    """Find the nouns of contexts whose data do not name them, file by file."""
-    evidence_to_use = [evidence for context, evidence in contexts_with_evidence if not context.noun]
-    if not evidence_to_use:
-        return
-    if all_rows is not None:
-        files = {evidence.file for evidence in evidence_to_use}
-        all_evidence = _all_evidence(all_rows, number_of_form)
-        evidence_to_use = [evidence for evidence in all_evidence if evidence.file in files]
-    by_file: dict[tuple[str, str], list[NounEvidence]] = {}
-    for evidence in evidence_to_use:
-        by_file.setdefault((evidence.construction, evidence.file), []).append(evidence)
-    noun_of: dict[NounEvidence, str] = {}
-    for of_file in by_file.values():
-        nouns = agreement_nouns([(evidence.left, evidence.number) for evidence in of_file])
-        for evidence, noun in zip(of_file, nouns, strict=True):
+def _nouns(
+    rows: Sequence[BlankedRow], number_of_form: Mapping[str, Number], inferred: InferredNumbers
+) -> dict[tuple[Place, tuple[str, ...]], str]:
+    """Find the nouns of contexts whose data do not name them, file by file: (place, words before the verb) → noun."""
+    by_place: dict[Place, list[BlankedRow]] = {}
+    for row in rows:
+        if "noun" not in row.pair.fields:
+            by_place.setdefault(row.place, []).append(row)
+    noun_of: dict[tuple[Place, tuple[str, ...]], str] = {}
+    for place, of_place in by_place.items():
+        numbers: list[str | None] = [_number(row, number_of_form, inferred) for row in of_place]
+        if not any(numbers):
+            numbers = _sides(of_place, inferred)
+        lefts = [row.blanked.left for row in of_place]
+        nouns = agreement_nouns(list(zip(lefts, numbers, strict=True)))
+        for left, noun in zip(lefts, nouns, strict=True):
             if noun:
-                noun_of[evidence] = noun
-    for context, evidence in contexts_with_evidence:
-        context.noun = context.noun or noun_of.get(evidence, "")
+                noun_of[place, left] = noun
+    return noun_of
 
 
-def _all_evidence(rows: Rows, number_of_form: Mapping[str, Number]) -> Iterator[NounEvidence]:
-    for construction, _, pair in rows:
-        with suppress(NoSingleDifference):
-            yield _noun_evidence(construction, pair, split_at_difference(pair.good, pair.bad), number_of_form)
-
-
-def _inferred_number(blanked: BlankedPair, number_of_form: Mapping[str, Number]) -> Number | None:
-    """Return the number of the right verb, if the two forms are a singular and a plural."""
-    good, bad = blanked.good.lower(), blanked.bad.lower()
-    if good in _SINGULAR and bad in _PLURAL:
-        return "singular"
-    if good in _PLURAL and bad in _SINGULAR:
-        return "plural"
-    good_number, bad_number = number_of_form.get(good), number_of_form.get(bad)
-    if good_number is None or bad_number is None or good_number == bad_number:
-        return None
-    return good_number
+def _sides(rows: Sequence[BlankedRow], inferred: InferredNumbers) -> list[str | None]:
+    """Return which rows have the same number, if it is unknown which one is the singular."""
+    sides = [inferred.side(row.place, row.blanked.left) for row in rows]
+    if len(set(sides)) > 2:
+        # Some rows have no verb in common with the others, so their sides cannot be compared.
+        return [None] * len(rows)
+    return sides
 
 
 def verb_pair(good: str, bad: str) -> str:

@@ -49,6 +49,10 @@ class VerbList:
         return list(forms)
 
 
+NO_VERBS = VerbList("none", "", (), (), 0)
+"""Without a verb list there is TSE, but neither EW nor MW."""
+
+
 def read_verbs(path: Path) -> VerbList:
     """Read a verb list with the columns ``sing`` and ``plur``; ``idx`` matters only with ``compat: released``."""
     file = open_text(path, "verb list")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lmassay.errors import DataError, did_you_mean
-from lmassay.evaluations.syntax.pairs import MinimalPair, pair_of
+from lmassay.evaluations.syntax.pairs import Blank, MinimalPair, pair_of
 from lmassay.storage.files import TextFile
 
 Format = Literal["auto", "jsonl", "csv", "tsv", "alternating"]
@@ -37,6 +37,7 @@ class PairFormat(BaseModel):
 
     ``right`` and ``wrong`` are the columns of the grammatical and the ungrammatical sentence. ``group`` is the column
     that says which paradigm a pair belongs to; ``groups`` names the columns of field, phenomenon and paradigm.
+    ``blank: first`` is for data in which words behind the verb may agree as well; the verb is the first to differ.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,6 +47,7 @@ class PairFormat(BaseModel):
     wrong: str = _WRONG
     group: str | None = None
     groups: Mapping[Literal["field", "phenomenon", "paradigm"], str] = {}
+    blank: Blank = "only"
 
     def format_of(self, path: Path) -> Format:
         """The format of a file: the given one, or the one that its name tells."""
@@ -74,7 +76,7 @@ def read_pair_file(file: TextFile, pair_format: PairFormat, limit: int | None = 
         if limit is not None and count >= limit:
             return
         count += 1
-        yield pair_of(row, str(file.path), line)
+        yield pair_of(row, str(file.path), line, pair_format.blank)
     if count == 0:
         raise DataError(
             f"{file.path} has no pairs; every pair needs the columns {pair_format.right}, {pair_format.wrong}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +16,14 @@ from lmassay.storage.files import TextFile, open_text
 Number = Literal["singular", "plural"]
 NUMBER_OF_LABEL: Mapping[int, Number] = {-1: "singular", -2: "plural"}
 """refining-tse labels the correct verb with the index of its form: -1 singular, -2 plural."""
+Blank = Literal["only", "first"]
+"""Where the blank is: at the only word that differs, or at the first of several."""
 # When words are joined to a text, these follow the word before them without a space.
 _NO_SPACE_BEFORE = ".,;?!"
+# Some data sets separate what is one word in writing: the elided words of French and Italian (l' auteur), and the
+# prefixes of Hebrew (and, the, that, in, to, like, from).
+_ELIDED = re.compile(r"(?:[cdjlmnst]|un|\w*qu|\w*ll)['’]", re.IGNORECASE)
+_HEBREW_PREFIXES = frozenset("והשבלכמ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ class MinimalPair:
     line: int
     fields: Mapping[str, Any] = field(default_factory=dict)
     """All other fields of the line."""
+    blank: Blank = "only"
 
     @property
     def where(self) -> str:
@@ -48,6 +57,8 @@ class BlankedPair:
     good: str
     bad: str
     right: tuple[str, ...]
+    agrees_behind: bool = False
+    """Whether words behind it differ as well, such as a French adjective (*est petit*, *sont petits*)."""
 
 
 def open_pairs(path: Path) -> TextFile:
@@ -55,7 +66,7 @@ def open_pairs(path: Path) -> TextFile:
     return open_text(path, "pairs")
 
 
-def pair_of(row: Mapping[str, Any], file: str, line: int) -> MinimalPair:
+def pair_of(row: Mapping[str, Any], file: str, line: int, blank: Blank = "only") -> MinimalPair:
     """Return a pair from the fields of a row, or raise a DataError with its location."""
     for key in ("sentence_good", "sentence_bad"):
         if not isinstance(row.get(key), str):
@@ -69,7 +80,7 @@ def pair_of(row: Mapping[str, Any], file: str, line: int) -> MinimalPair:
     number = None if label is None else NUMBER_OF_LABEL[label]
     own_fields = ("sentence_good", "sentence_bad", "label")
     other_fields = {name: value for name, value in row.items() if name not in own_fields}
-    return MinimalPair(row["sentence_good"], row["sentence_bad"], number, file, line, other_fields)
+    return MinimalPair(row["sentence_good"], row["sentence_bad"], number, file, line, other_fields, blank)
 
 
 def _check_encodable(text: str, where: str) -> None:
@@ -82,10 +93,13 @@ def _check_encodable(text: str, where: str) -> None:
         ) from None
 
 
-def split_at_difference(good: str, bad: str) -> BlankedPair:
-    """Return the words around the only one that differs; punctuation at both ends does not count."""
-    good_words = good.strip().strip(string.punctuation).split()
-    bad_words = bad.strip().strip(string.punctuation).split()
+def split_at_difference(good: str, bad: str, *, first: bool = False) -> BlankedPair:
+    """Return the words around the only one that differs, or around the ``first`` of several.
+
+    Punctuation at both ends of a sentence does not count.
+    """
+    good_words = _words(good)
+    bad_words = _words(bad)
     if good == bad:
         raise NoSingleDifference("the two sentences are identical")
     differing = []
@@ -98,10 +112,35 @@ def split_at_difference(good: str, bad: str) -> BlankedPair:
         raise NoSingleDifference(
             f"the sentences have {len(good_words)} and {len(bad_words)} words; only one word may differ"
         )
-    if len(differing) > 1:
+    if len(differing) > 1 and not first:
         raise NoSingleDifference(f"the sentences differ in {len(differing)} words; only one may differ")
-    (index,) = differing
-    return BlankedPair(tuple(good_words[:index]), good_words[index], bad_words[index], tuple(good_words[index + 1 :]))
+    index = differing[0]
+    good_word, bad_word, behind = _without_shared_punctuation(good_words[index], bad_words[index])
+    right = (*behind, *good_words[index + 1 :])
+    return BlankedPair(tuple(good_words[:index]), good_word, bad_word, right, agrees_behind=len(differing) > 1)
+
+
+def _words(sentence: str) -> list[str]:
+    """Return the words of a sentence without punctuation at its ends, in any script (¿…?, «…», …।)."""
+    text = sentence.strip()
+    start, end = 0, len(text)
+    while start < end and _is_punctuation(text[start]):
+        start += 1
+    while end > start and _is_punctuation(text[end - 1]):
+        end -= 1
+    return text[start:end].split()
+
+
+def _is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
+
+
+def _without_shared_punctuation(good: str, bad: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return both forms without a comma that follows them, and the comma, which belongs to the text behind."""
+    mark = good[-1:]
+    if mark == bad[-1:] and mark in _NO_SPACE_BEFORE and len(good) > 1 and len(bad) > 1:
+        return good[:-1], bad[:-1], (mark,)
+    return good, bad, ()
 
 
 def text_around(pair: BlankedPair, capitalize: bool, period: bool) -> tuple[str, str]:
@@ -116,8 +155,17 @@ def text_around(pair: BlankedPair, capitalize: bool, period: bool) -> tuple[str,
 
 
 def joined(words: Sequence[str]) -> str:
-    """Join words to a text: with a space between them, but none before punctuation."""
+    """Join words to a text: with a space between them, but none before punctuation or behind an elided word.
+
+    >>> joined(["l'", "auteur", ",", "qu'", "on", "voit"])
+    "l'auteur, qu'on voit"
+    """
     text = ""
     for index, word in enumerate(words):
-        text += word if index == 0 or word in _NO_SPACE_BEFORE else f" {word}"
+        needs_space = index > 0 and word not in _NO_SPACE_BEFORE and not _is_written_with_next(words[index - 1])
+        text += f" {word}" if needs_space else word
     return text
+
+
+def _is_written_with_next(word: str) -> bool:
+    return word in _HEBREW_PREFIXES or _ELIDED.fullmatch(word) is not None

@@ -37,7 +37,8 @@ class FilePairs:
         if self.pair_format == BLIMP_FORMAT:
             return self.file.sha256
         # The same file read by other columns is other data.
-        return digest(self.file.sha256, self.pair_format.model_dump(mode="json"))
+        # Where the blank is does not change the pairs.
+        return digest(self.file.sha256, self.pair_format.model_dump(mode="json", exclude={"blank"}))
 
     @property
     def name(self) -> str:
@@ -104,6 +105,8 @@ class PairSet:
 
     name: str
     parts: Sequence[FilePairs | GrammarPairs]
+    language: str | None = None
+    """The language of the sentences; None if it is not known, as for users' own files."""
 
 
 def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FORMAT) -> list[PairSet]:
@@ -195,7 +198,9 @@ def _published(spec: str | dict[str, str]) -> list[PairSet] | None:
         language = file.labels.get("language")
         if language is not None:
             name = f"{language}/{name}"
-        pair_sets.append(PairSet(name, [FilePairs(open_pairs(path), pair_format)]))
+        elif len(selection.entry.languages) == 1:
+            (language,) = selection.entry.languages
+        pair_sets.append(PairSet(name, [FilePairs(open_pairs(path), pair_format)], language))
     return pair_sets
 
 

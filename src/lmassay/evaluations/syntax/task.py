@@ -24,7 +24,8 @@ from lmassay.evaluations.syntax.contexts import (
     gather,
     verb_pair,
 )
-from lmassay.evaluations.syntax.lemmas import VerbList, read_verbs, shipped_verbs
+from lmassay.evaluations.syntax.lemmas import NO_VERBS, VerbList, read_verbs, shipped_verbs
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
@@ -36,11 +37,13 @@ TOP: list[Cutoff] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1.
 BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 Hit = Literal[0, 1]
+_SHIPPED_LANGUAGE = "en"
 _CURVE_METRICS = ("ew", "mw", "mass")
 # Why a score is missing.
 _NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
 _SEVERAL_TOKENS = "a form of the pair is not a single token"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
+_NO_VERB_LIST = "there is no verb list; lmassay verbs builds one"
 _NOT_A_VERB = "the pair differs in another word than a verb"
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
@@ -48,7 +51,10 @@ _NO_NUMBER = "the number of the right verb is unknown; give a label"
 class Syntax(Task):
     """TSE, EW and MW (Newman et al. 2021) on minimal pairs that differ in one verb.
 
-    ``data`` is a .jsonl file, a folder, a pattern or a grammar; or names constructions: ``{Simple: simple.jsonl}``.
+    ``data`` is a file, a folder, a pattern, a grammar or a published data set (``tse``, ``clams/de``); or names
+    constructions: ``{Simple: simple.jsonl}``. ``columns`` names the columns of other files: ``{right: good, wrong:
+    bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none`` computes TSE only, which is
+    the default for published data in other languages than English.
     ``compat: released`` scores one lemma only, as refining-tse does with the verb list it ships.
     """
 
@@ -71,7 +77,7 @@ class Syntax(Task):
     def __init__(
         self,
         data: sources.DataSpec,
-        verbs: Path | None = None,
+        verbs: Path | Literal["none"] | None = None,
         cutoffs_top: list[Cutoff] = TOP,
         cutoffs_bottom: list[Cutoff] = BOTTOM,
         capitalize: bool = True,
@@ -82,11 +88,12 @@ class Syntax(Task):
         bad_rows: Literal["stop", "count"] = "stop",
         clusters: str = "auto",
         compat: Literal["none", "released"] = "none",
+        columns: PairFormat = BLIMP_FORMAT,
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        self._data, self._base = data, base_dir
-        self._verb_file = verbs or shipped_verbs()
+        self._data, self._base, self._pair_format = data, base_dir, columns
+        self._verb_option = verbs
         self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
         self._max_per_file, self._max_rows = max_per_file, max_rows
         self._multi_token, self._compat = multi_token, compat
@@ -121,12 +128,11 @@ class Syntax(Task):
         """Return notes on what was counted once, left out, or is based on little."""
         contexts, dropped = self._gathered
         notes = []
-        if self._verbs.duplicates:
-            notes.append(f"{self._verb_file}: {self._verbs.duplicates} duplicate rows are counted once")
+        notes += self._verb_list_notes(contexts)
         if dropped:
             notes.append(f"{len(dropped)} pairs do not differ in exactly one word and are unscored")
         without_number = sum(context.number is None for context in contexts)
-        if without_number:
+        if without_number and self._verbs.lemmas:
             notes.append(
                 f"{without_number} contexts have no label and verbs without a clear number: they count for TSE only"
             )
@@ -139,6 +145,30 @@ class Syntax(Task):
         with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
         if with_both_labels:
             notes.append(f"{with_both_labels} contexts occur with both labels; the first one counts for EW and MW")
+        return notes
+
+    def _verb_list_notes(self, contexts: Sequence[Context]) -> list[str]:
+        """Say which verbs EW and MW are about, if they are not those that a user would expect."""
+        if not self._verbs.lemmas:
+            if self._verb_option == "none":
+                return []
+            return [
+                f"lmassay has no verb list for the language '{', '.join(sorted(self._languages))}', so EW and MW are "
+                "not computed; build a list with lmassay verbs and name it in task.verbs"
+            ]
+        notes = []
+        if self._verbs.duplicates:
+            notes.append(f"{self._verbs.name}: {self._verbs.duplicates} duplicate rows are counted once")
+        listed_forms = {form.lower() for form in self._verbs.forms}
+        forms_of_data: set[str] = set()
+        for context in contexts:
+            if context.contrast == "verb":
+                forms_of_data.update(form.lower() for _, *forms in context.rows for form in forms)
+        if forms_of_data and not forms_of_data & listed_forms:
+            notes.append(
+                f"none of the verbs of the data is in the verb list {self._verbs.name}; if the sentences are in "
+                "another language, build a list with lmassay verbs and name it in task.verbs, or write verbs: none"
+            )
         return notes
 
     def _construction_notes(self, construction: str, contexts: Sequence[Context]) -> list[str]:
@@ -164,9 +194,14 @@ class Syntax(Task):
         inputs = example.inputs
         if "problem" in inputs:
             return []
-        requests = [Slot(inputs["left"], inputs["right"], self._candidates, ranked=bool(self._cutoffs))]
+        candidates = self._candidates
+        forms = tuple(_forms_of_rows(example))
+        if self._options.capitalize and not inputs["left"]:
+            # The verb is the first word. The order stays, so scores belong to the same forms as elsewhere.
+            candidates = self._capitalized_candidates
+            forms = tuple(map(_capitalized, forms))
+        requests = [Slot(inputs["left"], inputs["right"], candidates, ranked=bool(self._cutoffs))]
         if self._multi_token:
-            forms = tuple(_forms_of_rows(example))
             requests.append(Slot(inputs["left"], inputs["right"], forms, ranked=False, multi_token=True))
         return requests
 
@@ -195,7 +230,7 @@ class Syntax(Task):
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {
             "data": sources.signature_of(self._constructions),
-            "verbs": f"{self._verbs.name}.{self._verbs.sha256[:8]}",
+            "verbs": f"{self._verbs.name}.{self._verbs.sha256[:8]}" if self._verbs.lemmas else "none",
             "cutoffs": self._cutoffs_in_short(),
             "capitalize": self._options.capitalize,
             "period": self._options.period,
@@ -212,6 +247,10 @@ class Syntax(Task):
             parts["clusters"] = self._options.cluster
         if self._compat != "none":
             parts["compat"] = self._compat
+        if self._pair_format.blank != "only":
+            parts["blank"] = self._pair_format.blank
+        if self._has_first_words:
+            parts["first_word"] = "capitalized"
         return parts
 
     # --- the data -----------------------------------------------------------------------------------------------------
@@ -223,11 +262,20 @@ class Syntax(Task):
 
     @cached_property
     def _constructions(self) -> list[sources.PairSet]:
-        return sources.constructions(self._data, self._base)
+        return sources.constructions(self._data, self._base, self._pair_format)
+
+    @cached_property
+    def _languages(self) -> set[str]:
+        """The languages of the data, as far as they are known."""
+        return {construction.language for construction in self._constructions if construction.language}
 
     @cached_property
     def _verbs(self) -> VerbList:
-        return read_verbs(self._verb_file)
+        if isinstance(self._verb_option, Path):
+            return read_verbs(self._verb_option)
+        if self._verb_option == "none" or (self._languages and _SHIPPED_LANGUAGE not in self._languages):
+            return NO_VERBS
+        return read_verbs(shipped_verbs())
 
     @cached_property
     def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
@@ -249,6 +297,16 @@ class Syntax(Task):
         return tuple(forms)
 
     @cached_property
+    def _capitalized_candidates(self) -> tuple[str, ...]:
+        return tuple(map(_capitalized, self._candidates))
+
+    @cached_property
+    def _has_first_words(self) -> bool:
+        """Whether a verb is the first word of a sentence and is asked about with a capital letter."""
+        contexts, _ = self._gathered
+        return self._options.capitalize and any(not context.left for context in contexts)
+
+    @cached_property
     def _candidate_index(self) -> dict[str, int]:
         return {form: index for index, form in enumerate(self._candidates)}
 
@@ -257,7 +315,8 @@ class Syntax(Task):
         """The candidates that are the singular and the plural forms of the lemmas."""
         singular = [self._candidate_index[lemma.singular] for lemma in self._verbs.lemmas]
         plural = [self._candidate_index[lemma.plural] for lemma in self._verbs.lemmas]
-        return np.array(singular), np.array(plural)
+        # Without a verb list both are empty, so the type is given.
+        return np.array(singular, dtype=np.int64), np.array(plural, dtype=np.int64)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
@@ -300,7 +359,9 @@ class Syntax(Task):
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Return EW, MW and mass, and why some of them are missing."""
         reason = ""
-        if example.inputs["contrast"] != "verb":
+        if not self._verbs.lemmas:
+            reason = _NO_VERB_LIST
+        elif example.inputs["contrast"] != "verb":
             reason = _NOT_A_VERB
         elif example.reference is None:
             reason = _NO_NUMBER
@@ -372,6 +433,10 @@ class Syntax(Task):
             can_be_judged = not np.isnan(right) and not np.isnan(wrong)
             verdicts.append((row, metrics.tse_of_pair(right, wrong) if can_be_judged else None))
         return verdicts
+
+
+def _capitalized(form: str) -> str:
+    return form[:1].upper() + form[1:]
 
 
 def _curve_name(metric: str, side: str, cutoff: float) -> str:

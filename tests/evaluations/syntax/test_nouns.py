@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.evaluations.syntax.contexts import agreement_nouns
+from lmassay.evaluations.syntax.nouns import agreement_nouns
 
 NOUNS = ["author", "pilot", "surgeon", "farmer", "chef"]
 
