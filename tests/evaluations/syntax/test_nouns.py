@@ -41,6 +41,45 @@ def test_contexts_of_one_number_tell_nothing():
     assert agreement_nouns([(("the", "author"), "singular")] * 20) == [None] * 20
 
 
+def agreement(singular, plural, *patterns):
+    """Contexts of nouns given in both numbers; ``{noun}`` in a pattern is replaced."""
+    rows = []
+    for one, many in zip(singular.split(";"), plural.split(";"), strict=True):
+        for pattern in patterns:
+            rows += [(tuple(pattern.format(noun=one).split()), "singular")] * 6
+            rows += [(tuple(pattern.format(noun=many).split()), "plural")] * 6
+    return rows
+
+
+def test_a_german_article_points_to_the_noun_behind_it():
+    rows = agreement(
+        "der Lehrer;der Bäcker;der Arzt;der Pilot",
+        "die Lehrer;die Bäcker;die Ärzte;die Piloten",
+        "{noun} , den wir sehen ,",
+    )
+    assert set(agreement_nouns(rows)) == {"lehrer", "bäcker", "arzt", "pilot"}
+
+
+def test_two_forms_of_a_russian_noun_are_one():
+    rows = agreement("автор;пилот;врач;отец", "авторы;пилоты;врачи;отцы", "{noun} перед агентами")
+    assert set(agreement_nouns(rows)) == {"автор", "пилот", "врач", "отец"}
+
+
+def test_two_forms_of_a_hebrew_noun_are_one():
+    rows = agreement("מלצר;שומר;נהג", "מלצרים;שומרים;נהגים", "ה {noun}")
+    assert set(agreement_nouns(rows)) == {"מלצר", "שומר", "נהג"}
+
+
+def test_the_elided_article_of_french_does_not_hide_the_noun():
+    rows = agreement("l' auteur;le pilote;le client", "les auteurs;les pilotes;les clients", "{noun} devant nous")
+    assert set(agreement_nouns(rows)) == {"auteur", "pilote", "client"}
+
+
+def test_unrelated_nouns_stay_apart():
+    rows = agreement("человек;ребёнок;год", "люди;дети;лета", "{noun} здесь")
+    assert len(set(agreement_nouns(rows))) == 6
+
+
 @pytest.mark.parametrize(
     ("file", "nouns"),
     [

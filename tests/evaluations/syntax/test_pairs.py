@@ -64,3 +64,35 @@ def test_capitals_inside_the_first_word_are_lost_as_in_the_original():
 @given(st.lists(st.sampled_from(["the", "a", "dog", "runs", ",", "!", "?!"]), min_size=1))
 def test_joining_words_loses_nothing_but_spaces(words):
     assert joined(words).replace(" ", "") == "".join(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["L'", "auteur", "qu'", "il", "voit"], "L'auteur qu'il voit"),
+        (["the", "parents'", "house"], "the parents' house"),
+        (["ה", "מלצר", "ש", "ה", "שומר", "אוהב"], "המלצר שהשומר אוהב"),
+    ],
+)
+def test_what_is_one_word_in_writing_is_joined(words, text):
+    assert joined(words) == text
+
+
+def test_punctuation_of_other_scripts_is_not_part_of_a_word():
+    pair = split_at_difference("¿El niño ríe?", "¿El niño ríen?")
+    assert (pair.left, pair.good, pair.bad) == (("El", "niño"), "ríe", "ríen")
+    assert split_at_difference("लड़का जाता।", "लड़का जाते।").good == "जाता"
+
+
+def test_a_comma_behind_the_verb_belongs_to_the_text_behind_it():
+    pair = split_at_difference("Der Mann, der lacht, schläft.", "Der Mann, der lachen, schläft.")
+    assert (pair.good, pair.bad) == ("lacht", "lachen")
+    assert text_around(pair, True, True) == ("Der Mann, der ", ", schläft.")
+
+
+def test_the_blank_can_be_the_first_of_several_words_that_agree():
+    good, bad = "les auteurs sont petits", "les auteurs est petit"
+    with pytest.raises(NoSingleDifference, match="differ in 2 words"):
+        split_at_difference(good, bad)
+    pair = split_at_difference(good, bad, first=True)
+    assert (pair.good, pair.bad, pair.right, pair.agrees_behind) == ("sont", "est", ("petits",), True)

@@ -57,6 +57,43 @@ def test_blanks_are_read_by_name_too(fetched):
     assert task.size() > 0
 
 
+class LeftToRight:
+    """What the task reads of a model that does not see the text behind the blank."""
+
+    sees_right = False
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "he", "ru"])
+def test_clams_has_a_blank_a_noun_and_a_construction_in_every_language(fetched, language):
+    fetched("clams")
+    task = Syntax({"name": "clams", "language": language, "construction": "simple_agrmt"})
+    task.check_model(LeftToRight())
+    examples = list(task.examples())
+    assert {example.groups["construction"] for example in examples} == {f"{language}/simple_agrmt"}
+    assert not any("problem" in example.inputs for example in examples)
+    # Ten or twenty nouns, although neither nouns nor numbers are labelled.
+    assert len({example.groups["noun"] for example in examples}) == len(examples) / 2
+    (note,) = [note for note in task.notes() if "verb list" in note]
+    assert f"no verb list for the language '{language}'" in note
+
+
+def test_a_verb_list_in_the_language_gives_numbers_to_all_verbs(fetched, tmp_path):
+    fetched("clams")
+    verbs = write_lines(tmp_path / "german.csv", ["sing,plur", "ist,sind"])
+    task = Syntax({"name": "clams", "language": "de", "construction": "simple_agrmt"}, verbs=verbs)
+    task.check_model(LeftToRight())
+    assert [example.reference for example in task.examples()].count("plural") == 10
+    assert not any("verb list" in note or "clear number" in note for note in task.notes())
+
+
+def test_a_masked_model_does_not_get_pairs_whose_adjective_gives_the_answer_away(fetched):
+    fetched("clams")
+    task = Syntax({"name": "clams", "language": "fr", "construction": "simple_agrmt"})
+    reasons = [example.inputs["problem"] for example in task.examples() if "problem" in example.inputs]
+    assert len(reasons) == 120
+    assert set(reasons) == {"words behind the verb differ as well, and this model sees them"}
+
+
 def test_a_data_set_that_was_not_fetched_is_one_line_with_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="run lmassay data get blimp"):

@@ -9,6 +9,8 @@ import pytest
 
 from lmassay.api import compare, evaluate
 from lmassay.errors import ConfigError, DataError, UserError
+from lmassay.evaluations.syntax.pair_files import PairFormat
+from lmassay.evaluations.syntax.task import Syntax
 from lmassay.running.config import expand
 from lmassay.running.runner import plan
 from tests.helpers import lmassay, write_config, write_lines
@@ -292,6 +294,36 @@ def test_a_verb_at_the_beginning_and_one_at_the_end_are_asked_about(files):
         ("", " the author tall"),
         ("Tall the author ", ""),
     ]
+
+
+def test_a_verb_at_the_beginning_is_asked_about_with_a_capital_letter(files):
+    write_lines(files / "simple.jsonl", [row("is the author tall", "are the author tall", -1)])
+    task = Syntax(str(files / "simple.jsonl"), verbs=files / "verbs.csv")
+    (example,) = task.examples()
+    (request,) = task.requests(example)
+    assert {"Is", "Are", "Laughs"} <= set(request.candidates)
+    assert task.signature()["first_word"] == "capitalized"
+    assert "is" in Syntax(str(files / "simple.jsonl"), capitalize=False).requests(example)[0].candidates
+
+
+def test_without_a_verb_list_there_is_tse_only(files):
+    found = run(files, verbs="none")
+    assert found["tse"].value is not None
+    assert found["ew"].value is None
+    (reason,) = {row["unscored"]["ew"] for row in found.rows()}
+    assert "lmassay verbs builds one" in reason
+
+
+def test_a_verb_list_that_has_none_of_the_verbs_is_reported(files):
+    write_lines(files / "simple.jsonl", [row("der Autor lacht", "der Autor lachen", -1)])
+    (note,) = [note for note in Syntax(str(files / "simple.jsonl")).notes() if "verb list" in note]
+    assert "none of the verbs of the data is in the verb list english.csv" in note
+
+
+def test_columns_of_other_names_can_be_given(files):
+    write_lines(files / "pairs.csv", ["good,bad", "the author is tall,the author are tall"])
+    task = Syntax(str(files / "pairs.csv"), columns=PairFormat(right="good", wrong="bad"))
+    assert [example.inputs["left"] for example in task.examples()] == ["The author "]
 
 
 @pytest.mark.parametrize(
