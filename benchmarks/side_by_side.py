@@ -3,9 +3,9 @@
     git worktree add /tmp/before COMMIT
     python benchmarks/side_by_side.py /tmp/before [--lines 1000000] [--rounds 5]
 
-The inputs are made from those in tests/published/reference. Every measurement is a process of its own, which imports
-one of the two checkouts and measures the CPU-seconds of a step alone, without start-up; the two take turns, and which
-comes first changes from round to round. A ratio above 1 means that this checkout is the faster one. Exits with 1 if the
+The inputs are made from those in tests/published/reference. Every measurement runs in a separate process, which imports
+one of the two checkouts and measures the CPU-seconds of a single step, without start-up. The two take turns, and the
+one that goes first changes from round to round. A ratio above 1 means that this checkout is faster. Exits with 1 if the
 two write or print different bytes.
 """
 
@@ -18,6 +18,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import platform
 import statistics
@@ -36,7 +37,7 @@ QUESTIONS = f"{TOPIC}_{PROMPT}.tsv"
 PREDICTIONS = f"{TOPIC}_{PROMPT}_{MODEL}_predictions.tsv"
 COLLECTED = f"{TOPIC}_{PROMPT}_{MODEL}.tsv"
 STEPS = ("preprocess", "postprocess", "collect", "evaluate test", "evaluate all", "compare", "teapot")
-# Where the two programs were before evaluations had folders of their own.
+# Where the two programs were before each evaluation had its own folder.
 OLD_MODULES = {"steps": "lmassay.bias.steps", "teapot": "lmassay.robustness.teapot"}
 NEW_MODULES = {
     "steps": "lmassay.evaluations.bias.kobbq.steps",
@@ -56,11 +57,12 @@ def write_inputs(folder: Path, copies: int, lines: int) -> None:
     (folder / "raw.tsv").write_bytes(repeated(raw, copies, "guid"))
     (folder / "prompts.tsv").write_bytes((inputs / "0_own_prompts.tsv").read_bytes())
     for role in ("src", "adv", "out", "aout", "ref"):
-        known = (REFERENCE / "teapot" / "inputs" / f"de.{role}").read_text(encoding="utf-8").splitlines()
+        sentences = (REFERENCE / "teapot" / "inputs" / f"de.{role}").read_text(encoding="utf-8").splitlines()
         with (folder / f"teapot.{role}").open("w", encoding="utf-8") as stream:
             for number in range(lines):
-                # A number of its own makes every line another one.
-                stream.write(f"{known[number % len(known)]} {number // len(known)}\n")
+                # The number of the repetition makes every line different.
+                sentence = sentences[number % len(sentences)]
+                stream.write(f"{sentence} {number // len(sentences)}\n")
 
 
 def repeated(table: bytes, copies: int, column: str) -> bytes:
@@ -91,13 +93,15 @@ def module(kind: str, name: str = "") -> Any:
 
 
 def step(name: str, folder: Path) -> Callable[[], str]:
-    """The work of a step; gives what it prints."""
+    """Return a function that runs a step and returns what the step prints."""
     prompts = folder / "prompts.tsv"
     if name == "teapot":
         run = module("teapot").run
         roles = {"--src": "src", "--adv-src": "adv", "--out": "out", "--adv-out": "aout", "--ref": "ref"}
-        words = [word for flag, role in roles.items() for word in (flag, str(folder / f"teapot.{role}"))]
-        return lambda: str(run(words).text)
+        arguments: list[str] = []
+        for option, role in roles.items():
+            arguments += [option, str(folder / f"teapot.{role}")]
+        return lambda: str(run(arguments).text)
     if name == "preprocess":
         preprocess = module("steps", name).preprocess
         paths = {"tsv_path": folder / QUESTIONS, "json_path": folder / "questions.json"}
@@ -116,8 +120,8 @@ def step(name: str, folder: Path) -> Callable[[], str]:
     mode = name.partition(" ")[2]
 
     def evaluate() -> str:
-        found = list(evaluation.evaluate([MODEL], folder, TOPIC, mode, prompts, PROMPT))
-        evaluation.write_results(folder / f"result_{PROMPT}.tsv", found)
+        results = list(evaluation.evaluate([MODEL], folder, TOPIC, mode, prompts, PROMPT))
+        evaluation.write_results(folder / f"result_{PROMPT}.tsv", results)
         return ""
 
     return evaluate
@@ -147,27 +151,30 @@ def measured(checkout: Path, name: str, folder: Path, repeat: int) -> dict[str, 
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{checkout}: {name} failed:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    measurement: dict[str, Any] = json.loads(done.stdout)
+    return measurement
 
 
 def compare_all(other: Path, options: argparse.Namespace) -> bool:
     same = True
     print(f"  {'step':14} {'other':>9} {'this':>9}   other/this: median, lowest to highest of {options.rounds} rounds")
-    with tempfile.TemporaryDirectory() as place:
-        folders = {checkout: Path(place) / name for checkout, name in ((other, "other"), (ROOT, "this"))}
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = {other: Path(scratch) / "other", ROOT: Path(scratch) / "this"}
         for folder in folders.values():
             folder.mkdir()
             write_inputs(folder, options.copies, options.lines)
         for name in options.steps or STEPS:
             repeat = 1 if name == "teapot" else options.repeat
-            ratios, seconds = [], {other: 1e9, ROOT: 1e9}
+            ratios: list[float] = []
+            seconds = {other: math.inf, ROOT: math.inf}
             for number in range(options.rounds):
-                turn = [other, ROOT] if number % 2 == 0 else [ROOT, other]
-                found = {checkout: measured(checkout, name, folders[checkout], repeat) for checkout in turn}
-                same = same and found[other]["digest"] == found[ROOT]["digest"]
-                ratios.append(found[other]["seconds"] / found[ROOT]["seconds"])
-                seconds = {checkout: min(seconds[checkout], found[checkout]["seconds"]) for checkout in turn}
+                order = [other, ROOT] if number % 2 == 0 else [ROOT, other]
+                measurements: dict[Path, dict[str, Any]] = {}
+                for checkout in order:
+                    measurements[checkout] = measured(checkout, name, folders[checkout], repeat)
+                    seconds[checkout] = min(seconds[checkout], measurements[checkout]["seconds"])
+                same = same and measurements[other]["digest"] == measurements[ROOT]["digest"]
+                ratios.append(measurements[other]["seconds"] / measurements[ROOT]["seconds"])
             spread = f"{statistics.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}"
             print(f"  {name:14} {seconds[other]:8.3f}s {seconds[ROOT]:8.3f}s   {spread}", flush=True)
     print("the same bytes" if same else "THE BYTES DIFFER")
@@ -180,7 +187,7 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=1_000_000, help="of TEAPOT's files (default: %(default)s)")
     parser.add_argument("--copies", type=int, default=40, help="of KoBBQ's 504 questions (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=5, help="tries of KoBBQ's steps a round, the best counts")
+    parser.add_argument("--repeat", type=int, default=5, help="tries of KoBBQ's steps per round; the best one counts")
     parser.add_argument("--steps", nargs="*", choices=STEPS)
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

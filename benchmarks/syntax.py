@@ -195,23 +195,29 @@ class Procedure:
 
     def _last_logits(self, lefts: Sequence[str]) -> torch.Tensor:
         encoded = [self.tokenizer(left.rstrip())["input_ids"] for left in lefts]
-        longest = max(map(len, encoded))
-        ids = torch.tensor([row + [0] * (longest - len(row)) for row in encoded])
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in encoded])
+        lengths = [len(tokens) for tokens in encoded]
+        ids = torch.zeros(len(encoded), max(lengths), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, tokens in enumerate(encoded):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
         with torch.no_grad():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
-        last: torch.Tensor = logits[torch.arange(len(encoded)), torch.tensor([len(row) - 1 for row in encoded])]
+        last_positions = torch.tensor(lengths) - 1
+        last: torch.Tensor = logits[torch.arange(len(encoded)), last_positions]
         return last
 
     def _tse(self, logits: torch.Tensor, batch: Sequence[tuple[str, str, str, bool]]) -> Iterator[bool]:
         for row, (_, good, bad, _) in zip(logits, batch, strict=True):
-            a, b = (self.tokenizer(f" {form}")["input_ids"] for form in (good, bad))
-            if len(a) == len(b) == 1:
-                yield bool(row[a[0]] > row[b[0]])
+            good_tokens = self.tokenizer(f" {good}")["input_ids"]
+            bad_tokens = self.tokenizer(f" {bad}")["input_ids"]
+            if len(good_tokens) == len(bad_tokens) == 1:
+                yield bool(row[good_tokens[0]] > row[bad_tokens[0]])
 
     def _weighted(self, logits: torch.Tensor, plural: Sequence[bool], equal: bool) -> list[float]:
         p = torch.softmax(logits, dim=-1)
-        found = np.full(len(p), np.nan)
+        # The score of each row at the last cut-off from the top, which covers the whole vocabulary.
+        full_scores = np.full(len(p), np.nan)
         for cutoffs, descending in ((TOP, True), (BOTTOM, False)):
             ordered, tokens = torch.sort(p, dim=-1, descending=True)
             if not descending:
@@ -224,8 +230,9 @@ class Procedure:
                 self._add_lemma(forms, p, ranks, borders, plural, equal, descending, sums)
             for right, wrong in sums:
                 scores = (right / (right + wrong)).numpy()
-                found = scores[:, -1] if descending else found
-        return [float(value) for value in found]
+                if descending:
+                    full_scores = scores[:, -1]
+        return [float(score) for score in full_scores]
 
     def _add_lemma(
         self,
@@ -238,42 +245,59 @@ class Procedure:
         top: bool,
         sums: Sequence[torch.Tensor],
     ) -> None:
-        right_ids = torch.tensor([forms[1] if is_plural else forms[0] for is_plural in plural])
-        wrong_ids = torch.tensor([forms[0] if is_plural else forms[1] for is_plural in plural])
+        """Add the weights of one lemma to the sums of right and wrong forms, without and with the border token."""
+        singular, plural_form = forms
+        right_tokens: list[int] = []
+        wrong_tokens: list[int] = []
+        right_ranks: list[int] = []
+        wrong_ranks: list[int] = []
+        for is_plural, ranks_of_row in zip(plural, ranks, strict=True):
+            right_token, wrong_token = (plural_form, singular) if is_plural else (singular, plural_form)
+            right_tokens.append(right_token)
+            wrong_tokens.append(wrong_token)
+            right_ranks.append(ranks_of_row[right_token])
+            wrong_ranks.append(ranks_of_row[wrong_token])
         rows = torch.arange(len(p))
-        right, wrong = p[rows, right_ids], p[rows, wrong_ids]
-        right_rank = torch.tensor([r[int(i)] for r, i in zip(ranks, right_ids, strict=True)])[:, None]
-        wrong_rank = torch.tensor([r[int(i)] for r, i in zip(ranks, wrong_ids, strict=True)])[:, None]
-        for inclusive, (r, w) in enumerate(sums):
-            right_in, wrong_in = (
-                (rank <= borders) if inclusive else (rank < borders) for rank in (right_rank, wrong_rank)
-            )
+        p_right = p[rows, torch.tensor(right_tokens)]
+        p_wrong = p[rows, torch.tensor(wrong_tokens)]
+        right_rank = torch.tensor(right_ranks)[:, None]
+        wrong_rank = torch.tensor(wrong_ranks)[:, None]
+        for inclusive, (right_sum, wrong_sum) in enumerate(sums):
+            if inclusive:
+                right_in, wrong_in = right_rank <= borders, wrong_rank <= borders
+            else:
+                right_in, wrong_in = right_rank < borders, wrong_rank < borders
             counted = right_in | wrong_in if top else right_in & wrong_in
             if equal:
-                better = (right > wrong)[:, None]
-                r += (counted & better).float()
-                w += (counted & ~better).float()
+                better = (p_right > p_wrong)[:, None]
+                right_sum += (counted & better).float()
+                wrong_sum += (counted & ~better).float()
             else:
-                r += torch.where(right_in if top else counted, right[:, None], torch.zeros(1))
-                w += torch.where(wrong_in if top else counted, wrong[:, None], torch.zeros(1))
+                right_sum += torch.where(right_in if top else counted, p_right[:, None], torch.zeros(1))
+                wrong_sum += torch.where(wrong_in if top else counted, p_wrong[:, None], torch.zeros(1))
 
 
 def rows_of(name: str, most: int) -> list[tuple[str, str, str, bool]]:
-    found = []
-    for pair in read_pair_file(open_pairs(shared() / "data" / "tse" / f"{name}.jsonl"), BLIMP_FORMAT, most):
+    """Text before the verb, the right form, the wrong form, and whether the subject is plural."""
+    rows = []
+    file = shared() / "data" / "tse" / f"{name}.jsonl"
+    for pair in read_pair_file(open_pairs(file), BLIMP_FORMAT, most):
         blank = split_at_difference(pair.good, pair.bad)
-        found.append((text_around(blank, True, True)[0], blank.good, blank.bad, pair.number == "plural"))
-    return found
+        left, _ = text_around(blank, True, True)
+        rows.append((left, blank.good, blank.bad, pair.number == "plural"))
+    return rows
 
 
 def single_token_lemmas(tokenizer: Any, file: Path) -> list[tuple[int, int]]:
-    found = []
+    """The tokens of singular and plural, for the lemmas of which each form is one token."""
+    lemmas = []
     with file.open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            forms = [tokenizer(f" {row[column]}")["input_ids"] for column in ("sing", "plur")]
-            if all(len(form) == 1 for form in forms):
-                found.append((forms[0][0], forms[1][0]))
-    return found
+            singular = tokenizer(f" {row['sing']}")["input_ids"]
+            plural = tokenizer(f" {row['plur']}")["input_ids"]
+            if len(singular) == len(plural) == 1:
+                lemmas.append((singular[0], plural[0]))
+    return lemmas
 
 
 def evaluate(data: dict[str, str | list[str]], threads: int, **options: Any) -> dict[tuple[str, str], Any]:
@@ -286,10 +310,13 @@ def evaluate(data: dict[str, str | list[str]], threads: int, **options: Any) -> 
     examples = list(task.examples())
     for start in range(0, len(examples), task.chunk):
         part = examples[start : start + task.chunk]
-        answers = dict(ask(model, "slot", [task.requests(example)[0] for example in part]))
-        scores = task.score(part, [[answers[place]] for place in range(len(part))])
-        rows += [Row(example, "scored", score) for example, score in zip(part, scores, strict=True)]
-    return {(r.metric, r.group): r for r in task.aggregate(ScoreTable(rows), Settings())}
+        requests = [task.requests(example)[0] for example in part]
+        answers = dict(ask(model, "slot", requests))
+        scores = task.score(part, [[answers[position]] for position in range(len(part))])
+        for example, score in zip(part, scores, strict=True):
+            rows.append(Row(example, "scored", score))
+    results = task.aggregate(ScoreTable(rows), Settings())
+    return {(result.metric, result.group): result for result in results}
 
 
 def compare_tse(rows: int, threads: int) -> bool:
@@ -307,22 +334,31 @@ def compare_tse(rows: int, threads: int) -> bool:
     (mw, _), cpu_mw, _ = clocked(lambda: procedure.run(part, equal=False))
     theirs = len(part) / (cpu_ew + cpu_mw)
     print(f"original procedure, first {len(part)} rows of {TIMED}, {len(lemmas)} lemmas, {threads} thread(s):")
-    print(f"  EW and TSE {cpu_ew:.1f} CPU-s, MW {cpu_mw:.1f} CPU-s: {theirs:.1f} rows a CPU-second")
-    small, cpu, _ = clocked(lambda: evaluate({"x": str(data_folder / f"{TIMED}.jsonl")}, threads, max_per_file=rows))
-    found = [small[metric, "overall"].value for metric in ("ew@top1", "mw@top1", "tse")]
-    worst = max(abs(a - b) for a, b in zip(found, (ew, mw, tse), strict=True))
-    print(f"lmassay on the same rows, loading included: {cpu:.1f} CPU-s; largest difference {worst:.1e}")
-    data: dict[str, str | list[str]] = {
-        name: [str(data_folder / f"{file}.jsonl") for file in files] for name, files in SETS.items()
-    }
-    total = sum(1 for files in data.values() for file in files for _ in open(file, encoding="utf-8"))  # noqa: PTH123, SIM115
+    print(f"  EW and TSE {cpu_ew:.1f} CPU-s, MW {cpu_mw:.1f} CPU-s: {theirs:.1f} rows per CPU-second")
+    timed_file = str(data_folder / f"{TIMED}.jsonl")
+    small, cpu, _ = clocked(lambda: evaluate({"x": timed_file}, threads, max_per_file=rows))
+    largest_difference = 0.0
+    for metric, original_value in (("ew@top1", ew), ("mw@top1", mw), ("tse", tse)):
+        largest_difference = max(largest_difference, abs(small[metric, "overall"].value - original_value))
+    print(f"lmassay on the same rows, loading included: {cpu:.1f} CPU-s; largest difference {largest_difference:.1e}")
+    data: dict[str, str | list[str]] = {}
+    total = 0
+    for name, file_names in SETS.items():
+        paths = [data_folder / f"{file_name}.jsonl" for file_name in file_names]
+        data[name] = [str(path) for path in paths]
+        for path in paths:
+            with path.open(encoding="utf-8") as stream:
+                total += sum(1 for _ in stream)
     results, cpu, wall = clocked(lambda: evaluate(data, threads))
-    print(f"lmassay, all ten sets, {total} rows: {cpu:.1f} CPU-s ({wall:.1f} s): {total / cpu:.0f} rows a CPU-second")
+    print(f"lmassay, all ten sets, {total} rows: {cpu:.1f} CPU-s ({wall:.1f} s): {total / cpu:.0f} rows per CPU-second")
     print(f"the original procedure would take {total / theirs:.0f} CPU-s: {total / theirs / cpu:.1f} times as much")
     for name in SETS:
-        values = {m: results[m, f"construction={name}"] for m in ("mw", "ew", "tse")}
-        print(json.dumps({"set": name, **{m: round(r.value, 6) for m, r in values.items()}, "n_tse": values["tse"].n}))
-    return bool(worst < 2e-3)
+        line: dict[str, Any] = {"set": name}
+        for metric in ("mw", "ew", "tse"):
+            line[metric] = round(results[metric, f"construction={name}"].value, 6)
+        line["n_tse"] = results["tse", f"construction={name}"].n
+        print(json.dumps(line))
+    return bool(largest_difference < 2e-3)
 
 
 def main() -> int:
@@ -333,12 +369,11 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores")
-    same = (
-        compare_blimp(options.pairs, options.threads)
-        if options.what == "blimp"
-        else compare_tse(options.rows, options.threads)
-    )
-    return 0 if same else 1
+    if options.what == "blimp":
+        agrees = compare_blimp(options.pairs, options.threads)
+    else:
+        agrees = compare_tse(options.rows, options.threads)
+    return 0 if agrees else 1
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
     letters = letters[: len(choices)]
     full_texts = [_normalised(choice) for choice in choices]
     # Answers often leave out the article. It is kept only if two choices differ in nothing else.
-    texts = [_ARTICLE.sub("", text, count=1) if _ARTICLE.match(text) else text for text in full_texts]
+    texts = [_without_article(text) for text in full_texts]
     if len(set(texts)) < len(set(full_texts)):
         texts = full_texts
 
@@ -94,6 +94,12 @@ def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
     )
 
 
+def _without_article(text: str) -> str:
+    if not _ARTICLE.match(text):
+        return text
+    return _ARTICLE.sub("", text, count=1)
+
+
 def find(line: str, choices: ChoiceLookup) -> MaskedLine:
     """Find the mentions in a line, in their order.
 
@@ -107,9 +113,9 @@ def find(line: str, choices: ChoiceLookup) -> MaskedLine:
             low = _mask(low, by_text, mentions)
     if patterns.UNKNOWN_HINT.search(low):
         for pattern in choices.unknown_words:
-            unknowns = [
-                Mention(match.start(), match.end(), choices.unknown, "unknown") for match in pattern.finditer(low)
-            ]
+            unknowns = []
+            for match in pattern.finditer(low):
+                unknowns.append(Mention(match.start(), match.end(), choices.unknown, "unknown"))
             low = _mask(low, unknowns, mentions)
     if "/" in low:
         low = patterns.NOT_APPLICABLE.sub(lambda match: "-" * len(match[0]), low)

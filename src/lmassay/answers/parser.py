@@ -135,10 +135,11 @@ def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed
         entries = set(first_entry.values())
         statements = [statement for number, statement in enumerate(statements) if number not in entries]
     asserting = [statement for statement in statements if statement.letters]
-    if asserting:
-        plainest = min(statement.weight for statement in asserting)
-        return _agreement([statement for statement in asserting if statement.weight == plainest])
-    return Parsed(None, REPEATED if repeated else DENIED)
+    if not asserting:
+        return Parsed(None, REPEATED if repeated else DENIED)
+    plainest_weight = min(statement.weight for statement in asserting)
+    plainest = [statement for statement in asserting if statement.weight == plainest_weight]
+    return _agreement(plainest)
 
 
 def _agreement(statements: Sequence[Statement]) -> Parsed:
@@ -344,7 +345,9 @@ def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: st
     letters: frozenset[str] = frozenset("".join(mention.letters for mention in mentions))
     if len(letters) > 1:
         by_letter = {mention.letters for mention in mentions if mention.by == "letter"}
-        how = CONTRADICTION if len(by_letter) == 1 and len(letters) == 2 else TWO
+        # The letter of one choice with the text of another contradicts itself.
+        letter_and_text_differ = len(by_letter) == 1 and len(letters) == 2
+        how = CONTRADICTION if letter_and_text_differ else TWO
     elif not how:
         how = _how(weight, {str(mention.by) for mention in mentions})
     return Statement(weight, letters, how, listed)

@@ -74,7 +74,10 @@ def check(
         plans = plan_all(configs, overrides)
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
-    show_plan(plans, as_json, {"gate": [need.as_json() for need in needed]} if parsed else None)
+    gate_document = None
+    if parsed:
+        gate_document = {"gate": [need.as_json() for need in needed]}
+    show_plan(plans, as_json, gate_document)
     if not as_json:
         _print_needs(parsed, needed, plans, earlier_runs)
 
@@ -100,9 +103,12 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
             if metric.range is not None:
                 require_reachable(condition.directed(metric), metric.range)
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
-            of_plan = needs(condition, metric, expected(condition.metric, like), plan.size_of(condition.metric), alpha)
-            # Runs of a sweep usually have the same number of examples; equal rows are printed once.
-            all_needs += [need for need in of_plan if need not in all_needs]
+            expected_changes = expected(condition.metric, like)
+            size = plan.size_of(condition.metric)
+            for need in needs(condition, metric, expected_changes, size, alpha):
+                # Runs of a sweep usually have the same number of examples; equal rows are printed once.
+                if need not in all_needs:
+                    all_needs.append(need)
     return all_needs
 
 
@@ -157,10 +163,12 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
 def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
     rows = []
     for need in needs_of_condition:
-        available = "unknown" if need.has is None else f"{need.has:,}"
-        enough = "unknown"
-        if need.has is not None:
-            enough = "yes" if need.needed is not None and need.has >= need.needed else "no"
+        if need.has is None:
+            available = enough = "unknown"
+        else:
+            available = f"{need.has:,}"
+            is_enough = need.needed is not None and need.has >= need.needed
+            enough = "yes" if is_enough else "no"
         rows.append((need.changed, _count(need.needed), available, enough))
     print_table(
         f"{condition.option}: examples needed to show it if neither run is better",

@@ -61,7 +61,8 @@ class CommandTable:
         """The usable commands by name, in the order of the help screen."""
         by_name: dict[str, Command] = {}
         for commands in self.sections.values():
-            by_name |= {command.name: command for command in commands}
+            for command in commands:
+                by_name[command.name] = command
         return by_name
 
 
@@ -76,7 +77,8 @@ def _table_with(known: InstalledEvaluations) -> CommandTable:
     # Name of a command → the package that has it.
     taken: dict[str, str] = {}
     for commands in sections.values():
-        taken |= {command.name: "lmassay" for command in commands}
+        for command in commands:
+            taken[command.name] = "lmassay"
     problems: list[PluginProblem] = []
     # lmassay's own evaluations come first, so that no other package can take the name of one of their commands.
     evaluations = sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name]))
@@ -89,14 +91,16 @@ def _table_with(known: InstalledEvaluations) -> CommandTable:
                 continue
             sections.setdefault(command.section, []).append(command)
             taken[command.name] = origin
-    used = {title: commands for title, commands in sections.items() if commands}
-    return CommandTable(used, problems)
+    with_commands = {title: commands for title, commands in sections.items() if commands}
+    return CommandTable(with_commands, problems)
 
 
 def _problem_with(command: Command, taken: Mapping[str, str]) -> str:
     """Return why a command cannot be used; empty if it can."""
     if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
-        return f"has the command {command.name!r}; a name may have only small letters, digits and hyphens: rename it"
+        return (
+            f"has the command {command.name!r}; a name may have only lower-case letters, digits and hyphens: rename it"
+        )
     if command.name in taken:
         return f"has the command '{command.name}', which {taken[command.name]} already has; rename it"
     if not all(isinstance(text, str) for text in (command.help, command.path, command.section)):

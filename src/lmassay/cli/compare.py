@@ -223,37 +223,51 @@ def document(comparison: RunComparison, max_flips: int | None) -> dict[str, Any]
     """Return the whole comparison as JSON, with up to ``max_flips`` changed examples of each kind."""
     limit = max_flips or 0
     answers = _answers(comparison, limit)
-    bases = comparison.bases
+    base_id = None
+    if len(comparison.bases) == 1:
+        # If the base is a sweep, there is no single base run; each comparison names its own.
+        base_id = comparison.bases[0].side.record.id
+    gate = None
+    if comparison.verdict is not None:
+        gate = comparison.verdict.as_json()
     return {
-        # If the base is a sweep, each comparison names its own base run.
-        "base": bases[0].side.record.id if len(bases) == 1 else None,
+        "base": base_id,
         "groups": dict(comparison.groups),
         "caveats": list(comparison.caveats),
         "comparisons": [row.as_json() for row in comparison.rows],
         "against_best": [_standing_document(standing) for standing in comparison.standings],
         "flips": [_flips_document(flips, limit, answers[flips.new]) for flips in comparison.flips],
-        "gate": comparison.verdict.as_json() if comparison.verdict else None,
+        "gate": gate,
     }
 
 
 def _standing_document(standing: Standing) -> dict[str, Any]:
-    row = standing.row
-    return {
+    data: dict[str, Any] = {
         "metric": standing.metric,
         "run": standing.run,
         "mean": standing.mean,
         "mark": standing.mark,
-        # The best run has no row, because it is not compared with itself.
-        "best": standing.run if row is None else row.base,
-        "difference": None if row is None else row.difference,
-        "low": None if row is None else row.low,
-        "high": None if row is None else row.high,
-        "p": None if row is None else row.p,
-        "p_adjusted": None if row is None else row.p_adjusted,
+        # The best run itself; it is not compared with itself, so the numbers of a comparison are empty.
+        "best": standing.run,
+        "difference": None,
+        "low": None,
+        "high": None,
+        "p": None,
+        "p_adjusted": None,
         "adjustment": "holm",
         "tests": standing.tests,
-        "n": None if row is None else row.n,
+        "n": None,
     }
+    row = standing.row
+    if row is not None:
+        data["best"] = row.base
+        data["difference"] = row.difference
+        data["low"] = row.low
+        data["high"] = row.high
+        data["p"] = row.p
+        data["p_adjusted"] = row.p_adjusted
+        data["n"] = row.n
+    return data
 
 
 def _flips_document(flips: Flips, limit: int, answers: AnswerPairs) -> dict[str, Any]:
@@ -301,6 +315,29 @@ def print_comparison(comparison: RunComparison, max_flips: int | None) -> None:
 
 
 def _print_differences(comparison: RunComparison) -> None:
+    _print_table_of_differences(comparison)
+    directions: tuple[Better, ...] = ("lower", "zero")
+    for better in directions:
+        metrics = dict.fromkeys(row.metric for row in comparison.rows if row.better == better)
+        if metrics:
+            print_sentence(f"{DIRECTION_TEXTS[better]}: {', '.join(metrics)}")
+    tests = len(comparison.rows)
+    if tests > 1:
+        print_sentence(f"p (FDR): adjusted for {tests} rows (false discovery rate, Benjamini and Hochberg)")
+    for row in comparison.rows:
+        unpaired = unpaired_text(row)
+        if unpaired:
+            print_sentence(f"{row.metric}{_of_run(comparison, row.new)}: {unpaired}")
+
+
+def _of_run(comparison: RunComparison, run: str) -> str:
+    """Return which run a sentence is about; empty if there is only one."""
+    if len(comparison.others) == 1:
+        return ""
+    return f" of {comparison.title(run)}"
+
+
+def _print_table_of_differences(comparison: RunComparison) -> None:
     base = comparison.bases[0].side
     narrow = is_narrow()
     has_several_runs = len(comparison.others) > 1
@@ -308,7 +345,10 @@ def _print_differences(comparison: RunComparison) -> None:
     headers = ["metric"]
     if has_several_runs:
         headers.append("new")
-    headers += ["base", "new"] if narrow and not has_several_runs else ["base mean", "new mean"]
+    if narrow and not has_several_runs:
+        headers += ["base", "new"]
+    else:
+        headers += ["base mean", "new mean"]
     headers += ["difference", interval_title(base.record)]
     if not narrow:
         headers.append("relative")
@@ -332,27 +372,18 @@ def _print_differences(comparison: RunComparison) -> None:
             cells.append(p_text(row.p_adjusted))
         cells.append(row.n)
         rows.append(cells)
-    # The name of a single run is in the title; several runs have a column for their names.
-    new_run = "" if has_several_runs else f"{comparison.others[0].side.name} "
     base_run = f"{base.record.id} ({base.name})"
     if len(comparison.bases) > 1:
         base_run = "the matching run of the base"
-    examples = f", examples with {comparison.part}" if comparison.part else ""
-    title = f"{new_run}against {base_run}{examples}; {comparison.pairing}"
-    print_table(title, headers, rows, right=range(2 if has_several_runs else 1, len(headers)))
-    directions: tuple[Better, ...] = ("lower", "zero")
-    for better in directions:
-        metrics = dict.fromkeys(row.metric for row in comparison.rows if row.better == better)
-        if metrics:
-            print_sentence(f"{DIRECTION_TEXTS[better]}: {', '.join(metrics)}")
-    if has_several_tests:
-        count = len(comparison.rows)
-        print_sentence(f"p (FDR): adjusted for {count} rows (false discovery rate, Benjamini and Hochberg)")
-    for row in comparison.rows:
-        unpaired = unpaired_text(row)
-        if unpaired:
-            which = f" of {comparison.title(row.new)}" if has_several_runs else ""
-            print_sentence(f"{row.metric}{which}: {unpaired}")
+    title = f"against {base_run}"
+    if not has_several_runs:
+        # The name of a single run is in the title; several runs have a column for their names.
+        title = f"{comparison.others[0].side.name} {title}"
+    if comparison.part:
+        title += f", examples with {comparison.part}"
+    first_number_column = 2 if has_several_runs else 1
+    number_columns = range(first_number_column, len(headers))
+    print_table(f"{title}; {comparison.pairing}", headers, rows, right=number_columns)
 
 
 def _print_standings(comparison: RunComparison) -> None:
@@ -379,21 +410,21 @@ def _print_standings(comparison: RunComparison) -> None:
 
 
 def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: AnswerPairs) -> None:
-    which = f" of {comparison.title(flips.new)}" if len(comparison.others) > 1 else ""
     rose = len(flips.risen)
     fell = len(flips.fallen)
     if flips.is_rate:
         counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
     else:
         counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
-    title = f"flips in {flips.metric}{which}: {counts}; {flips.left_out.text()}"
+    title = f"flips in {flips.metric}{_of_run(comparison, flips.new)}: {counts}; {flips.left_out.text()}"
     click.echo("")
     if not flips.changes or not limit:
         print_sentence(title)
         return
     changes = flips.first(limit)
     has_answers = any(change.id in answers for change in changes)
-    headers = ["id" if flips.paired_by == "example" else flips.paired_by, "before", "after"]
+    id_header = "id" if flips.paired_by == "example" else flips.paired_by
+    headers = [id_header, "before", "after"]
     if has_answers:
         headers += ["base", "new"]
     rows = []

@@ -58,11 +58,11 @@ class RunName(click.ParamType):  # type: ignore[type-arg]  # generic in recent v
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         ids = _run_ids(_results_of(ctx))
-        matches = [name for name in ("latest", *ids) if name.startswith(incomplete)]
+        matches = _starting_with(incomplete, ["latest", *ids])
         if not matches and incomplete:
             # The end of an id is enough to name a run.
-            ends = [name.rpartition("-")[2] for name in ids]
-            matches = [end for end in ends if end.startswith(incomplete)]
+            endings = [run_id.rpartition("-")[2] for run_id in ids]
+            matches = _starting_with(incomplete, endings)
         return [CompletionItem(name) for name in matches]
 
 
@@ -79,9 +79,13 @@ def offer(names: Callable[[], Iterable[str]]) -> Any:
     """Return a function for a parameter's ``shell_complete=`` that offers the names with the typed beginning."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
+        return _starting_with(incomplete, names())
 
     return complete
+
+
+def _starting_with(beginning: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(beginning)]
 
 
 def _results_of(ctx: click.Context) -> Path:

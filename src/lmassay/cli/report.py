@@ -99,7 +99,8 @@ def report(
             pictures = _pictures(files, figures, usable_formats, target)
         if only_figures:
             return
-        text = _text(store, records, content, "fragment" if fragment else form, pictures)
+        text_form = "fragment" if fragment else form
+        text = _text(store, records, content, text_form, pictures)
     _write(text, target)
 
 

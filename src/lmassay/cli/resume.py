@@ -46,7 +46,9 @@ def resume(
         budget = {"usd": budget_usd, "tokens": budget_tokens}
     # With create=True, the schema of an older store is updated; a missing store stays an error.
     with Store(results, create=(results / STORE_FILE).is_file()) as store:
-        chosen = chosen_runs(store, [] if run == "latest" else [run])
+        # Without names, all runs of the latest command are chosen.
+        names = [] if run == "latest" else [run]
+        chosen = chosen_runs(store, names)
         unfinished = []
         for record in chosen:
             # A run that is done is resumed if its stored rows are damaged.

@@ -36,7 +36,9 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
 
     A task with many results puts some metrics first; only these are printed, by group, unless ``everything`` is set.
     """
-    state = f"{record.status} ({record.note})" if record.note else record.status
+    state = record.status
+    if record.note:
+        state += f" ({record.note})"
     title = f"{record.id}  {record.task}: {record.label} on {record.model}, {state}"
     overview = None if everything else overview_of(record)
     if overview is None:
@@ -82,8 +84,10 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for name, text in overview.lines:
         click.echo(without_controls(f"{name:<{name_width}} {text}"))
     if overview.left_out:
-        folder_option = [] if store.folder == default_results() else ["--results", store.folder]
-        command = command_line("show", _short_id(record), "--all", *folder_option)
+        arguments: list[object] = ["show", _short_id(record), "--all"]
+        if store.folder != default_results():
+            arguments += ["--results", store.folder]
+        command = command_line(*arguments)
         click.echo(without_controls(f"{'more':<{name_width}} {overview.left_out} further results: {command}"))
 
 
@@ -95,7 +99,8 @@ def _print_overview_part(title: str, overview: Overview) -> None:
         headers = _overview_headers(overview, "\n")
         rows = _overview_rows(overview, "\n")
         label_width = stdout_console().width - sum(_column_widths(headers, rows)[1:])
-        rows = [["\n".join(_wrapped_label(str(label), label_width)), *cells] for label, *cells in rows]
+        for row in rows:
+            row[0] = "\n".join(_wrapped_label(str(row[0]), label_width))
     numbers = range(1, len(headers))
     print_table(title, headers, rows, right=numbers, whole=numbers)
 
@@ -122,6 +127,7 @@ def _overview_rows(overview: Overview, separator: str) -> list[list[object]]:
     rows: list[list[object]] = []
     for depth, label, results in overview.rows:
         row: list[object] = ["  " * depth + label]
+        # A group that has no result of a metric has an empty cell.
         for metric in overview.metrics:
             row.append(short_text(results[metric], separator) if metric in results else "")
         for metric in overview.counted:
@@ -155,24 +161,36 @@ def _wrapped_label(label: str, width: int) -> list[str]:
 
 def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Print several runs in one table: a row for each run, a column for each main metric."""
+    labelled = label_runs(records)
+    records = labelled.records
+    overall = [_overall_results(record) for record in records]
     narrow = is_narrow()
-    together = label_runs(records)
-    records = together.records
-    overall: list[dict[str, Result]] = []
-    for record in records:
-        overall.append({result.metric: result for result in record.results if result.group == OVERALL})
     metrics = _main_metrics(records, overall)
     if narrow:
         metrics = metrics[:_NARROW_METRICS]
     # A task that names its headline metrics has few columns but long labels, so its counts share one column.
     counts_share_column = narrow and any(record.design.headline for record in records)
+    # On a narrow terminal, the model is printed below the label, and the interval below the value.
+    separator = "\n" if narrow else " "
     rows = []
+    printed_results: list[Result] = []
     for record, results in zip(records, overall, strict=True):
-        row: list[object] = [f"{record.label}\n{record.model}"] if narrow else [record.label, record.model]
+        row: list[object] = []
+        if narrow:
+            row.append(f"{record.label}\n{record.model}")
+        else:
+            row += [record.label, record.model]
         for metric in metrics:
-            row.append(short_text(results[metric], "\n" if narrow else " ") if metric in results else "")
+            if metric in results:
+                row.append(short_text(results[metric], separator))
+                printed_results.append(results[metric])
+            else:
+                row.append("")
         n, errors, unscored = _counts(record, store)
-        row += [f"{n}\n{errors}/{unscored}"] if counts_share_column else [n, errors, unscored]
+        if counts_share_column:
+            row.append(f"{n}\n{errors}/{unscored}")
+        else:
+            row += [n, errors, unscored]
         row.append(_short_id(record))
         rows.append(row)
     names = ["label"] if narrow else ["label", "model"]
@@ -190,11 +208,13 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         right=numbers,
         whole=(*numbers, len(headers) - 1),
     )
-    printed_results: list[Result] = []
-    for results in overall:
-        printed_results += [results[metric] for metric in metrics if metric in results]
-    for note in [*together.notes, *no_interval_notes(printed_results)]:
+    for note in [*labelled.notes, *no_interval_notes(printed_results)]:
         print_sentence(note)
+
+
+def _overall_results(record: RunRecord) -> dict[str, Result]:
+    """Return the results over all examples by metric."""
+    return {result.metric: result for result in record.results if result.group == OVERALL}
 
 
 def _short_id(record: RunRecord) -> str:
@@ -221,6 +241,9 @@ def _main_metrics(records: Sequence[RunRecord], overall: Sequence[Mapping[str, R
     """
     metrics: dict[str, None] = {}
     for record, results in zip(records, overall, strict=True):
-        candidates = record.design.headline or [metric for metric in results if "." not in metric]
-        metrics |= dict.fromkeys(metric for metric in candidates if metric in results)
+        if record.design.headline:
+            main_metrics = [metric for metric in record.design.headline if metric in results]
+        else:
+            main_metrics = [metric for metric in results if "." not in metric]
+        metrics |= dict.fromkeys(main_metrics)
     return list(metrics)

@@ -109,18 +109,24 @@ def _columns(rows: Iterable[Mapping[str, Any]], first: Sequence[str], last: Sequ
     middle = [name for name in columns if name not in first and name not in last]
     # Scores before groups before inputs; the sort is stable, so each keeps the order of its first appearance.
     middle.sort(key=lambda name: _PREFIXES.index(name.partition(".")[0]))
-    return {name: _uniform(columns[name]) for name in (*first, *middle, *last)}
+    ordered: dict[str, list[Any]] = {}
+    for name in (*first, *middle, *last):
+        ordered[name] = _uniform(columns[name])
+    return ordered
 
 
 def _uniform(values: Sequence[Any]) -> list[Any]:
     """A column of one kind: numbers or truth values as they are, anything else as text."""
     present = [value for value in values if value is not None]
-    are_bools = all(isinstance(value, bool) for value in present)
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
+    types_present = {type(value) for value in present}
+    # In Python, a bool is an int; here, a column with both is not a column of numbers.
+    are_bools = types_present <= {bool}
+    are_numbers = all(issubclass(kind, int | float) and kind is not bool for kind in types_present)
     if are_bools or are_numbers:
         return list(values)
     column: list[Any] = []
     for value in values:
-        is_text = value is None or isinstance(value, str)
-        column.append(value if is_text else json.dumps(value, ensure_ascii=False))
+        if value is not None and not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False)
+        column.append(value)
     return column

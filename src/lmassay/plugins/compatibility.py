@@ -108,6 +108,7 @@ def _adopt_old_design(task: Task) -> None:
         return
     declared = {name: getattr(task, name) for name in old}
     changes: dict[str, Any] = {}
+    # Old plug-ins name one group, or None; a design has a tuple of groups.
     if "cluster" in declared:
         changes["clusters"] = (declared["cluster"],) if declared["cluster"] else ()
     if "pair_by" in declared:

@@ -242,9 +242,7 @@ class Store:
         runs = self.runs()
         if name == "latest" and runs:
             return runs[-1]
-        matches = [run for run in runs if run.id == name]
-        if not matches and name:
-            matches = [run for run in runs if run.id.startswith(name) or run.id.endswith(name)]
+        matches = _matching_runs(name, runs)
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -252,12 +250,7 @@ class Store:
             raise StoreError(f"'{name}' matches {len(matches)} runs ({ids} …); write more of the id")
         if not runs:
             raise StoreError(f"there are no runs in {self.folder} yet; start one with `lmassay run`")
-        known = ["latest"]
-        known += [run.id for run in runs]
-        known += [run.id.rpartition("-")[2] for run in runs]
-        meant = closest(name, known)
-        hint = f"; did you mean '{meant}'?" if meant else "; `lmassay ls` lists all"
-        raise StoreError(f"there is no run '{name}' in {self.folder}{hint}")
+        raise StoreError(f"there is no run '{name}' in {self.folder}; {_suggestion(name, runs)}")
 
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
@@ -790,6 +783,29 @@ def _parsed_outcomes(stored: str | None) -> dict[str, list[Outcome]]:
         for metric, rows in json.loads(stored).items():
             outcomes[metric] = [Outcome(*values) for values in rows]
     return outcomes
+
+
+def _matching_runs(name: str, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the run with this id; without one, all runs whose id begins or ends with the name."""
+    for run in runs:
+        if run.id == name:
+            return [run]
+    if not name:
+        return []
+    return [run for run in runs if run.id.startswith(name) or run.id.endswith(name)]
+
+
+def _suggestion(name: str, runs: Sequence[RunRecord]) -> str:
+    """Return what to do about a name that no run has."""
+    known_names = ["latest"]
+    for run in runs:
+        known_names.append(run.id)
+    for run in runs:
+        known_names.append(run.id.rpartition("-")[2])
+    meant = closest(name, known_names)
+    if meant is None:
+        return "`lmassay ls` lists all"
+    return f"did you mean '{meant}'?"
 
 
 def _slug(text: str) -> str:

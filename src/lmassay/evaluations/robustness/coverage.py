@@ -77,8 +77,10 @@ def _remedy(attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str],
     if maker is None:
         # The attacked inputs come from a file.
         return f"check that {attack.file} contains attacked inputs and not the originals"
-    changed = sum(maker.changes(text, index) for index, text in enumerate(inputs))
-    changeable = sum(maker.could_change(text, index) for index, text in enumerate(inputs))
+    changed = changeable = 0
+    for index, text in enumerate(inputs):
+        changed += maker.changes(text, index)
+        changeable += maker.could_change(text, index)
     if changeable > changed:
         if attack.search is None:
             return f"raise its rate (now {attack.rate:g}) or let it draw again with redraws (now {attack.redraws})"

@@ -64,7 +64,7 @@ class Robustness(Task):
         side: Literal["both", "source", "target"] = "both",
         prompt: str = "{x}",
         max_tokens: Annotated[int, Field(ge=1, strict=True)] = 256,
-        stop: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may hold
+        stop: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may contain
         temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
         base_dir: Path = Path(),
     ) -> None:
@@ -85,8 +85,12 @@ class Robustness(Task):
         # Scorers that were written for TEAPOT begin with `import teapot`.
         module.install()
         self._scorer_specs = {"s_src": s_src, "s_tgt": s_tgt}
-        self._s_src: Scorer | None = None if side == "target" else build("scorer", s_src, base_dir, "task.s_src")
-        self._s_tgt: Scorer | None = None if side == "source" else build("scorer", s_tgt, base_dir, "task.s_tgt")
+        self._s_src: Scorer | None = None
+        self._s_tgt: Scorer | None = None
+        if side != "target":
+            self._s_src = build("scorer", s_src, base_dir, "task.s_src")
+        if side != "source":
+            self._s_tgt = build("scorer", s_tgt, base_dir, "task.s_tgt")
         self._maker: CandidateMaker | None = None
         candidates_per_sentence = 1
         if attack is not None and attack.file is None:
@@ -312,46 +316,58 @@ class Robustness(Task):
         self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
     ) -> dict[str, Column]:
         """The scores of all candidates; ``owners`` has the index of the example of each candidate."""
-        lines = [example.inputs["line"] for example in examples]
-        owner_lines = [lines[owner] for owner in owners]
         columns: dict[str, Column] = {}
         if self._s_src is not None:
-            adversarial: list[str] = []
-            for example in examples:
-                adversarial += example.inputs["adv_src"]
-            sources = [examples[owner].inputs["src"] for owner in owners]
-            with self._errors_by_line(owner_lines):
-                columns["s_src"] = np.asarray(self._s_src.score(adversarial, sources, lang=self._src_lang))
+            columns["s_src"] = self._source_scores(self._s_src, examples, owners)
         if self._s_tgt is not None:
-            # The first response of an example is the output without attack.
-            out = [answers[0].text for answers in responses]
-            adv_out: list[str] = []
-            for answers in responses:
-                adv_out += [answer.text for answer in answers[1:]]
-            # The output without attack, once per candidate.
-            base_out = [out[owner] for owner in owners]
-            if self._ref is None:
-                with self._errors_by_line(owner_lines):
-                    columns["s_tgt"] = np.asarray(self._s_tgt.score(adv_out, base_out, lang=self._tgt_lang))
-            else:
-                references = [example.reference for example in examples]
-                owner_references = [references[owner] for owner in owners]
-                with self._errors_by_line(lines):
-                    # Scored once per example, not once per candidate.
-                    s_out = np.asarray(self._s_tgt.score(out, references, lang=self._tgt_lang))[np.asarray(owners)]
-                with self._errors_by_line(owner_lines):
-                    s_adv = np.asarray(self._s_tgt.score(adv_out, owner_references, lang=self._tgt_lang))
-                columns["s_out"] = s_out
-                columns["s_adv"] = s_adv
-                columns["d_tgt"] = criterion.relative_decrease(s_out, s_adv)
-                if has_own_decrease(self._s_tgt):
-                    with self._errors_by_line(owner_lines):
-                        columns["d_tgt"] = np.asarray(
-                            own_decrease(self._s_tgt, adv_out, base_out, owner_references, self._tgt_lang)
-                        )
+            columns |= self._target_scores(self._s_tgt, examples, responses, owners)
         if self.side == "both":
             columns["success"] = self._success(columns).astype(float)
         return columns
+
+    def _source_scores(self, scorer: Scorer, examples: Sequence[Example], owners: Sequence[int]) -> Column:
+        """How similar each attacked input is to the original."""
+        adversarial: list[str] = []
+        for example in examples:
+            adversarial += example.inputs["adv_src"]
+        sources = [examples[owner].inputs["src"] for owner in owners]
+        owner_lines = [examples[owner].inputs["line"] for owner in owners]
+        with self._errors_by_line(owner_lines):
+            return np.asarray(scorer.score(adversarial, sources, lang=self._src_lang))
+
+    def _target_scores(
+        self,
+        scorer: Scorer,
+        examples: Sequence[Example],
+        responses: Sequence[Sequence[Response]],
+        owners: Sequence[int],
+    ) -> dict[str, Column]:
+        """How much the outputs change: against the reference, or without one against the output without attack."""
+        # The first response of an example is the output without attack.
+        out = [answers[0].text for answers in responses]
+        adv_out: list[str] = []
+        for answers in responses:
+            adv_out += [answer.text for answer in answers[1:]]
+        # The output without attack, once per candidate.
+        base_out = [out[owner] for owner in owners]
+        lines = [example.inputs["line"] for example in examples]
+        owner_lines = [lines[owner] for owner in owners]
+        if self._ref is None:
+            with self._errors_by_line(owner_lines):
+                return {"s_tgt": np.asarray(scorer.score(adv_out, base_out, lang=self._tgt_lang))}
+        references = [example.reference for example in examples]
+        owner_references = [references[owner] for owner in owners]
+        with self._errors_by_line(lines):
+            # Scored once per example, not once per candidate.
+            s_out_of_example = np.asarray(scorer.score(out, references, lang=self._tgt_lang))
+        s_out = s_out_of_example[np.asarray(owners)]
+        with self._errors_by_line(owner_lines):
+            s_adv = np.asarray(scorer.score(adv_out, owner_references, lang=self._tgt_lang))
+        d_tgt = criterion.relative_decrease(s_out, s_adv)
+        if has_own_decrease(scorer):
+            with self._errors_by_line(owner_lines):
+                d_tgt = np.asarray(own_decrease(scorer, adv_out, base_out, owner_references, self._tgt_lang))
+        return {"s_out": s_out, "s_adv": s_adv, "d_tgt": d_tgt}
 
     @contextmanager
     def _errors_by_line(self, lines: Sequence[int]) -> Iterator[None]:
@@ -366,7 +382,7 @@ class Robustness(Task):
 
     def _success(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
         with_reference = "d_tgt" in columns
-        target = columns["d_tgt" if with_reference else "s_tgt"]
+        target = columns["d_tgt"] if with_reference else columns["s_tgt"]
         return criterion.success(columns["s_src"], target, self.success_threshold, with_reference=with_reference)
 
     def _fitness(self, columns: Mapping[str, Column]) -> Column:
@@ -374,8 +390,14 @@ class Robustness(Task):
 
         Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
         """
-        damage = columns["d_tgt"] if "d_tgt" in columns else 1 - columns.get("s_tgt", np.float64(1))
-        return np.atleast_1d(columns.get("s_src", np.float64(0)) + damage)
+        # A side that is not evaluated adds nothing.
+        similarity: Column | float = columns.get("s_src", 0.0)
+        damage: Column | float = 0.0
+        if "d_tgt" in columns:
+            damage = columns["d_tgt"]
+        elif "s_tgt" in columns:
+            damage = 1 - columns["s_tgt"]
+        return np.atleast_1d(np.asarray(similarity + damage))
 
     def _example_score(
         self, example: Example, responses: Sequence[Response], values: dict[str, float], choice: int
@@ -394,11 +416,15 @@ class Robustness(Task):
             base, adversarial = responses[0], responses[1 + choice]
             details["out"] = base.text
             details["adv_out"] = adversarial.text
-            is_live = any(answer.seconds is not None or answer.tokens_out is not None for answer in (base, adversarial))
-            if is_live:
+            if _is_live(base) or _is_live(adversarial):
                 # A cut-off output is scored as it is, and counted separately.
                 values["cut_off"] = float("length" in (base.finish, adversarial.finish))
         return Score(values, details=details)
+
+
+def _is_live(response: Response) -> bool:
+    """Whether a model answered; outputs from files have neither a duration nor a number of tokens."""
+    return response.seconds is not None or response.tokens_out is not None
 
 
 def _example_id(index: int, text: str) -> str:

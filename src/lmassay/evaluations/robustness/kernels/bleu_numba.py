@@ -207,6 +207,7 @@ def _hash(codes: Codes, start: Unsigned, end: Unsigned) -> Unsigned:
 def _equal(codes: Codes, start: Unsigned, end: Unsigned, ref: Codes, ref_start: Unsigned, ref_end: Unsigned) -> bool:
     if end - start != ref_end - ref_start:
         return False
+    # A plain loop, because numba compiles it to machine code.
     for step in range(end - start):
         if codes[start + step] != ref[ref_start + step]:
             return False

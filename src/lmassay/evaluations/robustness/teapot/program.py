@@ -119,11 +119,15 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
         roles += ["src", "adv_src"]
     if has_target:
         roles += ["out", "adv_out", "ref"]
-    paths = {role: Path(getattr(args, role)) for role in roles if getattr(args, role) is not None}
+    paths: dict[str, Path] = {}
     for role in ("src", "adv_src", "out", "adv_out", "ref"):
+        name = getattr(args, role)
+        if name is None:
+            continue
         # This includes files that are ignored because their partner is missing: a wrong path is still a mistake.
-        if getattr(args, role) is not None:
-            require_file(Path(getattr(args, role)), role)
+        require_file(Path(name), role)
+        if role in roles:
+            paths[role] = Path(name)
     s_src = _make(classes[0], args)
     s_tgt = _make(classes[1], args)
     sides: dict[str, _ScoredSide] = {}
@@ -146,17 +150,21 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
 
 def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress) -> list[str]:
     """Fill in the scores of every side, chunk by chunk; returns warnings about text that looks tokenised."""
+    # A scorer that needs all lines at once gets them in one chunk.
     size = text.lines
     if all(works_by_chunks(side.scorer) for side in sides):
         size = min(side.scorer.chunk for side in sides)
+    # File → number of lines that end like tokenised text.
     looks_tokenised = dict.fromkeys(text.files, 0)
     for side in sides:
         side.scores = [[] for _ in side.passes]
     done = 0
     progress(done, text.lines)
     for chunk in text.chunks(size, keep_bom=True):
-        columns = {role: [row[role] for row in chunk] for role in text.files}
-        for role, lines in columns.items():
+        columns: dict[str, list[str]] = {}
+        for role in text.files:
+            lines = [row[role] for row in chunk]
+            columns[role] = lines
             looks_tokenised[role] += sum(line.endswith(" .") for line in lines)
         for side in sides:
             for number, roles in enumerate(side.passes):
