@@ -104,7 +104,7 @@ def test_what_does_not_fit_the_window_is_named_where_fewnlu_breaks_down(family, 
     for key in too_long:
         name, mode, pattern, window = parts_of(key)
         pvp = tasks[name].pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
-        with pytest.raises(DataError, match=r"train-\S+: what may not be shortened has \d+ tokens"):
+        with pytest.raises(DataError, match=r"train-\S+: the parts that may not be shortened have \d+ tokens"):
             [pvp.encode(example) for example in tasks[name].examples("train")]
 
 

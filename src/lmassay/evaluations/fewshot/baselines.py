@@ -49,7 +49,8 @@ class RandomClassifier(TrainedClassifier):
     """Draws a label for every example."""
 
     def __init__(self, label_counts: Sequence[int], seed: int) -> None:
-        self._label_counts, self._seed = label_counts, seed
+        self._label_counts = label_counts
+        self._seed = seed
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
         """1 for the label that was drawn, 0 for the others."""
@@ -60,7 +61,7 @@ class RandomClassifier(TrainedClassifier):
         for row, example in zip(rows, examples, strict=True):
             # Seeded by the example itself, so that neither the order nor the number of examples matters.
             rng = random.Random(digest(self._seed, example.guid, example.text_a, example.text_b))
-            drawn_label = rng.choices(range(n_labels), weights=self._label_counts)[0]
+            (drawn_label,) = rng.choices(range(n_labels), weights=self._label_counts)
             row[drawn_label] = 1.0
         return rows
 

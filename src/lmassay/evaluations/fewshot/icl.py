@@ -43,9 +43,13 @@ class InContext(PromptMethod):
         answer_by: Literal["logprobs", "choices"] = "logprobs",
         per_token: bool = False,
     ) -> None:
-        self.shots, self.pattern = shots, pattern
-        self._answer_by, self._per_token = answer_by, per_token
-        self.needs = frozenset({"logprobs"} if answer_by == "logprobs" else {"generate", "choices"})
+        self.shots = shots
+        self.pattern = pattern
+        self._answer_by = answer_by
+        self._per_token = per_token
+        self.needs = frozenset({"generate", "choices"})
+        if answer_by == "logprobs":
+            self.needs = frozenset({"logprobs"})
 
     def check_task(self, task: NluTask) -> None:
         """Raise a ConfigError for a task without label words, and for a pattern that continues after its mask."""
@@ -108,7 +112,8 @@ class InContext(PromptMethod):
         elif task.kind == "entities":
             answer = str(example.meta["answers"][0])
         else:
-            answer = self._candidates(task, example)[task.labels.index(str(example.label))]
+            label = task.labels.index(str(example.label))
+            answer = self._candidates(task, example)[label]
         return f"{before.rstrip()} {answer}{after}"
 
     def _candidates(self, task: NluTask, example: InputExample) -> list[str]:
@@ -126,9 +131,11 @@ class InContext(PromptMethod):
         by_label: dict[Any, list[InputExample]] = {}
         for example in inputs.train:
             by_label.setdefault(example.label, []).append(example)
+        # One shuffled stack per label, from which examples are taken in turn.
         stacks = []
         for label in sorted(by_label, key=str):
-            stacks.append(rng.sample(by_label[label], len(by_label[label])))
+            examples = by_label[label]
+            stacks.append(rng.sample(examples, len(examples)))
         chosen: list[InputExample] = []
         while len(chosen) < self.shots and any(stacks):
             for stack in stacks:
@@ -155,7 +162,11 @@ def _label_scores(task: NluTask, example: InputExample, scores: Sequence[float])
     """
     if task.kind != "entities":
         return list(scores)
-    wrong, right = [-1e9], [-1e9]
+    # Below all log-probabilities, for a question without right (or wrong) entities.
+    best_wrong = best_right = -1e9
     for entity, score in zip(task.choice_texts(example), scores, strict=True):
-        (right if entity in example.meta["answers"] else wrong).append(score)
-    return [max(wrong), max(right)]
+        if entity in example.meta["answers"]:
+            best_right = max(best_right, score)
+        else:
+            best_wrong = max(best_wrong, score)
+    return [best_wrong, best_right]

@@ -1,5 +1,8 @@
-"""Metrics over predicted labels (indices in ``task.labels``): accuracy, F1, macro-F1, exact match per question; and
-metrics over the texts that answer ReCoRD's questions."""
+"""Metrics of few-shot tasks.
+
+Most compare predicted labels (indices in ``task.labels``): accuracy, F1, macro-F1, exact match per question. Those of
+ReCoRD compare the texts that answer its questions.
+"""
 
 from __future__ import annotations
 
@@ -66,17 +69,20 @@ def task_scores(
     """
     if not examples or any(example.label is None for example in examples):
         return {}
+    if task.kind == "entities" and answers is not None:
+        right_answers = [example.meta["answers"] for example in examples]
+        by_name = answer_scores(answers, right_answers)
+        return {name: by_name[name] for name in task.metrics if name in by_name}
     predictions = [predicted_label(row) for row in logits]
     labels = [task.labels.index(str(example.label)) for example in examples]
     if task.kind == "entities":
-        if answers is None:
-            accurate = accuracy(_label_indices(labels, "labels"), _label_indices(predictions, "predictions"))
-            by_name = {"acc": accurate}
-        else:
-            by_name = answer_scores(answers, [example.meta["answers"] for example in examples])
-        return {name: by_name[name] for name in task.metrics if name in by_name}
-    questions = [task.question(example) for example in examples]
-    return scores(task.metrics, labels, predictions, None if None in questions else questions)
+        names = [name for name in task.metrics if name == "acc"]
+        return scores(names, labels, predictions)
+    questions: list[Hashable | None] | None = [task.question(example) for example in examples]
+    if questions is not None and None in questions:
+        # The task has no questions that several answers belong to.
+        questions = None
+    return scores(task.metrics, labels, predictions, questions)
 
 
 def predicted_label(logits: Sequence[float]) -> int:
@@ -98,14 +104,20 @@ def accuracy(labels: LabelIndices, predictions: LabelIndices) -> float:
 
 def f1(labels: LabelIndices, predictions: LabelIndices, positive: int = _POSITIVE) -> float:
     """F1 of one label; 0 if it neither occurs nor is predicted."""
-    hits = int(np.sum((labels == positive) & (predictions == positive)))
-    occurrences = int(np.sum(labels == positive)) + int(np.sum(predictions == positive))
-    return 2 * hits / occurrences if occurrences else 0.0
+    is_positive = labels == positive
+    is_predicted = predictions == positive
+    hits = int(np.sum(is_positive & is_predicted))
+    # The harmonic mean of precision and recall: 2·hits / (positives + predicted positives).
+    occurrences = int(np.sum(is_positive)) + int(np.sum(is_predicted))
+    if occurrences == 0:
+        return 0.0
+    return 2 * hits / occurrences
 
 
 def macro_f1(labels: LabelIndices, predictions: LabelIndices) -> float:
-    """The mean F1 over the labels that occur or are predicted; other labels do not count."""
-    return float(np.mean([f1(labels, predictions, int(label)) for label in np.union1d(labels, predictions)]))
+    """The mean F1 over the labels that occur or are predicted; other labels do not count, as in scikit-learn."""
+    f1_by_label = [f1(labels, predictions, int(label)) for label in np.union1d(labels, predictions)]
+    return float(np.mean(f1_by_label))
 
 
 def exact_match(labels: LabelIndices, predictions: LabelIndices, questions: Sequence[Hashable | None] | None) -> float:
@@ -148,11 +160,16 @@ def answer_scores(chosen: Sequence[str], right: Sequence[Sequence[str]]) -> dict
     """
     if len(chosen) != len(right) or not chosen:
         raise ValueError(f"{len(chosen)} answers for {len(right)} questions; there must be one each, and at least one")
-    n_exact = 0.0
+    n_exact = 0
     total_f1 = 0.0
     for answer, right_answers in zip(chosen, right, strict=True):
-        n_exact += any(normalised(answer) == normalised(right_answer) for right_answer in right_answers)
-        total_f1 += max((token_f1(answer, right_answer) for right_answer in right_answers), default=0.0)
+        is_exact = False
+        best_f1 = 0.0
+        for right_answer in right_answers:
+            is_exact = is_exact or normalised(answer) == normalised(right_answer)
+            best_f1 = max(best_f1, token_f1(answer, right_answer))
+        n_exact += is_exact
+        total_f1 += best_f1
     exact = n_exact / len(chosen)
     return {"acc": exact, "f1": total_f1 / len(chosen), "em": exact}
 
@@ -163,11 +180,16 @@ def token_f1(chosen: str, right: str) -> float:
     >>> token_f1("Benazir Bhutto", "Bhutto")
     0.6666666666666666
     """
-    chosen_words, right_words = normalised(chosen).split(), normalised(right).split()
-    n_common = sum((Counter(chosen_words) & Counter(right_words)).values())
-    return 2 * n_common / (len(chosen_words) + len(right_words)) if n_common else 0.0
+    chosen_words = normalised(chosen).split()
+    right_words = normalised(right).split()
+    common = Counter(chosen_words) & Counter(right_words)
+    if not common:
+        return 0.0
+    return 2 * common.total() / (len(chosen_words) + len(right_words))
 
 
 def normalised(text: str) -> str:
     """Lower case, without punctuation, articles and repeated spaces."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    without_punctuation = text.lower().translate(_PUNCTUATION)
+    without_articles = _ARTICLES.sub(" ", without_punctuation)
+    return " ".join(without_articles.split())

@@ -50,14 +50,17 @@ def score(
 ) -> Score:
     """Metrics on dev and test of a training, or of several whose logits are averaged."""
     choices = [_choice(outcome, every) for outcome in outcomes]
-    first_outcome, first_choice = outcomes[0], choices[0]
+    first_outcome = outcomes[0]
+    first_choice = choices[0]
     if len(choices) == 1:
-        on_dev, on_test = first_choice["dev"], first_choice["test"]
+        on_dev = first_choice["dev"]
+        on_test = first_choice["test"]
         test_logits = first_choice["test_logits"]
     else:
         dev_logits = mean_logits([choice["dev_logits"] for choice in choices])
         test_logits = mean_logits([choice["test_logits"] for choice in choices])
-        on_dev, on_test = task_scores(task, dev, dev_logits), task_scores(task, tested, test_logits)
+        on_dev = task_scores(task, dev, dev_logits)
+        on_test = task_scores(task, tested, test_logits)
 
     values = dict(on_test)
     unscored = {}
@@ -66,7 +69,8 @@ def score(
     else:
         unscored["test"] = "the test examples have no labels"
     if on_dev:
-        values |= {f"dev_{metric}": value for metric, value in on_dev.items()}
+        for metric, value in on_dev.items():
+            values[f"dev_{metric}"] = value
         values["dev"] = _selection_score(on_dev)
     else:
         unscored["dev"] = "no dev examples: the last weights were used"
@@ -106,11 +110,14 @@ def _per_test_scores(
         scores["test"] = is_right
     # Questions about one passage are not independent tests.
     group_numbers: dict[str, int] = {}
-    groups = []
+    groups: list[int] = []
     for example in tested:
         groups.append(group_numbers.setdefault(task.group(example), len(group_numbers)))
+    if len(group_numbers) == len(tested):
+        # Every test is its own group: they are independent.
+        groups = []
     tests = digest([(example.guid, example.label) for example in tested])
-    return PerTestScores(tests, scores, groups if len(group_numbers) < len(tested) else ())
+    return PerTestScores(tests, scores, groups)
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
@@ -146,16 +153,18 @@ def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
 
 
 def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
-    """Means over splits with their spread. If there are several evaluation intervals, the one with the best mean dev
-    score counts.
+    """Means over splits with their spread.
 
-    The interval of an accuracy holds for another labelled pool and other tests. That of other scores covers another
-    pool, but the same tests.
+    If there are several evaluation intervals, the one with the best mean dev score counts. The interval of an accuracy
+    covers another labelled pool and other tests. That of other scores covers another pool, but the same tests.
     """
-    names = [*metrics]
+    names = list(metrics)
     if len(metrics) > 1:
         names.append("test")
-    names += ["dev", *(f"dev_{metric}" for metric in metrics), *_COUNTS]
+    names.append("dev")
+    for metric in metrics:
+        names.append(f"dev_{metric}")
+    names += _COUNTS
     reported = [name for name in names if table.has(name)]
     selected = _best_interval(table)
     rows = []

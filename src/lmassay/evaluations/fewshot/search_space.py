@@ -161,6 +161,7 @@ class _Decider:
         return self._options(value, model, key, name)
 
     def _options(self, values: Mapping[str, Any], model: type[BaseModel], key: str, name: str) -> dict[str, Any]:
+        """All options of a plug-in or of a group of options; ``model`` describes them."""
         decided = {}
         for option, value in values.items():
             field = model.model_fields.get(option)
@@ -171,6 +172,7 @@ class _Decider:
         return decided
 
     def _option(self, value: Any, field: Any, key: str, name: str) -> Any:
+        """One option: a plug-in, a list of choices, a group of options, a range, or a plain value."""
         plugin_kind = nested_kind(field)
         if plugin_kind is not None:
             return self.plugin(plugin_kind, value, key, name)
@@ -199,8 +201,11 @@ class _Decider:
             decided: list[Any] = []
             for value in values:
                 entry = decide(value, name)
-                # A range among the entries has become a list.
-                decided += entry if isinstance(entry, list) else [entry]
+                if isinstance(entry, list):
+                    # A range among the entries has become a list.
+                    decided += entry
+                else:
+                    decided.append(entry)
             return decided
         index = self.sampler.choice(name, len(values))
         entry_name = f"{name}[{index}]" if isinstance(values[index], dict) else name
@@ -264,7 +269,8 @@ def _number(value: Any, key: str, is_whole: bool) -> float:
         # YAML reads 1e-5 as text; only 1.0e-5 is a number for it.
         with suppress(ValueError):
             value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
         raise ConfigError(f"{key}: must be a number (got {value!r})")
     if is_whole and value != int(value):
         raise ConfigError(f"{key}: this option takes whole numbers (got {value!r})")

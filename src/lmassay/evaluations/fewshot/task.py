@@ -164,11 +164,11 @@ class FewShot(Task):
             *missing_label_warnings(self._splits, self._units, labels=self._task.labels, parts=parts),
             *repeated_split_warnings(self._splits),
         ]
-        unlabelled_tests = sum(example.label is None for example in self._test_examples)
-        if unlabelled_tests:
+        tests = self._test_examples
+        tests_without_label = [example for example in tests if example.label is None]
+        if tests_without_label:
             warnings.append(
-                f"{unlabelled_tests} of {len(self._test_examples)} test examples have no label: nothing is scored on "
-                "test"
+                f"{len(tests_without_label)} of {len(tests)} test examples have no label: nothing is scored on test"
             )
         grouped = units_of(self._labelled_examples, self._task.group)
         for number, leaked in enumerate(count_leaking_groups(self._splits, grouped)):
@@ -259,14 +259,15 @@ class FewShot(Task):
     @cached_property
     def _folder(self) -> Path | None:
         """Where the files are: the given folder, or that of a published data set."""
-        return self._data_dir if self._data_dir is not None else published_folder(self._data)
+        if self._data_dir is not None:
+            return self._data_dir
+        return published_folder(self._data)
 
     @cached_property
     def _labelled_examples(self) -> list[InputExample]:
         """The examples that the indices of the splits refer to."""
-        return trainer.labelled_of(
-            self._task, {"labelled": self._labelled_parts, "labelled_first": self._labelled_limit}
-        )
+        spec = {"labelled": self._labelled_parts, "labelled_first": self._labelled_limit}
+        return trainer.labelled_of(self._task, spec)
 
     @property
     def _labelled_parts(self) -> list[str]:
@@ -278,6 +279,7 @@ class FewShot(Task):
 
     @cached_property
     def _units(self) -> list[SplitUnit]:
+        """The labelled examples as the splits see them: group, label and pair of each."""
         group = self._task.group if self._options.grouped else self._task.original_group
         return units_of(self._labelled_examples, group, pair=self._task.pair)
 
@@ -462,7 +464,8 @@ class FewShot(Task):
 
     def _check_regime(self) -> None:
         """Raise a ConfigError if the regime does not fit the task or the method, or a pattern does not exist."""
-        regime, method = self._regime, self._method
+        regime = self._regime
+        method = self._method
         if self._task.kind == "entities" and regime.name != "default":
             raise ConfigError(
                 f"task.regime: answers of {self._task.name} are texts of each example, which can neither be averaged "
@@ -474,9 +477,11 @@ class FewShot(Task):
             raise ConfigError(f"task.regime.name: the method {self._method_name} cannot be made noisy; use ipet")
         if method.pattern is None:
             return
-        key, patterns = "task.method.pattern", [method.pattern]
+        key = "task.method.pattern"
+        patterns = [method.pattern]
         if regime.patterns:
-            key, patterns = "task.regime.patterns", regime.patterns
+            key = "task.regime.patterns"
+            patterns = regime.patterns
         for pattern in patterns:
             try:
                 method.check_pattern(self._task, pattern)

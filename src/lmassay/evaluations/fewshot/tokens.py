@@ -112,7 +112,8 @@ class SpecialTokens:
             raise ConfigError(f"the tokenizer {type(tokenizer).__name__} has no tokens for '{first}' and '{second}'")
         ids = encoded["input_ids"]
         types = encoded.get("token_type_ids") or [0] * len(ids)
-        first_start, first_end = sides.index(0), _last_index(sides, 0) + 1
+        first_start = sides.index(0)
+        first_end = _last_index(sides, 0) + 1
         if not pair:
             return cls(
                 before=tuple(ids[:first_start]),
@@ -120,7 +121,8 @@ class SpecialTokens:
                 after=tuple(ids[first_end:]),
                 types=(types[0], types[first_start], 0, 0, types[-1]),
             )
-        second_start, second_end = sides.index(1), _last_index(sides, 1) + 1
+        second_start = sides.index(1)
+        second_end = _last_index(sides, 1) + 1
         return cls(
             before=tuple(ids[:first_start]),
             between=tuple(ids[first_end:second_start]),
@@ -158,14 +160,20 @@ def shorten(first: Sequence[Piece], second: Sequence[Piece], surplus: int) -> in
     As in PET, which removes one token after the other from the side with more shortenable tokens left, and from the
     second side if both have equally many. Here the same numbers are computed at once.
     """
-    in_first, in_second = _count_shortenable(first), _count_shortenable(second)
+    in_first = _count_shortenable(first)
+    in_second = _count_shortenable(second)
     removable = min(surplus, in_first + in_second)
+    # First the longer side is cut until both are equal, then both are cut in turn, the second side first.
     to_equal = min(removable, abs(in_first - in_second))
-    from_first = to_equal if in_first > in_second else 0
-    from_second = to_equal if in_second > in_first else 0
     remaining = removable - to_equal
-    _cut(first, from_first + remaining // 2)
-    _cut(second, from_second + remaining - remaining // 2)
+    from_first = remaining // 2
+    from_second = remaining - from_first
+    if in_first > in_second:
+        from_first += to_equal
+    else:
+        from_second += to_equal
+    _cut(first, from_first)
+    _cut(second, from_second)
     return surplus - removable
 
 

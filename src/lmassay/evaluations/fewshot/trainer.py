@@ -58,19 +58,23 @@ def teach(
         # The last outcome is not a teacher's: its random draws are continued.
         *teachers, previous = earlier
         draws = previous["draws"]
-    base = Path(data_paths["base_dir"])
-    data_dir = None if data_paths["data_dir"] is None else Path(data_paths["data_dir"])
-    task = open_task(spec["data"], data_dir, base)
+    base_dir = Path(data_paths["base_dir"])
+    data_dir = None
+    if data_paths["data_dir"] is not None:
+        data_dir = Path(data_paths["data_dir"])
+    task = open_task(spec["data"], data_dir, base_dir)
     check_files(task, spec["files"])
-    method = _regime_method(spec, base)
+    method = _regime_method(spec, base_dir)
+
     labelled = labelled_of(task, spec)
-    train, unlabeled = source_examples(task, spec, data_paths, unlabeled=wants_unlabeled(method, spec))
-    train, notes = training_examples(train, unlabeled, task, spec, teachers)
+    dev = [labelled[index] for index in spec["dev"]]
+    own_examples, unlabeled = source_examples(task, spec, data_paths, unlabeled=wants_unlabeled(method, spec))
+    train, notes = training_examples(own_examples, unlabeled, task, spec, teachers)
     inputs = TrainingInputs(
         task=task,
         model=model,
         train=train,
-        dev=[labelled[index] for index in spec["dev"]],
+        dev=dev,
         unlabeled=unlabeled if method.uses_unlabeled else [],
         test=test_examples(task, spec),
         seed=spec["seed"],
@@ -106,7 +110,9 @@ def labelled_of(task: NluTask, spec: Mapping[str, Any]) -> list[InputExample]:
     """The examples that the indices of a run's splits refer to: all labelled ones, or a limited number of them."""
     examples = labelled_examples(task, spec["labelled"])
     limit = spec.get("labelled_first")
-    return restricted(examples, limit["first"], limit["seed"]) if limit else examples
+    if not limit:
+        return examples
+    return restricted(examples, limit["first"], limit["seed"])
 
 
 def source_examples(
@@ -120,12 +126,14 @@ def source_examples(
     labelled = labelled_of(task, spec)
     train = [labelled[index] for index in spec["train"]]
     extra = extra_examples(task, data_paths.get("extra"))
-    pool = unlabeled_examples(task, spec.get("unlabeled")) if unlabeled else []
-    if not spec.get("relabel"):
-        return train + extra, pool
+    unlabeled_pool: list[InputExample] = []
     if unlabeled:
-        pool = pool + [replace(example, label=None) for example in extra]
-    return train, pool
+        unlabeled_pool += unlabeled_examples(task, spec.get("unlabeled"))
+    if not spec.get("relabel"):
+        return train + extra, unlabeled_pool
+    if unlabeled:
+        unlabeled_pool += [replace(example, label=None) for example in extra]
+    return train, unlabeled_pool
 
 
 def unlabeled_examples(task: NluTask, limit: Mapping[str, Any] | None) -> list[InputExample]:
@@ -160,7 +168,10 @@ def extra_examples(task: NluTask, path: str | None) -> list[InputExample]:
 
 def wants_unlabeled(method: Method, spec: Mapping[str, Any]) -> bool:
     """Whether a training needs the unlabeled examples: for its method, for its teachers' labels, or to label them."""
-    return method.uses_unlabeled or any(spec.get(name) for name in ("label_unlabeled", "pseudo", "soft"))
+    if method.uses_unlabeled:
+        return True
+    learns_from_teachers = spec.get("pseudo") or spec.get("soft")
+    return bool(learns_from_teachers or spec.get("label_unlabeled"))
 
 
 def training_examples(
@@ -184,12 +195,13 @@ def training_examples(
         return train, []
     # iPET: each generation has ``scale`` times the examples of the first.
     n_new = selftraining.new_examples(len(train), pseudo["scale"])
-    sizes = selftraining.label_sizes([str(example.label) for example in train], task.labels, n_new)
+    train_labels = [str(example.label) for example in train]
+    sizes = selftraining.label_sizes(train_labels, task.labels, n_new)
     recipe = selftraining.Recipe(pseudo["logits_percentage"], pseudo["n_most_likely"])
     generators = selftraining.generators(spec["seed"] + pseudo["draw"])
     drawn = selftraining.draw(teachers, task.labels, sizes, generators, recipe)
-    new = [replace(unlabeled[one.index], label=one.label) for one in drawn.examples]
-    return train + new, list(drawn.notes)
+    new_examples = [replace(unlabeled[one.index], label=one.label) for one in drawn.examples]
+    return train + new_examples, list(drawn.notes)
 
 
 def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -203,8 +215,11 @@ def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
 
 def check_files(task: NluTask, planned: Mapping[str, str]) -> None:
     """Raise a DataError if the data differ from those that the run was planned with, here or on another machine."""
-    digests = task.digests()
-    changed = sorted(name for name, digest in planned.items() if digests.get(name) != digest)
+    current = task.digests()
+    changed = []
+    for name in sorted(planned):
+        if current.get(name) != planned[name]:
+            changed.append(name)
     if changed:
         raise DataError(
             f"the data of {task.dataset}/{task.name} are not those of the run: {', '.join(changed)} differs"

@@ -45,7 +45,9 @@ class _FewNluCommand(ListOptionsCommand):
                 help_records[parameter.name] = record
         for group, flags in FLAGS.items():
             with formatter.section(group):
-                formatter.write_dl([help_records.pop(flag.name) for flag in flags if flag.name in help_records])
+                records_of_group = [help_records.pop(flag.name) for flag in flags if flag.name in help_records]
+                formatter.write_dl(records_of_group)
+        # What is left: the options that FewNLU does not have.
         with formatter.section("Other"):
             formatter.write_dl(list(help_records.values()))
         with formatter.section("Flags that had no effect in FewNLU, or made it fail"):
@@ -107,7 +109,9 @@ class _FewNluRun:
     """One call of the command: its flags, their translation, and its output folder."""
 
     def __init__(self, flags: Mapping[str, Any], translated: TranslatedFlags, execution: ExecutorChoice) -> None:
-        self.flags, self.translated, self.execution = flags, translated, execution
+        self.flags = flags
+        self.translated = translated
+        self.execution = execution
         self.folder = Path(flags["output_dir"]).expanduser().resolve()
         self.results = self.folder / STORE
 
@@ -222,18 +226,21 @@ class _FewNluRun:
             mark = json.loads((self.results / MARK).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return mark if isinstance(mark, dict) and {"flags", "finished"} <= mark.keys() else None
+        is_complete = isinstance(mark, dict) and {"flags", "finished"} <= mark.keys()
+        return mark if is_complete else None
 
     def _write_mark(self, *, finished: bool = False, listed: bool = False) -> None:
         """Write which flags the folder belongs to; ``listed``: its line is in the file of all configurations."""
         from lmassay.storage.files import atomic_write
 
+        mark = {"flags": self._compared_flags(), "finished": finished, "listed": listed}
         with atomic_write(self.results / MARK) as stream:
-            json.dump({"flags": self._compared_flags(), "finished": finished, "listed": listed}, stream, indent=1)
+            json.dump(mark, stream, indent=1)
 
     # --- training and writing -----------------------------------------------------------------------------------------
 
     def _train_and_write(self, plan: Any, record: Any, store: Any) -> int:
+        """Do the trainings that are missing, and write FewNLU's files; returns the exit code."""
         from lmassay.cli.run import EXIT_WITH_ERRORS, work_through
         from lmassay.running.sweep import SweepRun
 
@@ -266,9 +273,10 @@ class _FewNluRun:
         from lmassay.evaluations.fewshot.fewnlu.files import FewNluWriter
         from lmassay.evaluations.fewshot.fewnlu.trainings import rounds
 
-        flags, translated = self.flags, self.translated
-        writer = FewNluWriter(self.folder, translated.task, trainings.outcomes, flags, flags["do_eval"])
-        summary = writer.write_all(rounds(plan.task, flags["arch_method"], translated.patterns, flags["repetitions"]))
+        flags = self.flags
+        writer = FewNluWriter(self.folder, self.translated.task, trainings.outcomes, flags, flags["do_eval"])
+        all_rounds = rounds(plan.task, flags["arch_method"], self.translated.patterns, flags["repetitions"])
+        summary = writer.write_all(all_rounds)
         for line in summary.lines:
             click.echo(without_controls(line))
         return summary
@@ -288,8 +296,11 @@ class _StoredTrainings:
     def __init__(self, jobs: Mapping[str, Any], responses: Mapping[str, Any]) -> None:
         self.planned = len(jobs)
         self.missing = len(jobs) - len(responses)
-        self.outcomes = {jobs[key].request.key: response.answer.outcome for key, response in responses.items()}
-        self.seconds = sum(response.seconds or 0.0 for response in responses.values())
+        self.outcomes = {}
+        self.seconds = 0.0
+        for key, response in responses.items():
+            self.outcomes[jobs[key].request.key] = response.answer.outcome
+            self.seconds += response.seconds or 0.0
 
     @classmethod
     def of(cls, plan: Any, record: Any, store: Any) -> _StoredTrainings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -113,8 +114,13 @@ class _Search:
     @property
     def best(self) -> str | None:
         """The signature with the highest score, the first of equals; None without a score."""
-        scored = {signature: score for signature, score in self.scores.items() if score is not None}
-        return max(scored, key=scored.__getitem__) if scored else None
+        best_signature = None
+        best_score = -math.inf
+        for signature, score in self.scores.items():
+            if score is not None and score > best_score:
+                best_signature = signature
+                best_score = score
+        return best_signature
 
     def score(self, config: RunConfig, number: int) -> float:
         """The mean dev score of a configuration; one that was tried before is not run again."""
@@ -225,7 +231,8 @@ def _optimise(optuna: Any, searched: _Search, grid: Sequence[RunConfig], sampler
 
     # Optuna's study is kept in memory only, because everything worth keeping is in the store.
     study = optuna.create_study(direction="maximize", sampler=optuna_sampler)
-    searched.searched_keys = [key.shown_path for key in varied_keys([config.unresolved for config in grid])]
+    unresolved = [config.unresolved for config in grid]
+    searched.searched_keys = [key.shown_path for key in varied_keys(unresolved)]
     study.optimize(objective, n_trials=searched.planned, catch=(_NoScoreError,))
 
 
@@ -245,15 +252,20 @@ class _OptunaSampler:
 
     def number(self, name: str, number_range: Range) -> float:
         self._record(name)
-        low, high, log = number_range.low, number_range.high, number_range.log
-        if number_range.whole:
-            step = 1 if number_range.step is None else int(number_range.step)
-            return int(self.trial.suggest_int(name, int(low), int(high), step=step, log=log))
-        return float(self.trial.suggest_float(name, low, high, step=number_range.step, log=log))
+        low = number_range.low
+        high = number_range.high
+        log = number_range.log
+        if not number_range.whole:
+            return float(self.trial.suggest_float(name, low, high, step=number_range.step, log=log))
+        step = 1
+        if number_range.step is not None:
+            step = int(number_range.step)
+        return int(self.trial.suggest_int(name, int(low), int(high), step=step, log=log))
 
     def _record(self, name: str) -> None:
         # The name also says which entry of a list it is about: ``task.method[0].learning_rate``.
-        self.keys.append(tuple(re.sub(r"\[\d+\]", "", name).split(".")))
+        key = re.sub(r"\[\d+\]", "", name)
+        self.keys.append(tuple(key.split(".")))
 
 
 def _print_results(searched: _Search, as_json: bool) -> int:
@@ -263,9 +275,10 @@ def _print_results(searched: _Search, as_json: bool) -> int:
     if searched.best is not None:
         best = searched.store.run(searched.runs[searched.best])
     if as_json:
-        print_json({"best": None if best is None else best.id, "runs": [record.as_json() for record in records]})
-        all_done = all(record.status == "done" for record in records)
-        code = 0 if all_done else EXIT_WITH_ERRORS
+        best_id = None if best is None else best.id
+        print_json({"best": best_id, "runs": [record.as_json() for record in records]})
+        unfinished = [record for record in records if record.status != "done"]
+        code = EXIT_WITH_ERRORS if unfinished else 0
     else:
         code = print_records(records, searched.store, as_json=False)
     if best is None:
@@ -278,6 +291,7 @@ def _print_results(searched: _Search, as_json: bool) -> int:
 
 def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:
     scores = []
+    # The score that was searched for comes first.
     for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
         result = best.result(metric)
         if result is not None:

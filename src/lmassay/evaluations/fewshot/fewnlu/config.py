@@ -95,13 +95,16 @@ def in_flags(message: str) -> str:
     >>> in_flags("task.method.learning_rate: Input should be greater than 0 (got -1.0)")
     '--learning_rate: Input should be greater than 0 (got -1.0)'
     """
-    keys = {flag.key: flag.name for flag in BY_NAME.values() if flag.key}
+    flag_of_key = {flag.key: flag.name for flag in BY_NAME.values() if flag.key}
     lines = []
     for line in message.split("\n"):
         key, colon, rest = line.partition(":")
-        while key and key not in keys:
+        # A key inside the value of a flag: the flag is that of the nearest key above it.
+        while key and key not in flag_of_key:
             key = key.rpartition(".")[0]
-        lines.append(f"--{keys[key]}{colon}{rest}" if key else line)
+        if key:
+            line = f"--{flag_of_key[key]}{colon}{rest}"
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -110,7 +113,10 @@ def _refuse(flags: GivenFlags) -> None:
     reasons = []
     for name in sorted(flags.given):
         flag = BY_NAME[name]
-        if flag.state == "refused" and not (name == "reduction" and flags[name] == "mean"):
+        if name == "reduction" and flags[name] == "mean":
+            # The only value that FewNLU itself could use.
+            continue
+        if flag.state == "refused":
             reasons.append(f"--{name} is not supported: {flag.decision}")
     if flags.has("alpha") and not flags["lm_training"]:
         reasons.append("--alpha is the weight of --lm_training; add that flag, or leave --alpha out")
@@ -137,7 +143,9 @@ def _refuse(flags: GivenFlags) -> None:
 
 
 def _data(flags: GivenFlags) -> str:
-    dataset, name = str(flags["dataset_name"]), str(flags["task_name"])
+    """The task as lmassay names it: a file of the user, or a built-in task."""
+    dataset = str(flags["dataset_name"])
+    name = str(flags["task_name"])
     if name.endswith((".yaml", ".yml")):
         return str(_resolved(flags, name))
     if dataset.endswith(".py"):
@@ -155,6 +163,7 @@ def _task(flags: GivenFlags) -> NluTask:
 
 
 def _patterns(flags: GivenFlags, task: NluTask) -> list[int]:
+    """The patterns that are trained; a ConfigError for one that the task does not have."""
     method = flags["method"]
     patterns = list(flags["pattern_ids"])
     if method == "sequence_classifier":
@@ -165,17 +174,18 @@ def _patterns(flags: GivenFlags, task: NluTask) -> list[int]:
         return [0]
     if method == "ptuning" and not flags.has("pattern_ids"):
         patterns = [1]
-    known = task.patterns[_MODES[method]]  # type: ignore[index]  # three modes
-    missing = [pattern for pattern in patterns if known and pattern not in known]
+    available = task.patterns[_MODES[method]]  # type: ignore[index]  # three modes
+    missing = [pattern for pattern in patterns if available and pattern not in available]
     if missing:
         raise ConfigError(
             f"--pattern_ids: {task.name} has no pattern {', '.join(map(str, missing))} for {method}; it has "
-            f"{', '.join(map(str, known))}"
+            f"{', '.join(map(str, available))}"
         )
     return patterns
 
 
 def _method(flags: GivenFlags) -> dict[str, Any]:
+    """The method with its options."""
     name = flags["method"]
     options = {"name": name, **_loop_options(flags)}
     for flag, methods in _FLAGS_OF_METHODS.items():
@@ -216,10 +226,11 @@ def _loop_options(flags: GivenFlags) -> dict[str, Any]:
     }
     if flags["max_steps"] > 0:
         options["max_steps"] = flags["max_steps"]
-    elif flags["num_train_epochs"] != int(flags["num_train_epochs"]) or flags["num_train_epochs"] < 1:
-        raise ConfigError(f"--num_train_epochs: {flags['num_train_epochs']:g} is not a whole number of epochs above 0")
     else:
-        options["epochs"] = int(flags["num_train_epochs"])
+        epochs = flags["num_train_epochs"]
+        if epochs != int(epochs) or epochs < 1:
+            raise ConfigError(f"--num_train_epochs: {epochs:g} is not a whole number of epochs above 0")
+        options["epochs"] = int(epochs)
     if flags["use_dropout"]:
         options["spatial_dropout"] = flags["dropout_rate"]
     if flags["fix_deberta"] and flags["model_type"].startswith("deberta"):
@@ -268,10 +279,15 @@ def _limits(flags: GivenFlags) -> dict[str, int]:
     for name in (*options, "dev_examples", "test_examples"):
         if flags[name] < 1 and flags[name] != -1:
             raise ConfigError(f"--{name}: {flags[name]} is not a number of examples; give 1 or more, or -1 for all")
-    return {option: flags[name] for name, option in options.items() if flags[name] != -1}
+    limits = {}
+    for name, option in options.items():
+        if flags[name] != -1:
+            limits[option] = flags[name]
+    return limits
 
 
 def _extra(flags: GivenFlags) -> dict[str, Any]:
+    """The options for further training examples; none without --aug_data_dir."""
     if flags["aug_data_dir"] is None:
         return {}
     path = _path(flags, "aug_data_dir")
@@ -330,7 +346,8 @@ def _check_family(flags: GivenFlags, model: str) -> None:
 
 def _note_unused(flags: GivenFlags) -> None:
     """Add notes about flags that have no effect here; FewNLU ignores them silently."""
-    method, arch = flags["method"], flags["arch_method"]
+    method = flags["method"]
+    arch = flags["arch_method"]
     for name in flags.has(*_FLAGS_OF_METHODS):
         if method not in _FLAGS_OF_METHODS[name]:
             flags.notes.append(f"--{name} has no effect with --method {method}")

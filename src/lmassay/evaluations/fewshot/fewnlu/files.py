@@ -64,6 +64,7 @@ class FewNluWriter:
         return summary
 
     def _write_round(self, one_round: Round, next_generation: Round | None) -> FewNluSummary:
+        """Write the files of one generation: a folder per training, and the means over all of them."""
         scores: dict[str, Scores] = {"test": {}, "dev": {}}
         for key, trainings in one_round.trainings.items():
             if any(training.key not in self.outcomes for training in trainings):
@@ -112,7 +113,8 @@ class FewNluWriter:
         if not self.evaluated:
             return {"test": {}, "dev": {}}
         results["test_set_after_training"] = choice["test"]
-        tested, dev = trainer.test_examples(self.task, spec), self._dev(spec)
+        tested = trainer.test_examples(self.task, spec)
+        dev = self._dev(spec)
         _write(folder / "predictions.jsonl", self._predictions(tested, choice["test_logits"]))
         _write(folder / "eval_logits.txt", _logit_lines(choice["test_logits"]))
         if dev:
@@ -207,7 +209,10 @@ def _course(outcome: Outcome, choice: Mapping[str, Any]) -> dict[str, Any]:
     """The update that was chosen, and the mean loss up to it (-1 without losses, as in FewNLU)."""
     step = choice.get("step", outcome.get("updates", 0))
     losses = outcome.get("losses", [])[:step]
-    return {"global_step": step, "average_loss": sum(losses) / len(losses) if losses else -1}
+    average_loss = -1
+    if losses:
+        average_loss = sum(losses) / len(losses)
+    return {"global_step": step, "average_loss": average_loss}
 
 
 def _write(path: Path, lines: Sequence[str], end: str = "\n") -> None:
@@ -222,7 +227,9 @@ def _logit_lines(logits: Sequence[Sequence[float]]) -> list[str]:
 def _idx(example: InputExample) -> Any:
     """The example's number in its file; for MultiRC the numbers of passage, question and answer."""
     parts = [example.meta.get(name) for name in ("passage_idx", "question_idx", "answer_idx")]
-    return example.idx if None in parts else parts
+    if None in parts:
+        return example.idx
+    return parts
 
 
 def _example_json(example: InputExample) -> dict[str, Any]:
@@ -237,16 +244,23 @@ def _example_json(example: InputExample) -> dict[str, Any]:
 
 
 def _all_patterns(by_pattern: Mapping[int, Sequence[float]]) -> list[float]:
-    return [value for values in by_pattern.values() for value in values]
+    all_values: list[float] = []
+    for values in by_pattern.values():
+        all_values += values
+    return all_values
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
     mean, std = _mean_and_std(values)
+    # FewNLU writes a deviation of 0 for a single value.
     return f"{mean} +- {0 if std is None else std}"
 
 
 def _means(scores: Scores) -> dict[str, float]:
-    return {metric: _mean_and_std(_all_patterns(by_pattern))[0] for metric, by_pattern in scores.items()}
+    means = {}
+    for metric, by_pattern in scores.items():
+        means[metric], _ = _mean_and_std(_all_patterns(by_pattern))
+    return means
 
 
 def _mean_and_std(values: Sequence[float]) -> tuple[float, float | None]:

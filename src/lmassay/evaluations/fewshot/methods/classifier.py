@@ -24,7 +24,9 @@ class Classifier(Learner):
     """The label logits of a classification head."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
-        self.net, self.task, self.temperature = net, task, temperature
+        self.net = net
+        self.task = task
+        self.temperature = temperature
         self.network: torch.nn.Module = net.module
         self.pvp: Any = reading.pvp(task, net.tokenizer)
 

@@ -35,7 +35,10 @@ class Verbalizer:
     """The words of each label: a label's logit is the mean of its words' logits (PET, section 3.1)."""
 
     def __init__(self, label_tokens: Sequence[Sequence[int]], device: torch.device) -> None:
-        token_ids = sorted({token for tokens in label_tokens for token in tokens})
+        distinct_tokens: set[int] = set()
+        for tokens in label_tokens:
+            distinct_tokens.update(tokens)
+        token_ids = sorted(distinct_tokens)
         self.rows = torch.tensor(token_ids, device=device)
         """The token ids of all words, each once."""
         shares = torch.zeros(len(label_tokens), len(token_ids))
@@ -77,7 +80,9 @@ class Cloze(Learner):
     """Label logits at the single mask of a pattern. No logits of other words are computed."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
-        self.net, self.task, self.reading = net, task, reading
+        self.net = net
+        self.task = task
+        self.reading = reading
         self.network: torch.nn.Module = net.module
         self.temperature = temperature
         self.pvp: Any = reading.pvp(task, net.tokenizer)
@@ -95,7 +100,8 @@ class Cloze(Learner):
         """One row per item, one column per label."""
         positions = torch.tensor([_only_mask(item) for item in items], device=self.net.device)
         states = self.net.hidden_at(self.batch(items), positions)
-        return self.verbalizer.labels(self.net.decode(states, self.verbalizer.rows))
+        word_logits = self.net.decode(states, self.verbalizer.rows)
+        return self.verbalizer.labels(word_logits)
 
     def batch(self, items: Sequence[EncodedItem]) -> Batch:
         """The items as padded tensors."""
@@ -137,7 +143,10 @@ class CausalCloze(Learner):
     """Label logits at the last token of a prompt."""
 
     def __init__(self, net: Network, task: NluTask, reading: Reading, *, temperature: float = 2.0) -> None:
-        self.net, self.task, self.reading, self.temperature = net, task, reading, temperature
+        self.net = net
+        self.task = task
+        self.reading = reading
+        self.temperature = temperature
         self.network: torch.nn.Module = net.module
         self.verbalizer = self._verbalizer("")
         self._verbalizers: dict[str, Verbalizer] = {"": self.verbalizer}
@@ -153,19 +162,22 @@ class CausalCloze(Learner):
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """One row per item, one column per label."""
-        states = self.net.hidden(collate(items, self.net.pad_id, self.net.device))
-        last_positions = torch.tensor([len(item) - 1 for item in items], device=states.device)
-        states = states[torch.arange(len(items), device=states.device), last_positions]
+        all_states = self.net.hidden(collate(items, self.net.pad_id, self.net.device))
+        last_positions = torch.tensor([len(item) - 1 for item in items], device=all_states.device)
+        states = all_states[torch.arange(len(items), device=all_states.device), last_positions]
         rows_by_ending: dict[str, list[int]] = {}
         for row, item in enumerate(items):
-            rows_by_ending.setdefault(item.extra.get(_ENDS_WITH, ""), []).append(row)
+            ending = item.extra.get(_ENDS_WITH, "")
+            rows_by_ending.setdefault(ending, []).append(row)
         logits = states.new_zeros(len(items), len(self.task.labels), dtype=torch.float32)
         for ending, rows in sorted(rows_by_ending.items()):
             verbalizer = self._verbalizers[ending]
-            logits[rows] = verbalizer.labels(self.net.decode(states[rows], verbalizer.rows))
+            word_logits = self.net.decode(states[rows], verbalizer.rows)
+            logits[rows] = verbalizer.labels(word_logits)
         return logits
 
     def _verbalizer(self, opening: str) -> Verbalizer:
+        """The label words as they are tokenised after an opening bracket or quote, or after a space if it is empty."""
         tokenizer = CachedTokenizer(self.net.tokenizer)
         label_tokens = []
         for label in self.task.labels:
@@ -174,6 +186,7 @@ class CausalCloze(Learner):
         return Verbalizer(label_tokens, self.net.device)
 
     def _item(self, example: InputExample) -> EncodedItem:
+        """The example as a prompt that fits into the window."""
         tokenizer = self.net.tokenizer
         before, after = self.task.cloze_text(example, self.reading.pattern)
         text = prompt(before, after)
@@ -215,11 +228,14 @@ def opening(text: str) -> str:
     >>> opening("Sense (1) ("), opening('He said "'), opening('He said "no"'), opening("Answer:")
     ('(', '"', '', '')
     """
-    last, before = text[-1:], text[-2:-1]
+    last = text[-1:]
+    before = text[-2:-1]
     if not last or last not in _OPENING:
         return ""
-    closes = last in _AMBIGUOUS and before and not before.isspace() and before not in _OPENING
-    return "" if closes else last
+    if last not in _AMBIGUOUS:
+        return last
+    opens = not before or before.isspace() or before in _OPENING
+    return last if opens else ""
 
 
 def _single_token(word: str, opening: str, cached: CachedTokenizer, tokenizer: Any) -> int:

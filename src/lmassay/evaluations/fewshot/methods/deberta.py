@@ -45,7 +45,9 @@ def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
         "rel_embeddings": encoder.get_rel_embedding(),
     }
     positions = _absolute_positions(body.embeddings, inputs, before.shape[1])
-    if positions is None and not (encoder.conv is not None and len(encoder.layer) == 1):
+    # The convolution follows the first layer; if that is also the last one, the encoder's output includes it.
+    convolution_at_end = encoder.conv is not None and len(encoder.layer) == 1
+    if positions is None and not convolution_at_end:
         # Without absolute positions the first pass equals the encoder's output, so it is not computed again.
         first = after
     else:
@@ -62,7 +64,9 @@ def _absolute_positions(embeddings: Any, inputs: Mapping[str, Any], length: int)
     if ids is None:
         ids = embeddings.position_ids[:, :length]
     vectors = embeddings.position_embeddings(ids)
-    return vectors if embeddings.embed_proj is None else embeddings.embed_proj(vectors)
+    if embeddings.embed_proj is not None:
+        vectors = embeddings.embed_proj(vectors)
+    return vectors
 
 
 def lm_logits(network: Any, hidden: torch.Tensor) -> torch.Tensor:

@@ -92,8 +92,12 @@ def train(
         raise ModelError("there is nothing to learn from: the training part of the split is empty")
     plan = _UpdatePlan.of(len(items), hyper)
     rules = stopping_rules(hyper.eval_ratios, plan.total, hyper.patience, has_dev=evaluate_dev is not None)
-    trained = [entry for entry in learner.optimised() if entry[1].requires_grad]
-    parameters = {name: parameter for name, parameter, _ in trained}
+    trained = []
+    parameters: dict[str, torch.nn.Parameter] = {}
+    for name, parameter, own_rate in learner.optimised():
+        if parameter.requires_grad:
+            trained.append((name, parameter, own_rate))
+            parameters[name] = parameter
     optimiser = make_optimiser(hyper.optimiser, trained, hyper.learning_rate, hyper.weight_decay, hyper.adam_epsilon)
     losses: list[float] = []
     learning_rates: list[float] = []
@@ -109,7 +113,9 @@ def train(
                 parts = _equally_weighted_losses(learner, micro_batches)
             else:
                 parts = learner.losses(micro_batches)
-            losses.append(_update_weights(parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update))
+            loss = _update_weights(parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update)
+            losses.append(loss)
+            # Intervals that are due at the same update share one evaluation of the dev set.
             due = [rule for rule in rules if rule.is_due(update)]
             if due and evaluate_dev is not None:
                 dev = evaluate_dev()
@@ -118,7 +124,8 @@ def train(
                 curve.append((update, dev))
                 _keep_best(due, update, dev, parameters)
             report_progress(update / plan.updates)
-            if all(rule.stopped_at is not None for rule in rules):
+            still_running = [rule for rule in rules if rule.stopped_at is None]
+            if not still_running:
                 break
     except (MemoryError, RuntimeError) as error:
         if _memory_ran_out(error):
@@ -128,7 +135,8 @@ def train(
         learner.network.eval()
         optimiser.zero_grad(set_to_none=True)
     report_progress(1.0)
-    return _result(rules, TrainingCourse(len(losses), losses, learning_rates, curve), parameters)
+    course = TrainingCourse(len(losses), losses, learning_rates, curve)
+    return _result(rules, course, parameters)
 
 
 def check_schedule(hyper: Hyperparameters, n_train: int, *, has_dev: bool) -> None:
@@ -147,8 +155,8 @@ def scores(learner: Learner, items: Sequence[EncodedItem], batch_size: int) -> N
     try:
         with torch.no_grad(), untouched_draws(device):
             for indices in by_length(items, batch_size):
-                logits = learner.logits(selected(items, indices)).double().cpu().numpy()
-                for index, row in zip(indices, logits, strict=True):
+                logits = learner.logits(selected(items, indices))
+                for index, row in zip(indices, logits.double().cpu().numpy(), strict=True):
                     rows[index] = row
     except (MemoryError, RuntimeError) as error:
         if _memory_ran_out(error):
@@ -172,12 +180,15 @@ def _memory_ran_out(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _UpdatePlan:
+    """How many updates a training has, and how the learning rate follows them."""
+
     total: int
     """What evaluation intervals are shares of, and the update at which the learning rate reaches 0."""
     updates: int
     """How many updates are made. With ``reference`` this is one more than ``total`` (FewNLU counts from 0 and stops
     after the update that exceeds the maximum)."""
     warmup: int
+    """During this many updates the learning rate rises."""
 
     @classmethod
     def of(cls, n: int, hyper: Hyperparameters) -> _UpdatePlan:
@@ -210,11 +221,15 @@ class _UpdatePlan:
         per_epoch, per_update = micro_batch_counts(n, hyper)
         updates_per_epoch = per_epoch // per_update
         if not hyper.max_steps:
-            return updates_per_epoch * hyper.epochs, per_epoch * hyper.epochs // per_update
+            scheduled = updates_per_epoch * hyper.epochs
+            # Micro-batches are accumulated across epochs, so a few more updates may happen than are scheduled.
+            updates = per_epoch * hyper.epochs // per_update
+            return scheduled, updates
         # FewNLU computes the number of epochs as if each ended with an update; with few examples that is too few, and
         # the training ends before max_steps.
         epochs = hyper.max_steps // max(1, updates_per_epoch) + 1
-        return hyper.max_steps, min(per_epoch * epochs // per_update, hyper.max_steps + 1)
+        possible_updates = per_epoch * epochs // per_update
+        return hyper.max_steps, min(possible_updates, hyper.max_steps + 1)
 
 
 def micro_batch_counts(n: int, hyper: Hyperparameters) -> tuple[int, int]:
@@ -237,10 +252,10 @@ def _updates(
     for indices in batches(len(items), hyper.batch_size, seed):
         update = selected(items, indices)
         if learner.regroups:
-            groups = by_length(update, size)
+            # Less padding: the loss does not depend on how the examples of an update are grouped.
+            yield [selected(update, group) for group in by_length(update, size)]
         else:
-            groups = [list(range(start, min(start + size, len(update)))) for start in range(0, len(update), size)]
-        yield [selected(update, group) for group in groups]
+            yield [update[start : start + size] for start in range(0, len(update), size)]
 
 
 def _equally_weighted_losses(
@@ -291,10 +306,15 @@ def _keep_best(
 def _result(
     rules: Sequence[EarlyStopping], course: TrainingCourse, parameters: Mapping[str, torch.nn.Parameter]
 ) -> TrainingResult:
+    """What each interval chose, with the first interval's weights in the parameters."""
     choices = [rule.choice(course.updates) for rule in rules]
-    kept: dict[int, Weights] = {rule.step: rule.weights for rule in rules if rule.weights is not None}
+    kept: dict[int, Weights] = {}
+    for rule in rules:
+        if rule.weights is not None:
+            kept[rule.step] = rule.weights
     # An interval that never chose keeps the last weights; they must be copied before others are loaded.
-    if kept and any(choice.step not in kept for choice in choices):
+    needs_last_weights = any(choice.step not in kept for choice in choices)
+    if kept and needs_last_weights:
         kept[course.updates] = copy_weights(parameters)
     result = TrainingResult(course, choices, kept, parameters)
     result.use(choices[0])
@@ -344,9 +364,14 @@ class EarlyStopping:
         """
         score = sum(dev.values()) / len(dev)
         is_chosen = score >= self.best
-        self.unimproved = 0 if score > self.best else self.unimproved + 1
+        if score > self.best:
+            self.unimproved = 0
+        else:
+            self.unimproved += 1
         if is_chosen:
-            self.best, self.step, self.dev = score, update, dev
+            self.best = score
+            self.step = update
+            self.dev = dev
         if self.unimproved >= self.patience:
             self.stopped_at = update
         return is_chosen
@@ -354,7 +379,9 @@ class EarlyStopping:
     def choice(self, updates: int) -> Choice:
         """The choice of a training that has ended after ``updates``."""
         stopped_at = updates if self.stopped_at is None else self.stopped_at
-        return Choice(self.ratio, self.step or updates, self.dev, stopped_at)
+        # Without any evaluation the last weights are kept.
+        step = self.step or updates
+        return Choice(self.ratio, step, self.dev, stopped_at)
 
 
 def stopping_rules(ratios: Sequence[float], total: int, patience: int, *, has_dev: bool) -> list[EarlyStopping]:
@@ -418,14 +445,24 @@ class HfAdamW:
                 self._step(group)
 
     def _step(self, group: dict[str, Any]) -> None:
-        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+        beta1, beta2 = _BETAS
+        parameters: list[torch.Tensor] = []
+        gradients: list[torch.Tensor] = []
+        means: list[torch.Tensor] = []
+        squares: list[torch.Tensor] = []
+        step_sizes: list[float] = []
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            state = self._next_state(parameter)
+            parameters.append(parameter)
+            gradients.append(parameter.grad)
+            means.append(state.mean)
+            squares.append(state.square)
+            correction = math.sqrt(1 - beta2**state.step) / (1 - beta1**state.step)
+            step_sizes.append(-group["lr"] * correction)
         if not parameters:
             return
-        states = [self._next_state(parameter) for parameter in parameters]
-        gradients = [parameter.grad for parameter in parameters]
-        means = [state.mean for state in states]
-        squares = [state.square for state in states]
-        beta1, beta2 = _BETAS
         # m = β1·m + (1 - β1)·g and v = β2·v + (1 - β2)·g², for all tensors of the group in one call each.
         torch._foreach_mul_(means, beta1)
         torch._foreach_add_(means, gradients, alpha=1 - beta1)
@@ -434,11 +471,8 @@ class HfAdamW:
         # θ = θ - lr · sqrt(1 - β2^t) / (1 - β1^t) · m / (sqrt(v) + eps); torch corrects v before it adds eps.
         denominators = torch._foreach_sqrt(squares)
         torch._foreach_add_(denominators, self._epsilon)
-        step_sizes = []
-        for state in states:
-            correction = math.sqrt(1 - beta2**state.step) / (1 - beta1**state.step)
-            step_sizes.append(-group["lr"] * correction)
         torch._foreach_addcdiv_(parameters, means, denominators, step_sizes)
+        # The decay comes after the update; torch's AdamW decays the weights before it.
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
 
@@ -465,9 +499,13 @@ def make_optimiser(
     """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter, own_rate in trained:
-        is_decayed = own_rate is None and not any(piece in name for piece in _NOT_DECAYED)
-        rate = learning_rate if own_rate is None else own_rate
-        key = (rate, weight_decay if is_decayed else 0.0)
+        if own_rate is not None:
+            # Parameters with their own learning rate, such as a prompt encoder's, are not decayed in FewNLU.
+            key = (own_rate, 0.0)
+        elif any(piece in name for piece in _NOT_DECAYED):
+            key = (learning_rate, 0.0)
+        else:
+            key = (learning_rate, weight_decay)
         groups.setdefault(key, []).append(parameter)
     param_groups = []
     for (rate, decay), parameters in groups.items():
@@ -487,9 +525,11 @@ def linear(update: int, total: int, warmup: int, *, from_zero: bool = True) -> f
     >>> [linear(update, total=4, warmup=1, from_zero=False) for update in range(2)]
     [0.5, 1.0]
     """
-    if update < warmup:
-        return update / warmup if from_zero else (update + 1) / (warmup + 1)
-    return max(0.0, (total - update) / max(1, total - warmup))
+    if update >= warmup:
+        return max(0.0, (total - update) / max(1, total - warmup))
+    if from_zero:
+        return update / warmup
+    return (update + 1) / (warmup + 1)
 
 
 def set_rate(optimiser: Any, share: float) -> None:
@@ -510,7 +550,8 @@ def epochs(n: int, seed: int) -> Iterator[list[int]]:
         raise ModelError("there are no examples to draw from")
     epoch_seeds = random.Random(seed)
     while True:
-        generator = torch.Generator().manual_seed(epoch_seeds.randint(0, _EPOCH_SEEDS))
+        epoch_seed = epoch_seeds.randint(0, _EPOCH_SEEDS)
+        generator = torch.Generator().manual_seed(epoch_seed)
         yield torch.randperm(n, generator=generator).tolist()
 
 

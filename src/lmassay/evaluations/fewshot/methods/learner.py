@@ -71,12 +71,13 @@ class Learner(ABC):
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of a whole update in parts that add up to it: one per micro-batch, computed when it is asked for.
 
-        The sum does not depend on how the update is divided. A learner that draws or counts anything besides the items
-        must do so for the whole update at once.
+        The sum does not depend on how the update is divided. A learner that draws or counts anything else than the
+        items must do so for the whole update at once.
         """
         total = sum(total_weight(items) for items in micro_batches)
         for items in micro_batches:
-            yield self.loss(items) * (total_weight(items) / total)
+            share = total_weight(items) / total
+            yield self.loss(items) * share
 
     @abstractmethod
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
@@ -117,7 +118,9 @@ def collate(items: Sequence[EncodedItem], pad_id: int, device: torch.device) -> 
     ([[5, 6, 7], [8, 0, 0]], [[1, 1, 1], [1, 0, 0]])
     """
     longest = max(len(item) for item in items)
-    ids, types, attention = [], [], []
+    ids: list[list[int]] = []
+    types: list[list[int]] = []
+    attention: list[list[int]] = []
     for item in items:
         n_padding = longest - len(item)
         ids.append(item.ids + [pad_id] * n_padding)
@@ -152,13 +155,16 @@ def distillation_loss(predicted: torch.Tensor, teacher: torch.Tensor, temperatur
     """
     log_p = functional.log_softmax(predicted / temperature, dim=1)
     q = functional.softmax(teacher / temperature, dim=1)
-    return functional.kl_div(log_p, q, reduction="sum") * temperature**2 / len(predicted)
+    divergence = functional.kl_div(log_p, q, reduction="sum")
+    return divergence * temperature**2 / len(predicted)
 
 
 def label_loss(logits: torch.Tensor, items: Sequence[EncodedItem], temperature: float) -> torch.Tensor:
     """Mean over items: cross-entropy with the label, or distillation for items with soft labels."""
-    soft_rows, hard_rows = [], []
-    soft_labels, labels = [], []
+    hard_rows: list[int] = []
+    labels: list[int] = []
+    soft_rows: list[int] = []
+    soft_labels: list[Sequence[float]] = []
     for row, item in enumerate(items):
         if item.logits is None:
             hard_rows.append(row)

@@ -76,16 +76,18 @@ class Lora(Training):
 
     def _targets(self, module: Any) -> list[str]:
         """The names of the layers to adapt."""
-        known = {_last_name(name) for name, part in module.named_modules() if _is_matrix(part)}
-        targets = QUERY_AND_VALUE & known
+        layers: set[str] = set()
+        for name, part in module.named_modules():
+            if _is_matrix(part):
+                layers.add(_last_name(name))
+        targets = QUERY_AND_VALUE & layers
         if self.target_modules is not None:
             targets = frozenset(self.target_modules)
-        missing = sorted(targets - known)
+        missing = sorted(targets - layers)
         if missing or not targets:
             problem = f"no layer called {', '.join(missing)}" if missing else "no projections of a known name"
-            raise ConfigError(
-                f"target_modules: the {module.config.model_type} model has {problem}; it has {', '.join(sorted(known))}"
-            )
+            existing = ", ".join(sorted(layers))
+            raise ConfigError(f"target_modules: the {module.config.model_type} model has {problem}; it has {existing}")
         return sorted(targets)
 
 
@@ -122,4 +124,5 @@ def _is_matrix(part: Any) -> bool:
 
 def _transposed(module: Any, names: list[str]) -> bool:
     """Whether the adapted layers are GPT-2's transposed ones."""
-    return any(type(part).__name__ == "Conv1D" for name, part in module.named_modules() if _last_name(name) in names)
+    adapted = [part for name, part in module.named_modules() if _last_name(name) in names]
+    return any(type(part).__name__ == "Conv1D" for part in adapted)

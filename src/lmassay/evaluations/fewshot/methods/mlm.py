@@ -21,7 +21,9 @@ from lmassay.evaluations.fewshot.tokens import special_ids
 
 # BERT's masking (Devlin et al. 2019): 15 % of the tokens are predicted; 80 % of these are masked, and half of the rest
 # are replaced by a random token.
-PREDICTED, MASKED, RANDOM_OF_REST = 0.15, 0.8, 0.5
+PREDICTED = 0.15
+MASKED = 0.8
+RANDOM_OF_REST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,12 @@ class MlmBatch:
         rows = slice(start, stop)
         batch = Batch(self.batch.ids[rows], self.batch.types[rows], self.batch.attention[rows])
         is_inside = (self.rows >= start) & (self.rows < stop)
-        return MlmBatch(batch, self.rows[is_inside] - start, self.columns[is_inside], self.targets[is_inside])
+        return MlmBatch(
+            batch,
+            rows=self.rows[is_inside] - start,
+            columns=self.columns[is_inside],
+            targets=self.targets[is_inside],
+        )
 
 
 class WithMlmLoss(Learner):
@@ -61,7 +68,10 @@ class WithMlmLoss(Learner):
         *,
         summed: bool = False,
     ) -> None:
-        self.inner, self.net, self._batches, self._weights = inner, net, batches, weights
+        self.inner = inner
+        self.net = net
+        self._batches = batches
+        self._weights = weights
         self._summed = summed
         self.network = inner.network
         self.regroups = inner.regroups  # type: ignore[misc]  # that of the inner learner
@@ -73,7 +83,9 @@ class WithMlmLoss(Learner):
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """The weighted sum for one micro-batch, as FewNLU's loop uses it."""
         inner_weight, mlm_weight = self._weights
-        return inner_weight * self.inner.loss(items) + mlm_weight * self.mlm_loss(next(self._batches))
+        inner_loss = self.inner.loss(items)
+        mlm_loss = self.mlm_loss(next(self._batches))
+        return inner_weight * inner_loss + mlm_weight * mlm_loss
 
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The parts of the inner learner's loss, then those of the language model's."""
@@ -85,6 +97,7 @@ class WithMlmLoss(Learner):
         largest = max(len(items) for items in micro_batches)
         for part in batch.parts(largest):
             if len(part.targets):
+                # Weighted by its share of the tokens, so that the parts add up to the mean over the whole batch.
                 yield mlm_weight * len(part.targets) / len(batch.targets) * self.mlm_loss(part)
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
@@ -131,7 +144,8 @@ def masked_tokens(items: Sequence[EncodedItem], net: Network, generator: torch.G
     for row, item in enumerate(items):
         for_choice, for_mask, for_random = torch.rand(3, len(item), generator=generator).tolist()
         random_tokens = torch.randint(len(tokenizer), (len(item),), generator=generator).tolist()
-        ids, prompts = list(item.ids), set(item.prompts)
+        ids = list(item.ids)
+        prompts = set(item.prompts)
         for column, token in enumerate(item.ids):
             if for_choice[column] >= PREDICTED or token in special or column in prompts:
                 continue
@@ -148,7 +162,9 @@ def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
     """Every token but the first is to be predicted from those before it."""
     targets = []
     for row, item in enumerate(items):
-        targets += [(row, column, token) for column, token in enumerate(item.ids[1:])]
+        # The state at a position predicts the token after it.
+        for column, next_token in enumerate(item.ids[1:]):
+            targets.append((row, column, next_token))
     return _mlm_batch(items, targets, net)
 
 
@@ -214,10 +230,12 @@ def _start_loader(generator: torch.Generator) -> None:
 
 
 def _reference_batch(items: Sequence[EncodedItem], net: Network, length: int, generator: torch.Generator) -> MlmBatch:
+    """Items with tokens replaced as FewNLU draws them, padded as it pads them."""
     tokenizer = net.tokenizer
     # Padded to the full length, because padding takes part in the draws.
     ids = torch.full((len(items), length), net.pad_id)
-    types, attention = torch.zeros_like(ids), torch.zeros_like(ids)
+    types = torch.zeros_like(ids)
+    attention = torch.zeros_like(ids)
     for row, item in enumerate(items):
         ids[row, : len(item)] = torch.tensor(item.ids)
         types[row, : len(item)] = torch.tensor(item.types)
@@ -226,14 +244,22 @@ def _reference_batch(items: Sequence[EncodedItem], net: Network, length: int, ge
     special: tuple[int, ...] = (tokenizer.cls_token_id, tokenizer.sep_token_id)
     if net.family in ("roberta", "xlm-roberta"):
         special = tuple(special_ids(tokenizer))
-    chances = torch.full(ids.shape, PREDICTED).masked_fill(torch.isin(ids, torch.tensor(special)), 0.0)
-    predicted = torch.bernoulli(chances, generator=generator).bool()
-    masked = torch.bernoulli(torch.full(ids.shape, MASKED), generator=generator).bool() & predicted
-    replaced = torch.bernoulli(torch.full(ids.shape, RANDOM_OF_REST), generator=generator).bool() & predicted & ~masked
+    is_special = torch.isin(ids, torch.tensor(special))
+    chances = torch.full(ids.shape, PREDICTED).masked_fill(is_special, 0.0)
+
+    def drawn(probabilities: torch.Tensor) -> torch.Tensor:
+        return torch.bernoulli(probabilities, generator=generator).bool()
+
+    # Four draws for every cell in this order, as in transformers' collator, whether or not they are used.
+    predicted = drawn(chances)
+    masked = drawn(torch.full(ids.shape, MASKED)) & predicted
+    replaced = drawn(torch.full(ids.shape, RANDOM_OF_REST)) & predicted & ~masked
     random_tokens = torch.randint(len(tokenizer), ids.shape, generator=generator)
-    ids = torch.where(masked, tokenizer.mask_token_id, torch.where(replaced, random_tokens, ids))
+    ids = torch.where(replaced, random_tokens, ids)
+    ids = torch.where(masked, tokenizer.mask_token_id, ids)
     # The pattern's own mask is not predicted, even if it was chosen.
-    rows, columns = torch.nonzero(predicted & (original != tokenizer.mask_token_id), as_tuple=True)
+    is_target = predicted & (original != tokenizer.mask_token_id)
+    rows, columns = torch.nonzero(is_target, as_tuple=True)
     batch = Batch(ids.to(net.device), types.to(net.device), attention.to(net.device))
     targets = original[rows, columns]
     return MlmBatch(batch, rows.to(net.device), columns.to(net.device), targets.to(net.device))

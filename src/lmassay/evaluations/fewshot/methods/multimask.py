@@ -55,7 +55,9 @@ class MultiMask(Learner):
     def __init__(
         self, net: Network, pvp: Any, rule: AnswerRule, *, decoding: str = "default", batch_size: int = 32
     ) -> None:
-        self.net, self.pvp, self.rule = net, pvp, rule
+        self.net = net
+        self.pvp = pvp
+        self.rule = rule
         self.network: torch.nn.Module = net.module
         self.gaps: Gaps
         strategy = known_decoding(decoding)
@@ -99,7 +101,9 @@ def read_at(net: Network, items: Sequence[EncodedItem], positions: Positions) ->
         for position in positions_of_item:
             rows.append(row)
             columns.append(position - shift)
-    return net.decode(states[torch.tensor(rows, device=states.device), torch.tensor(columns, device=states.device)])
+    row_indices = torch.tensor(rows, device=states.device)
+    column_indices = torch.tensor(columns, device=states.device)
+    return net.decode(states[row_indices, column_indices])
 
 
 def learner_for(
@@ -169,11 +173,11 @@ def hinge(gaps: Gaps, costs: Costs, *, per_batch: bool) -> torch.Tensor:
 
 def _joined(costs: Costs) -> list[list[torch.Tensor]]:
     """All items as one: its n-th text consists of the n-th texts of all items that have one."""
-    n_texts = max(len(costs_of_item) for costs_of_item in costs)
-    joined = []
-    for n in range(n_texts):
-        joined.append(torch.cat([costs_of_item[n] for costs_of_item in costs if len(costs_of_item) > n]))
-    return [joined]
+    by_number: dict[int, list[torch.Tensor]] = {}
+    for costs_of_item in costs:
+        for number, cost in enumerate(costs_of_item):
+            by_number.setdefault(number, []).append(cost)
+    return [[torch.cat(by_number[number]) for number in sorted(by_number)]]
 
 
 # --- COPA -------------------------------------------------------------------------------------------------------------
@@ -188,7 +192,9 @@ class ChoiceRule:
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
-        self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
+        self._pvp = pvp
+        self._labels = labels
+        self._per_batch = per_batch
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
         """The example with the tokens of its choices."""
@@ -267,9 +273,12 @@ class ReferentRule:
     ) -> None:
         if TRUE not in labels:
             raise DataError(f"a task about referents needs the label '{TRUE}', but this one has {', '.join(labels)}")
-        self._pvp, self._labels, self._tokenizer = pvp, labels, tokenizer
+        self._pvp = pvp
+        self._labels = labels
+        self._tokenizer = tokenizer
         self._true = list(labels).index(TRUE)
-        self._pad_id, self._count_padding = pad_id, count_padding
+        self._pad_id = pad_id
+        self._count_padding = count_padding
         self._by_file = by_file
         self._has_masks = tokenizer.mask_token_id is not None
 
@@ -297,14 +306,17 @@ class ReferentRule:
     def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
         """1 for the label that the comparison gives, 0 for the other."""
         rows = torch.zeros(len(items), len(self._labels), dtype=torch.float64)
-        for number, (item, tokens) in enumerate(zip(items, gaps.write(items), strict=True)):
+        written = gaps.write(items)
+        for number, (item, tokens) in enumerate(zip(items, written, strict=True)):
             is_meant = same_referent(self.text(tokens), item.extra["candidate"])
-            rows[number, self._true if is_meant else 1 - self._true] = 1.0
+            label = self._true if is_meant else 1 - self._true
+            rows[number, label] = 1.0
         return rows
 
     def text(self, tokens: Sequence[int]) -> str:
         """What the network wrote, without special tokens and ids that only the network has (DeBERTa's spare rows)."""
-        special, size = special_ids(self._tokenizer), len(self._tokenizer)
+        special = special_ids(self._tokenizer)
+        size = len(self._tokenizer)
         words = [token for token in tokens if token not in special and token < size]
         return str(self._tokenizer.decode(words))
 
@@ -315,14 +327,14 @@ def same_referent(written: str, candidate: str) -> bool:
     >>> same_referent("the city councilmen", "councilmen"), same_referent("the demonstrators", "councilmen")
     (True, False)
     """
-    written_words, candidate_words = _words(written), _words(candidate)
-    return all(word in candidate_words for word in written_words) or all(
-        word in written_words for word in candidate_words
-    )
+    written_words = _words(written)
+    candidate_words = _words(candidate)
+    return written_words <= candidate_words or candidate_words <= written_words
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in re.split("[^a-z]", text.lower()) if word]
+def _words(text: str) -> set[str]:
+    """The words of a text in lower case; anything but the letters a to z separates them, as in FewNLU."""
+    return {word for word in re.split("[^a-z]", text.lower()) if word}
 
 
 # --- ReCoRD -----------------------------------------------------------------------------------------------------------
@@ -340,7 +352,9 @@ class EntityRule:
     """
 
     def __init__(self, pvp: Any, labels: Sequence[str], *, per_batch: bool = False) -> None:
-        self._pvp, self._labels, self._per_batch = pvp, labels, per_batch
+        self._pvp = pvp
+        self._labels = labels
+        self._per_batch = per_batch
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem:
         """The example with the tokens of its entities, and which of them are answers."""
@@ -366,13 +380,16 @@ class EntityRule:
         rows = []
         scores_of_items = gaps.scores(items, [item.extra["texts"] for item in items])
         for item, scores in zip(items, scores_of_items, strict=True):
-            item.extra["answer"] = item.extra["names"][scores.index(max(scores))]
+            likeliest = scores.index(max(scores))
+            item.extra["answer"] = item.extra["names"][likeliest]
             # A question without right (or wrong) entities gets a score below all others for that label.
-            lowest = min(scores) - 1.0
-            wrong, right = [lowest], [lowest]
+            best_wrong = best_right = min(scores) - 1.0
             for score, is_right in zip(scores, item.extra["right"], strict=True):
-                (right if is_right else wrong).append(score)
-            rows.append([max(wrong), max(right)])
+                if is_right:
+                    best_right = max(best_right, score)
+                else:
+                    best_wrong = max(best_wrong, score)
+            rows.append([best_wrong, best_right])
         return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -381,5 +398,8 @@ def right_entity_first(item: EncodedItem) -> list[list[int]]:
     right: list[list[int]] = []
     wrong: list[list[int]] = []
     for text, is_right in zip(item.extra["texts"], item.extra["right"], strict=True):
-        (right if is_right else wrong).append(text)
+        if is_right:
+            right.append(text)
+        else:
+            wrong.append(text)
     return [right[0], *wrong[:MOST_WRONG]]

@@ -61,9 +61,14 @@ class Network:
         drawn: Sequence[str] = (),
         reference: bool = False,
     ) -> None:
-        self.module, self.tokenizer, self.kind = module.to(device), tokenizer, kind
-        self.device, self.dtype, self.threads = device, dtype, threads
-        self.drawn, self.reference = tuple(drawn), reference
+        self.module = module.to(device)
+        self.tokenizer = tokenizer
+        self.kind = kind
+        self.device = device
+        self.dtype = dtype
+        self.threads = threads
+        self.drawn = tuple(drawn)
+        self.reference = reference
         if reference and self.family == "albert" and hasattr(module, "predictions"):
             module.predictions.LayerNorm.eps = _REFERENCE_ALBERT_EPS
         self._head: Head | None = None
@@ -127,7 +132,8 @@ class Network:
         """The last hidden state at one position per row: rows × size."""
         layer = None if self.reference else last_layer(self.module)
         if layer is None:
-            return self.hidden(batch)[torch.arange(len(positions), device=positions.device), positions]
+            rows = torch.arange(len(positions), device=positions.device)
+            return self.hidden(batch)[rows, positions]
         with only_at(layer, positions), self.precision():
             states: torch.Tensor = self.backbone(**self.inputs(batch)).last_hidden_state
         return states[:, 0]
@@ -235,9 +241,11 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
                 **common,
             )
     except Exception as error:
-        # Files from elsewhere can be wrong in any way.
-        first = (str(error).strip().splitlines() or [error_with_location(error)])[0][:300]
-        raise DataError(f"the model in {model.folder} cannot be loaded for training: {first}") from error
+        # Files from elsewhere can be wrong in any way. Messages of transformers may fill a page, so the first line
+        # has to do.
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else error_with_location(error)
+        raise DataError(f"the model in {model.folder} cannot be loaded for training: {reason[:300]}") from error
     missing = sorted(info.get("missing_keys", ()))
     if head == "lm" and missing:
         raise DataError(
@@ -283,12 +291,16 @@ class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any w
 
     @staticmethod
     def forward(ctx: Any, weight: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        ctx.rows, ctx.shape = rows, weight.shape
+        ctx.rows = rows
+        ctx.shape = weight.shape
         return weight[rows]
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return torch.sparse_coo_tensor(ctx.rows.unsqueeze(0), gradients[0], ctx.shape, check_invariants=False), None
+        indices = ctx.rows.unsqueeze(0)
+        gradient = torch.sparse_coo_tensor(indices, gradients[0], ctx.shape, check_invariants=False)
+        # None: the row numbers have no gradient.
+        return gradient, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +320,14 @@ class Head:
 
         ``inputs`` are the input embeddings. If the head shares them, it adds a sparse gradient to theirs.
         """
-        weight, bias = self.weight(), self.bias()
+        weight = self.weight()
+        bias = self.bias()
         if rows is not None:
             weight = _FewRows.apply(weight, rows) if weight is inputs else weight[rows]
-            bias = None if bias is None else bias[rows]
-        return self.finish(torch.nn.functional.linear(self.transform(states), weight, bias))
+            if bias is not None:
+                bias = bias[rows]
+        logits = torch.nn.functional.linear(self.transform(states), weight, bias)
+        return self.finish(logits)
 
 
 def masked_head(model: Any) -> Head:
@@ -354,7 +369,9 @@ def causal_head(model: Any) -> Head:
     config = model.config.get_text_config()
     cap = getattr(config, "final_logit_softcapping", None)
     # Cohere multiplies the logits by logit_scale, Granite divides them by logits_scaling, Gemma caps them.
-    scale = getattr(config, "logit_scale", None) or 1.0 / (getattr(config, "logits_scaling", None) or 1.0)
+    factor = getattr(config, "logit_scale", None)
+    divisor = getattr(config, "logits_scaling", None)
+    scale = factor or 1.0 / (divisor or 1.0)
 
     def finish(logits: torch.Tensor) -> torch.Tensor:
         if scale != 1.0:
@@ -394,9 +411,13 @@ def _has(model: Any, path: str) -> bool:
 def last_layer(module: Any) -> Any | None:
     """The last layer, if it is built like BERT's; None for other families."""
     config = module.config
-    if config.model_type not in _LIKE_BERT or getattr(config, "_attn_implementation", None) not in ("sdpa", "eager"):
+    if config.model_type not in _LIKE_BERT:
         return None
-    return getattr(getattr(module.base_model, "encoder", None), "layer", [None])[-1]
+    if getattr(config, "_attn_implementation", None) not in ("sdpa", "eager"):
+        return None
+    encoder = getattr(module.base_model, "encoder", None)
+    layers = getattr(encoder, "layer", [None])
+    return layers[-1]
 
 
 @contextmanager
@@ -413,10 +434,12 @@ def only_at(layer: Any, positions: torch.Tensor) -> Iterator[None]:
 def _forward_at(
     layer: Any, positions: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None = None, *_: Any, **__: Any
 ) -> torch.Tensor:
+    """BERT's layer with a single query per row, instead of one per position."""
     attention = layer.attention.self
     rows = torch.arange(len(states), device=states.device)
     chosen = states[rows, positions].unsqueeze(1)
     if mask is not None and mask.shape[2] > 1:
+        # A mask with one row per query: only that of the chosen position is needed.
         mask = mask[rows, :, positions].unsqueeze(2)
 
     def by_head(projected: torch.Tensor) -> torch.Tensor:
@@ -427,15 +450,12 @@ def _forward_at(
     queries = by_head(attention.query(chosen))
     keys = by_head(attention.key(states))
     values = by_head(attention.value(states))
+    dropout = attention.dropout.p if attention.training else 0.0
     mixed = torch.nn.functional.scaled_dot_product_attention(
-        queries,
-        keys,
-        values,
-        attn_mask=mask,
-        dropout_p=attention.dropout.p if attention.training else 0.0,
-        scale=attention.scaling,
+        queries, keys, values, attn_mask=mask, dropout_p=dropout, scale=attention.scaling
     )
-    attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), chosen)
+    heads_joined = mixed.transpose(1, 2).flatten(2)
+    attended = layer.attention.output(heads_joined, chosen)
     output: torch.Tensor = layer.feed_forward_chunk(attended)
     return output
 
@@ -475,15 +495,19 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     if model is None or "train" not in getattr(model, "can", ()):
         raise ConfigError("task.splits.strategy: model_informed splits need a local Hugging Face model; give one")
     net = open_network(model)
-    texts = [f"{example.text_a} {example.text_b or ''}".strip() for example in examples]
-    ids = [net.tokenizer(text, truncation=True, max_length=_MOST_TOKENS)["input_ids"] for text in texts]
-    rows = []
+    items = []
+    for example in examples:
+        text = f"{example.text_a} {example.text_b or ''}".strip()
+        tokens = net.tokenizer(text, truncation=True, max_length=_MOST_TOKENS)["input_ids"]
+        items.append(EncodedItem(tokens, [0] * len(tokens)))
+    features = []
     net.module.eval()
     with torch.no_grad(), seeded(0, net.device, net.threads):
-        for start in range(0, len(ids), _AT_ONCE):
-            items = [EncodedItem(tokens, [0] * len(tokens)) for tokens in ids[start : start + _AT_ONCE]]
-            batch = collate(items, net.pad_id, net.device)
+        for start in range(0, len(items), _AT_ONCE):
+            batch = collate(items[start : start + _AT_ONCE], net.pad_id, net.device)
             states = net.backbone(**net.inputs(batch)).last_hidden_state
+            # Padding does not count in the mean.
             weights = batch.attention.unsqueeze(-1).to(states.dtype)
-            rows.append(((states * weights).sum(1) / weights.sum(1)).double().cpu().numpy())
-    return np.concatenate(rows)
+            means = (states * weights).sum(1) / weights.sum(1)
+            features.append(means.double().cpu().numpy())
+    return np.concatenate(features)

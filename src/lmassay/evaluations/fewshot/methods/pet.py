@@ -53,8 +53,10 @@ class Pet(Training):
         items = learner.encode(inputs.unlabeled, training=False)
         net.check_lengths(items)
         # FewNLU takes one batch of unlabeled examples per micro-batch, we take one per update.
-        labelled = min(self.micro_batch, self.batch_size) if self.reference else self.batch_size
-        size = self.unlabeled_batch_size or labelled
+        n_labelled = self.batch_size
+        if self.reference:
+            n_labelled = min(self.micro_batch, self.batch_size)
+        size = self.unlabeled_batch_size or n_labelled
         seeds = {"seed": inputs.seed, "sampler_seed": inputs.sampler_seed}
         if self.reference:
             schedule = self._loader_schedule(len(inputs.train), has_dev=bool(inputs.dev))
@@ -62,6 +64,7 @@ class Pet(Training):
         else:
             batches = mlm_batches(items, net, size, **seeds)
         weights = (1.0, 1.0) if self.alpha == "sum" else (self.alpha, 1 - self.alpha)
+        # DeBERTa's loss in FewNLU is a sum over tokens, that of other families a mean.
         is_summed = self.reference and net.family == deberta.FAMILY
         return WithMlmLoss(learner, net, batches, weights, summed=is_summed)
 

@@ -56,7 +56,9 @@ class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any wher
         """The vectors: slots × width."""
         vectors: torch.Tensor = self.prompt_embeddings.weight
         if self.head == "lstm":
-            vectors = self.mlp_head(self.lstm_head(vectors.unsqueeze(0))[0]).squeeze(0)
+            # The slots are one sequence, read in both directions.
+            states, _ = self.lstm_head(vectors.unsqueeze(0))
+            vectors = self.mlp_head(states).squeeze(0)
         elif self.head == "mlp":
             vectors = self.mlp(vectors)
         return vectors
@@ -68,7 +70,8 @@ def _two_layers(incoming: int, width: int) -> torch.nn.Sequential:
 
 def drawn_words(vocabulary: int, slots: int, seed: int) -> list[int]:
     """Tokens to start from, with repetition. numpy's older generator gives the same draws as FewNLU."""
-    return [int(token) for token in np.random.RandomState(seed).choice(vocabulary, slots)]
+    tokens = np.random.RandomState(seed).choice(vocabulary, slots)
+    return [int(token) for token in tokens]
 
 
 @contextmanager
@@ -115,12 +118,15 @@ class Slots:
             hook.remove()
 
     def _hide(self, module: torch.nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Before the embedding layer: replace the slots by an id that it can look up."""
         ids = arguments[0]
         self._slots = ids == SLOT
         return (ids.masked_fill(self._slots, self._filler), *arguments[1:])
 
     def _fill(self, module: torch.nn.Module, arguments: tuple[Any, ...], embedded: torch.Tensor) -> torch.Tensor:
-        slots, self._slots = self._slots, None
+        """After the embedding layer: put the encoder's vectors into the slots."""
+        slots = self._slots
+        self._slots = None
         if slots is None or not bool(slots.any()):
             return embedded
         return put_in(embedded, slots, self._encoder())

@@ -43,17 +43,25 @@ class PromptTuning(Training):
         is_in_front = self.place == "front"
         if not is_in_front and net.kind == "causal" and inputs.task.kind == "labels":
             raise ConfigError("place: a causal model does not read slots after its prompt; use front")
-        reading = self.reading(inputs, pattern=self.pattern, mode="cloze" if is_in_front else "ptuning")
         if is_in_front:
-            reading = shortened(reading, self.n_tokens)
+            reading = shortened(self.reading(inputs, pattern=self.pattern, mode="cloze"), self.n_tokens)
+        else:
+            reading = self.reading(inputs, pattern=self.pattern, mode="ptuning")
         inner: Any = pet_learner(self, inputs, net, reading, self.decoding_strategy)
-        slots = self.n_tokens if is_in_front else inner.pvp.prompt_length
+        if is_in_front:
+            slots = front = self.n_tokens
+        else:
+            slots = inner.pvp.prompt_length
+            front = 0
         embeddings = net.words.weight
         encoder = PromptEncoder(slots, "raw", embeddings, seed=inputs.seed)
         if self.start == "labels":
-            label_words = inner.verbalizer.rows.tolist() if inputs.task.kind == "labels" else []
-            encoder.start_from(embeddings, labels_first(label_words, len(embeddings), slots, inputs.seed))
-        front = slots if is_in_front else 0
+            label_words: list[int] = []
+            # Tasks whose answers are texts have no label words; their prompts start from drawn words only.
+            if inputs.task.kind == "labels":
+                label_words = inner.verbalizer.rows.tolist()
+            tokens = labels_first(label_words, len(embeddings), slots, inputs.seed)
+            encoder.start_from(embeddings, tokens)
         return PromptedLearner(inner, net, encoder, learning_rate=self.learning_rate, front=front)
 
 

@@ -34,10 +34,13 @@ class PromptedLearner(Learner):
     def __init__(
         self, inner: Learner, net: Network, encoder: PromptEncoder, *, learning_rate: float, front: int = 0
     ) -> None:
-        self.inner, self.net, self.encoder = inner, net, encoder
+        self.inner = inner
+        self.net = net
+        self.encoder = encoder
         self.network = inner.network
         self.regroups = inner.regroups  # type: ignore[misc]  # that of the inner learner
-        self._rate, self._front = learning_rate, front
+        self._rate = learning_rate
+        self._front = front
         self._opening = {net.tokenizer.cls_token_id, net.tokenizer.bos_token_id} - {None}
         Slots(net.module, encoder)
 
@@ -87,14 +90,21 @@ def with_front_slots(item: EncodedItem, slots: int, *, after: set[int]) -> Encod
     >>> item.ids, item.masks, item.prompts
     ([2, -2, -2, 8, 3], [3], [1, 2])
     """
-    start = 1 if item.ids and item.ids[0] in after else 0
-    token_type = item.types[0] if item.types else 0
+    start = 0
+    if item.ids and item.ids[0] in after:
+        start = 1
+    token_type = 0
+    if item.types:
+        token_type = item.types[0]
+    # Everything after the new slots moves to the right.
+    masks = [position + slots for position in item.masks]
+    prompts = [position + slots for position in item.prompts]
     return replace(
         item,
         ids=[*item.ids[:start], *[SLOT] * slots, *item.ids[start:]],
         types=[*item.types[:start], *[token_type] * slots, *item.types[start:]],
-        masks=[position + slots for position in item.masks],
-        prompts=[*range(start, start + slots), *[position + slots for position in item.prompts]],
+        masks=masks,
+        prompts=[*range(start, start + slots), *prompts],
     )
 
 
@@ -123,9 +133,12 @@ class PTuning(Training):
         else:
             reading = self.reading(inputs, pattern=self.pattern, mode="ptuning")
         inner: Any = pet_learner(self, inputs, net, reading, self.decoding_strategy)
-        slots = self.pattern if is_in_front else inner.pvp.prompt_length
+        if is_in_front:
+            slots = front = self.pattern
+        else:
+            slots = inner.pvp.prompt_length
+            front = 0
         encoder = PromptEncoder(slots, self.prompt_encoder_head_type, net.words.weight, seed=inputs.seed)
-        front = slots if is_in_front else 0
         return PromptedLearner(inner, net, encoder, learning_rate=self.embedding_learning_rate, front=front)
 
 

@@ -159,7 +159,9 @@ def _update_on_pairs(body: EncoderBody, pairs: Sequence[Pair], optimizer: torch.
     lefts, rights, targets = zip(*pairs, strict=True)
     # Both sides in one pass through the network; vectors have length 1, so a dot product is a cosine.
     vectors = body.embed([*lefts, *rights])
-    cosines = (vectors[: len(pairs)] * vectors[len(pairs) :]).sum(1)
+    left_vectors = vectors[: len(pairs)]
+    right_vectors = vectors[len(pairs) :]
+    cosines = (left_vectors * right_vectors).sum(1)
     loss = torch.nn.functional.mse_loss(cosines, torch.tensor(targets, device=cosines.device))
     value = float(loss.detach())
     if not math.isfinite(value):
@@ -215,7 +217,8 @@ class EncoderBody:
         batches = []
         with torch.inference_mode():
             for start in range(0, len(distinct), batch_size):
-                batches.append(self.embed(distinct[start : start + batch_size]).double().cpu())
+                vectors = self.embed(distinct[start : start + batch_size])
+                batches.append(vectors.double().cpu())
         rows = [row_of[text] for text in texts]
         return torch.cat(batches)[rows].clone()
 
@@ -226,14 +229,18 @@ class FittedEncoder(TrainedClassifier):
     def __init__(
         self, inputs: TrainingInputs, body: EncoderBody, regression: Regression, losses: list[float], threads: int
     ) -> None:
-        self.inputs, self.body, self.regression = inputs, body, regression
-        self.losses, self.threads = losses, threads
+        self.inputs = inputs
+        self.body = body
+        self.regression = regression
+        self.losses = losses
+        self.threads = threads
         self.course = TrainingCourse(updates=len(losses), losses=list(losses))
         # There is one set of weights only, whatever its dev score.
         self.choices = [Choice(every=None, step=len(losses), dev=self._dev_metrics(), stopped_at=len(losses))]
 
     def _dev_metrics(self) -> dict[str, float]:
-        task, dev = self.inputs.task, self.inputs.dev
+        task = self.inputs.task
+        dev = self.inputs.dev
         if not dev:
             return {}
         labels = [task.labels.index(str(example.label)) for example in dev]
@@ -254,10 +261,12 @@ class FittedEncoder(TrainedClassifier):
             raise ModelError("there is nothing to classify")
         with seeded(self.inputs.seed, self.body.device, self.threads):
             scores = self.regression.log_probabilities(self.body.vectors(texts), _n_classes(task))
-        ends = np.cumsum([len(marked) for marked in texts_of_examples])[:-1]
         rows = []
-        for marked, scores_of_texts in zip(texts_of_examples, np.split(scores, ends), strict=True):
-            rows.append(_label_scores(task.kind, marked, scores_of_texts))
+        start = 0
+        for marked in texts_of_examples:
+            end = start + len(marked)
+            rows.append(_label_scores(task.kind, marked, scores[start:end]))
+            start = end
         return np.stack(rows)
 
 
@@ -286,7 +295,9 @@ def marked_texts(kind: str, example: InputExample) -> MarkedTexts:
             marked.append((text, entity in answers))
         return marked
     if "fields" in meta:
-        return [(_joined(*map(str, reversed(meta["fields"].values()))), None)]
+        # A user's task: the last field first, because the first is usually the long passage.
+        fields = [str(text) for text in reversed(meta["fields"].values())]
+        return [(_joined(*fields), None)]
     further_texts = []
     for name, value in meta.items():
         if isinstance(value, str) and not _is_identifier(name):
@@ -320,8 +331,13 @@ def _label_scores(kind: str, marked: MarkedTexts, scores: NDArray[np.float64]) -
     wrong: list[float] = []
     right: list[float] = []
     for score, (_, is_right) in zip(log_odds, marked, strict=True):
-        (right if is_right else wrong).append(score)
-    return np.array([max(wrong, default=10 * UNSEEN), max(right, default=10 * UNSEEN)])
+        if is_right:
+            right.append(score)
+        else:
+            wrong.append(score)
+    # Below all log-odds, for a question without wrong (or right) entities.
+    lowest = 10 * UNSEEN
+    return np.array([max(wrong, default=lowest), max(right, default=lowest)])
 
 
 def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
@@ -334,7 +350,10 @@ def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
             raise DataError(f"{example.guid}: the label {example.label!r} is none of {', '.join(task.labels)}")
         for text, is_right in marked_texts(task.kind, example):
             texts.append(text)
-            classes.append(task.labels.index(example.label) if is_right is None else int(is_right))
+            if is_right is None:
+                classes.append(task.labels.index(example.label))
+            else:
+                classes.append(int(is_right))
     return texts, classes
 
 
@@ -377,8 +396,10 @@ class Regression:
 
         def objective() -> torch.Tensor:
             solver.zero_grad()
-            log_loss = torch.nn.functional.cross_entropy(vectors @ weights + bias, targets, reduction="sum")
-            total: torch.Tensor = log_loss + l2 / 2 * weights.square().sum()
+            logits = vectors @ weights + bias
+            log_loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+            penalty = l2 / 2 * weights.square().sum()
+            total: torch.Tensor = log_loss + penalty
             total.backward()
             return total
 

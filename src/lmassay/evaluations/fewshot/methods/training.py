@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 
-CARD, ADDED = "lmassay.json", "added.safetensors"
-"""The files of a saved training in addition to those of transformers."""
+CARD = "lmassay.json"
+"""The file of a saved training that describes it."""
+ADDED = "added.safetensors"
+"""The file of a saved training with trained parts that transformers does not save."""
 _Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -203,7 +205,9 @@ def _device_and_threads(model: Any) -> tuple[Any, int]:
     """Where a model is trained. A model that cannot be trained has neither; ``open_network`` refuses it later."""
     from lmassay.models.hf.load import choose_device
 
-    return choose_device(getattr(model, "device", "cpu")), getattr(model, "threads", None) or 1
+    device = choose_device(getattr(model, "device", "cpu"))
+    threads = getattr(model, "threads", None) or 1
+    return device, threads
 
 
 def _freeze_deberta(net: Network) -> None:
@@ -213,6 +217,7 @@ def _freeze_deberta(net: Network) -> None:
 
 
 def _check_trainable(items: list[EncodedItem], inputs: TrainingInputs) -> None:
+    """Raise a ModelError if there is nothing to learn, or an example has neither a label nor soft labels."""
     if not items:
         raise ModelError("there is nothing to learn from: the training part of the split is empty")
     if all(item.label >= 0 or item.logits is not None for item in items):
@@ -239,10 +244,13 @@ class FittedNetwork(TrainedClassifier):
     """What ``fit`` of a trained method returns: label scores, one set of weights per evaluation interval, files."""
 
     def __init__(self, learner: Learner, net: Network, result: TrainingResult, eval_batch: int, seed: int) -> None:
-        self.learner, self.net = learner, net
+        self.learner = learner
+        self.net = net
         self.choices = result.choices
         self.course = result.course
-        self._result, self._eval_batch, self._seed = result, eval_batch, seed
+        self._result = result
+        self._eval_batch = eval_batch
+        self._seed = seed
         self._used = result.choices[0]
         self._encoded: dict[tuple[int, ...], tuple[list[InputExample], list[EncodedItem]]] = {}
 
@@ -284,7 +292,8 @@ class FittedNetwork(TrainedClassifier):
             items = self.learner.encode(examples, training=False)
             self.remember(examples, items)
             self.net.check_lengths(items)
-        return self._encoded[key][1]
+        _, encoded = self._encoded[key]
+        return encoded
 
     def answers(self, examples: Sequence[InputExample]) -> list[str] | None:
         """The texts chosen when these examples were last scored; None for tasks with fixed labels."""
@@ -297,6 +306,7 @@ class FittedNetwork(TrainedClassifier):
             with quiet():
                 self.net.module.save_pretrained(folder)
             self.net.tokenizer.save_pretrained(folder)
+            # What the learner trains in addition to the network that transformers knows.
             saved = {id(parameter) for parameter in self.net.module.parameters()}
             added = {}
             for name, parameter in self.learner.network.named_parameters():

@@ -1,4 +1,4 @@
-"""A few-shot task: its data, labels, metrics, patterns and words, for built-in and user-defined tasks alike."""
+"""A few-shot task, built-in or user-defined: its data, labels, metrics, patterns and words."""
 
 from __future__ import annotations
 
@@ -114,7 +114,10 @@ class NluTask:
     def question(self, example: InputExample) -> str | None:
         """The question that an answer belongs to, for exact match; None in tasks without questions."""
         question = example.meta.get("question_idx")
-        return None if question is None else f"{example.meta.get('passage_idx', '')}-{question}"
+        if question is None:
+            return None
+        passage = example.meta.get("passage_idx", "")
+        return f"{passage}-{question}"
 
     def cloze_text(self, example: InputExample, pattern_id: int = 0) -> tuple[str, str]:
         """The text before and after the answer: ``before + word + after`` reads as a text."""
@@ -225,8 +228,11 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
 
     ``data_dir`` is the folder of the task's files or of the data set; ``base_dir`` is where relative paths start.
     """
-    text, base = str(name), base_dir or Path()
-    folder = None if data_dir is None else base / Path(data_dir).expanduser()
+    text = str(name)
+    base = base_dir or Path()
+    folder = None
+    if data_dir is not None:
+        folder = base / Path(data_dir).expanduser()
     if text.endswith((".yaml", ".yml")):
         from lmassay.evaluations.fewshot.tasks.yaml_task import open_yaml_task
 
@@ -239,13 +245,16 @@ def open_task(name: str | Path, data_dir: Path | None = None, base_dir: Path | N
     processors, pvps, metrics = _DATASETS[dataset]
     processor = processors[task](task)
     check_metrics(metrics[task])
+    task_folder = None
+    if folder is not None:
+        task_folder = _task_folder(folder, task, processor)
     return NluTask(
         dataset=dataset,
         name=task,
         processor=processor,
         pvp_class=pvps[task],
         metrics=metrics[task],
-        data_dir=None if folder is None else _task_folder(folder, task, processor),
+        data_dir=task_folder,
         labels=processor.get_labels(),
     )
 
@@ -291,5 +300,8 @@ def _task_folder(folder: Path, task: str, processor: DataProcessor) -> Path:
     for inner in sorted(folder.iterdir()):
         if inner.is_dir() and inner.name.lower().replace("-", "") == task:
             return inner
-    names = ", ".join(sorted(inner.name for inner in folder.iterdir())[:12]) or "nothing"
-    raise DataError(f"{folder} has neither files of {task} (train.jsonl …) nor a folder named {task}; it has {names}")
+    names = sorted(inner.name for inner in folder.iterdir())
+    existing = ", ".join(names[:12]) or "nothing"
+    raise DataError(
+        f"{folder} has neither files of {task} (train.jsonl …) nor a folder named {task}; it has {existing}"
+    )

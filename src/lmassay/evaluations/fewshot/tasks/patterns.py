@@ -67,10 +67,9 @@ class Pattern:
     def fill(self, fields: Mapping[str, str], masks: list[int]) -> PVPOutputPattern:
         """The parts of an input, for both sides."""
         first, second = self.sides
-        return (
-            [_filled(part, fields, masks) for part in first],
-            [_filled(part, fields, masks) for part in second],
-        )
+        first_parts = [_filled(part, fields, masks) for part in first]
+        second_parts = [_filled(part, fields, masks) for part in second]
+        return first_parts, second_parts
 
 
 @functools.cache
@@ -149,10 +148,10 @@ class TablePVP(PVP):
     @property
     def pattern(self) -> Pattern:
         """The pattern of this id; a ConfigError if there is none."""
-        known = self.PATTERNS.get(self.mode, {})
-        if self.pattern_id not in known:
-            raise missing_pattern(type(self).__name__, self.mode, self.pattern_id, list(known))
-        return pattern(known[self.pattern_id])
+        patterns = self.PATTERNS.get(self.mode, {})
+        if self.pattern_id not in patterns:
+            raise missing_pattern(type(self).__name__, self.mode, self.pattern_id, list(patterns))
+        return pattern(patterns[self.pattern_id])
 
     @property
     def prompt_length(self) -> int:
@@ -177,5 +176,7 @@ class TablePVP(PVP):
 
 def missing_pattern(name: str, mode: Mode, number: int, known: Sequence[int]) -> ConfigError:
     """The error for a pattern that a task does not have."""
-    offered = f"it has {', '.join(map(str, known))}" if known else "it has none in this mode"
-    return ConfigError(f"{name} has no {mode} pattern {number}; {offered}")
+    existing = "it has none in this mode"
+    if known:
+        existing = f"it has {', '.join(map(str, known))}"
+    return ConfigError(f"{name} has no {mode} pattern {number}; {existing}")

@@ -126,7 +126,9 @@ class RowProcessor(DataProcessor):
     @staticmethod
     def idx(row: DataRow) -> int:
         """The number that the file gives to an example, else the number of its line."""
-        return row.number("idx") if row.has("idx") else row.line - 1
+        if row.has("idx"):
+            return row.number("idx")
+        return row.line - 1
 
 
 def known_label(row: DataRow, name: str, value: object, labels: Sequence[str]) -> str:

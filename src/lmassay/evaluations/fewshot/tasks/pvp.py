@@ -118,12 +118,17 @@ class PVP(ABC):
         """The number of continuous prompt tokens."""
         if self.mode != "ptuning":
             return 0
+        probe = InputExample("probe-0", "x", "x", meta=_AnyMeta())
         try:
-            first, second = self.get_parts(InputExample("probe-0", "x", "x", meta=_AnyMeta()))
+            first, second = self.get_parts(probe)
         except Exception:
             # The pattern needs a real example. As in FewNLU, its id is then the number of prompt tokens.
             return self.pattern_id
-        return sum(part for part in (*first, *(second or ())) if isinstance(part, int))
+        length = 0
+        for part in (*first, *(second or ())):
+            if isinstance(part, int):
+                length += part
+        return length
 
     @property
     def mask(self) -> str:
@@ -133,7 +138,9 @@ class PVP(ABC):
     @property
     def mask_id(self) -> int:
         """The id of the mask token; NO_MASK for a tokenizer without one."""
-        return NO_MASK if self.tokenizer.mask_token_id is None else int(self.tokenizer.mask_token_id)
+        if self.tokenizer.mask_token_id is None:
+            return NO_MASK
+        return int(self.tokenizer.mask_token_id)
 
     @staticmethod
     def shortenable(text: str) -> tuple[str, bool]:
@@ -144,14 +151,16 @@ class PVP(ABC):
     def remove_final_punc(text: _AnyText) -> _AnyText:
         """The text without its final punctuation."""
         if isinstance(text, tuple):
-            return text[0].rstrip(string.punctuation), text[1]
+            content, shortenable = text
+            return content.rstrip(string.punctuation), shortenable
         return text.rstrip(string.punctuation)
 
     @staticmethod
     def lowercase_first(text: _AnyText) -> _AnyText:
         """The text with a small first letter."""
         if isinstance(text, tuple):
-            return text[0][:1].lower() + text[0][1:], text[1]
+            content, shortenable = text
+            return content[:1].lower() + content[1:], shortenable
         return text[:1].lower() + text[1:]
 
     def encode(self, example: InputExample, *, training: bool | None = None) -> EncodedText:
@@ -159,24 +168,28 @@ class PVP(ABC):
 
         ``training`` matters for WSC only. If it is None, the file of the example decides, as in FewNLU.
         """
-        self.training = "train" in example.guid if training is None else training
+        if training is None:
+            # The guid begins with the name of the file.
+            training = "train" in example.guid
+        self.training = training
         first_parts, second_parts = self._parts(example)
+        # Each part is tokenised separately, as in PET and FewNLU.
         first = [self._piece(part, example) for part in first_parts or ()]
         second = [self._piece(part, example) for part in second_parts or ()]
         special = self._special(pair=bool(second))
         length = special.size + sum(len(piece.ids) for piece in (*first, *second))
         if length > self.max_seq_length:
-            left = shorten(first, second, length - self.max_seq_length)
-            if left:
+            surplus = shorten(first, second, length - self.max_seq_length)
+            if surplus:
                 raise DataError(
-                    f"{example.guid}: what may not be shortened has {self.max_seq_length + left} tokens in pattern "
-                    f"{self.pattern_id}, but the window has {self.max_seq_length}; raise max_seq_length or remove the "
-                    "example"
+                    f"{example.guid}: the parts that may not be shortened have {self.max_seq_length + surplus} tokens "
+                    f"in pattern {self.pattern_id}, but the window has {self.max_seq_length}; raise max_seq_length or "
+                    "remove the example"
                 )
-        first_ids = [token for piece in first for token in piece.ids]
-        second_ids = [token for piece in second for token in piece.ids]
-        ids, types = special.around(first_ids, second_ids)
-        return EncodedText(ids, types, self._mask_positions(ids, example), self._slots(special, first, second))
+        ids, types = special.around(_token_ids(first), _token_ids(second))
+        masks = self._mask_positions(ids, example)
+        prompts = self._slots(special, first, second)
+        return EncodedText(ids, types, masks, prompts)
 
     def label_token_ids(self) -> list[list[int]]:
         """The token ids of each label's words, in the order of the labels; empty lists if a task has no words."""
@@ -228,6 +241,7 @@ class PVP(ABC):
         return parts
 
     def _piece(self, part: Part, example: InputExample) -> Piece:
+        """A part of the pattern as tokens."""
         content, shortenable = part if isinstance(part, tuple) else (part, False)
         if isinstance(content, str):
             return Piece(self.text_ids(content), bool(shortenable))
@@ -248,8 +262,9 @@ class PVP(ABC):
         return self._special_tokens[pair]
 
     def _mask_positions(self, ids: Sequence[int], example: InputExample) -> list[int]:
-        mask = self.mask_id
-        masks = [position for position, token in enumerate(ids) if token == mask]
+        """The positions of the masks; a ConfigError if there is none, or if the verbalizer cannot fill them."""
+        mask_id = self.mask_id
+        masks = [position for position, token in enumerate(ids) if token == mask_id]
         if not self.use_cloze:
             return masks
         location = f"{type(self).__name__}, pattern {self.pattern_id}, example {example.guid}"
@@ -275,6 +290,7 @@ class PVP(ABC):
         return positions
 
     def _word_id(self, word: str, label: str) -> int:
+        """The token of a label's word; a ConfigError if it is not exactly one, or not in the vocabulary."""
         ids = self.text_ids(word)
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         subject = f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}'"
@@ -286,6 +302,13 @@ class PVP(ABC):
         if ids[0] in special_ids(self.tokenizer):
             raise ConfigError(f"{subject} is not in the vocabulary (it becomes {tokens[0]}); choose another word")
         return ids[0]
+
+
+def _token_ids(pieces: Sequence[Piece]) -> list[int]:
+    ids: list[int] = []
+    for piece in pieces:
+        ids += piece.ids
+    return ids
 
 
 # --- a pattern as plain text ----------------------------------------------------------------------------------------

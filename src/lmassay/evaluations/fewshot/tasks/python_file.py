@@ -27,7 +27,9 @@ _TABLES = ("_METRICS", "_PVPS", "_PROCESSORS")
 
 def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTask:
     """The task that ``file.py:name`` names."""
-    file, _, task = name.rpartition(":") if ".py:" in name else (name, "", "")
+    file, task = name, ""
+    if ".py:" in name:
+        file, _, task = name.rpartition(":")
     path = base_dir / Path(file).expanduser()
     module = current_registry().load_file(path)
     dataset, tables = _tables(module, path)
@@ -62,17 +64,26 @@ def _own_files(path: Path) -> dict[str, Path]:
 
 def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str, Any]]]:
     """The first prefix that has all three dicts, and these by suffix."""
-    dicts = {name: value for name, value in vars(module).items() if isinstance(value, dict)}
     prefixes = sorted(name.removesuffix("_PVPS") for name in vars(module) if name.endswith("_PVPS"))
-    for prefix in prefixes:
-        if all(prefix + suffix in dicts for suffix in _TABLES):
-            return prefix, {suffix: dicts[prefix + suffix] for suffix in _TABLES}
-    prefix = prefixes[0] if prefixes else "YOUR"
-    missing = [prefix + suffix for suffix in _TABLES if prefix + suffix not in dicts]
-    raise PluginError(f"{path}: the dict {', '.join(missing)} is missing; a file with tasks needs all three")
+    first_missing: list[str] = []
+    # For a file without any such dict, the message names the three with a placeholder.
+    for prefix in prefixes or ["YOUR"]:
+        tables: dict[str, Mapping[str, Any]] = {}
+        missing: list[str] = []
+        for suffix in _TABLES:
+            table = vars(module).get(prefix + suffix)
+            if isinstance(table, dict):
+                tables[suffix] = table
+            else:
+                missing.append(prefix + suffix)
+        if not missing:
+            return prefix, tables
+        first_missing = first_missing or missing
+    raise PluginError(f"{path}: the dict {', '.join(first_missing)} is missing; a file with tasks needs all three")
 
 
 def _metrics(value: Any, where: str) -> tuple[str, ...]:
+    """The metrics that a table names: one name, or several."""
     names = (value,) if isinstance(value, str) else tuple(value)
     if not names:
         raise ConfigError(f"{where}: a task has at least one metric, e.g. 'acc'")
@@ -105,7 +116,8 @@ def _labels(processor: DataProcessor, path: Path) -> list[str]:
         method = processor.get_labels
     # Otherwise get_labels() has no self, as in FewNLU's documentation, and is called on the class.
     labels = _called(method, f"{path}: {type(processor).__name__}.get_labels")
-    if not isinstance(labels, list | tuple) or len(labels) < 2 or not all(isinstance(name, str) for name in labels):
+    is_list = isinstance(labels, list | tuple) and len(labels) >= 2
+    if not is_list or not all(isinstance(name, str) for name in labels):
         raise ConfigError(f"{path}: get_labels() must return a list of two or more texts, not {labels!r}")
     if len(set(labels)) < len(labels):
         raise ConfigError(f"{path}: get_labels() names a label twice: {', '.join(labels)}")

@@ -105,24 +105,26 @@ def _json_lines(path: Path) -> Iterator[DataRow]:
 
 
 def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
-    is_tsv = path.suffix == ".tsv"
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        cells = csv.reader(
-            stream,
-            delimiter="\t" if is_tsv else ",",
-            quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
-            strict=not is_tsv,
-        )
-        header = list(columns) if columns is not None else None
+        if path.suffix == ".tsv":
+            # GLUE's files have lone quotation marks inside cells.
+            reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(stream, strict=True)
+        header: list[str] | None = None
+        if columns is not None:
+            header = list(columns)
+        # A quoted cell may have line breaks, so the line of a row is that after the end of the row before.
         line = 1
         try:
-            for row in cells:
+            for cells in reader:
                 if header is None:
-                    header = [name.strip() for name in row]
-                elif row:
-                    if len(row) != len(header):
-                        raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
-                    yield DataRow(dict(zip(header, row, strict=True)), path, line)
-                line = cells.line_num + 1
+                    header = [name.strip() for name in cells]
+                elif cells:
+                    if len(cells) != len(header):
+                        raise DataError(f"{path}, line {line}: {len(cells)} cells, but there are {len(header)} columns")
+                    fields = dict(zip(header, cells, strict=True))
+                    yield DataRow(fields, path, line)
+                line = reader.line_num + 1
         except csv.Error as error:
-            raise DataError(f"{path}, line {cells.line_num}: {error}") from None
+            raise DataError(f"{path}, line {reader.line_num}: {error}") from None

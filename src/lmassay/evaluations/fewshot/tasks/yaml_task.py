@@ -89,7 +89,9 @@ class PatternEntry(YamlModel):
     @model_validator(mode="before")
     @classmethod
     def _pattern_alone(cls, value: Any) -> Any:
-        return value if isinstance(value, dict) else {"pattern": value}
+        if isinstance(value, dict):
+            return value
+        return {"pattern": value}
 
 
 class TaskDescription(YamlModel):
@@ -197,11 +199,17 @@ class TaskDescription(YamlModel):
 
     def cloze_patterns(self) -> dict[int, str]:
         """Patterns by id, in the notation."""
-        return {number: notation(entry.pattern) for number, entry in enumerate(self.patterns)}
+        patterns = {}
+        for number, entry in enumerate(self.patterns):
+            patterns[number] = notation(entry.pattern)
+        return patterns
 
     def words_of_patterns(self) -> dict[int, Words]:
         """The words of each pattern: its own, else those of all patterns."""
-        return {number: entry.words or self.words or {} for number, entry in enumerate(self.patterns)}
+        words = {}
+        for number, entry in enumerate(self.patterns):
+            words[number] = entry.words or self.words or {}
+        return words
 
     def ptuning_patterns(self) -> dict[int, str]:
         """Patterns by their number of prompt tokens."""
@@ -215,19 +223,22 @@ class TaskDescription(YamlModel):
         """The texts for a classifier: by default the first two fields, one per side."""
         if self.classifier is not None:
             return notation(self.classifier)
-        return "||".join(f"{{{name}}}" for name in list(self.fields)[:2])
+        first_two = list(self.fields)[:2]
+        return "||".join(f"{{{name}}}" for name in first_two)
 
 
 def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] | None, *location: str | int) -> None:
+    """Add mistakes: words of an unknown label, a word of two labels, a label without words."""
     if words is None or labels is None:
         return
-    owners: dict[str, str] = {}
-    for label, given in words.items():
+    label_of_word: dict[str, str] = {}
+    for label, words_of_label in words.items():
         if label not in labels:
             mistakes.add(f"this is not a label; the labels are {', '.join(labels)}", *location, label)
-        for word in given:
-            if owners.setdefault(word, label) != label:
-                mistakes.add(f"the word '{word}' already belongs to '{owners[word]}'", *location, label)
+        for word in words_of_label:
+            first_label = label_of_word.setdefault(word, label)
+            if first_label != label:
+                mistakes.add(f"the word '{word}' already belongs to '{first_label}'", *location, label)
     for label in labels:
         if label not in words:
             mistakes.add(f"the label '{label}' has no word", *location)
@@ -236,12 +247,15 @@ def _check_words(mistakes: Mistakes, words: Words | None, labels: Sequence[str] 
 def _check_pattern(
     mistakes: Mistakes, text: str, info: ValidationInfo, *location: str | int, masks: int = 1, slots: bool = False
 ) -> None:
+    """Add mistakes: an unknown field, no field, a wrong number of masks, prompt tokens where none belong."""
     read = pattern(notation(text))
+    # None if the key "fields" is wrong itself, which is reported there.
     fields = info.data.get("fields")
     if fields is not None:
-        known = {*fields, *(f"{name}." for name in fields)}
-        for name in sorted(read.fields - known):
-            mistakes.add(f"there is no field '{name}'{did_you_mean(name, fields)}", *location)
+        for name in sorted(read.fields):
+            # A dot after the name removes the field's final punctuation.
+            if name.removesuffix(".") not in fields and name not in fields:
+                mistakes.add(f"there is no field '{name}'{did_you_mean(name, fields)}", *location)
     if not read.fields:
         example = next(iter(fields or ["text"]))
         mistakes.add(f"the pattern shows no field; put one in braces, e.g. {{{example}}}", *location)
@@ -270,12 +284,15 @@ class YamlProcessor(RowProcessor):
 
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
         """The file that the description names for a part, else the usual one in the folder."""
-        return self._files.get(part) if self._files else super().file(data_dir, part)
+        if self._files:
+            return self._files.get(part)
+        return super().file(data_dir, part)
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         """The example of one row."""
         columns = self._description
         texts = {name: _text(row, column) for name, column in columns.fields.items()}
+        # Methods without patterns read the first two fields.
         first, second = (*texts.values(), None)[:2]
         meta: dict[str, Any] = {"fields": texts}
         if columns.group:
@@ -284,8 +301,13 @@ class YamlProcessor(RowProcessor):
             meta["question_idx"] = str(row.get(columns.question))
             meta.setdefault("group", meta["question_idx"])
         number = row.line - 1
-        name = str(row.get(columns.id)) if columns.id in row.fields else str(number)
-        guid = f"{set_type}-{name}" if name.isdigit() else f"{set_type}-{name}-{number}"
+        name = str(number)
+        if columns.id in row.fields:
+            name = str(row.get(columns.id))
+        guid = f"{set_type}-{name}"
+        if not name.isdigit():
+            # Ids that are text need not be unique; the number of the line is.
+            guid += f"-{number}"
         label = self.label(row, set_type, columns.label)
         yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=number)
 
@@ -318,6 +340,7 @@ def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
     if data_dir is not None and not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
     name = description.name or path.stem
+    # Prompt tokens replace the wording of a pattern, so all patterns with them use the words of the first one.
     ptuning = description.ptuning_patterns()
     words = description.words_of_patterns()
     patterns: dict[Mode, Mapping[int, str]] = {

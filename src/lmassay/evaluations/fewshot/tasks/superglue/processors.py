@@ -125,7 +125,8 @@ class MultiRcProcessor(RowProcessor):
         passage = row.inner("passage")
         text = passage.text("text")
         for question in passage.inners("questions"):
-            question_text, question_idx = question.text("question"), question.number("idx")
+            question_text = question.text("question")
+            question_idx = question.number("idx")
             for answer in question.inners("answers"):
                 answer_idx = answer.number("idx")
                 yield InputExample(
@@ -164,21 +165,23 @@ class WscProcessor(RowProcessor):
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         idx = self.idx(row)
-        if "true_target" in row.fields or "false_target" in row.fields:
-            for name in ("true_target", "false_target"):
-                target = row.inner(name)
-                label = name.partition("_")[0].capitalize()
-                if self.label(target, set_type) not in (label, None):
-                    raise DataError(f"{row.where}: the label in '{name}' must be {label.lower()}")
-                example = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
-                yield replace(example, meta={**example.meta, "pair": f"{set_type}-{idx}"})
-        else:
+        if "true_target" not in row.fields and "false_target" not in row.fields:
+            # A row of FewGLUE has a single referent.
             yield self._example(row, row.inner("target"), f"{set_type}-{idx}", self.label(row, set_type), idx)
+            return
+        for name, label in (("true_target", "True"), ("false_target", "False")):
+            target = row.inner(name)
+            if self.label(target, set_type) not in (label, None):
+                raise DataError(f"{row.where}: the label in '{name}' must be {label.lower()}")
+            example = self._example(row, target, f"{set_type}-{label.lower()}-{idx}", label, idx)
+            yield replace(example, meta={**example.meta, "pair": f"{set_type}-{idx}"})
 
     def _example(self, row: DataRow, target: DataRow, guid: str, label: str | None, idx: int) -> InputExample:
         text = row.text("text")
         words = text.split()
-        pronoun, candidate = target.text("span2_text"), target.text("span1_text")
+        pronoun = target.text("span2_text")
+        candidate = target.text("span1_text")
+        # Before the text is joined again: it may split a word into the pronoun and its punctuation.
         pronoun_index = _pronoun_index(words, target.number("span2_index"), pronoun, row)
         meta = {
             "span1_text": candidate,
@@ -235,38 +238,45 @@ class RecordProcessor(RowProcessor):
         passage = row.inner("passage")
         text = passage.text("text")
         entities = sorted({_span(entity, text) for entity in passage.inners("entities")})
-        shown = text.replace("@highlight\n", "- ")
         for question in row.inners("qas"):
-            query, question_idx = question.text("query"), question.number("idx")
+            query = question.text("query")
+            question_idx = question.number("idx")
             if query.count(_PLACEHOLDER) != 1:
                 raise DataError(f"{row.where}: the query must have one {_PLACEHOLDER}: '{query}'")
             answers = sorted({answer.text("text") for answer in self._answers(question, set_type)})
-            meta = {"passage_idx": passage_idx, "question_idx": question_idx, "group": f"passage-{passage_idx}"}
-            name = f"{set_type}-p{passage_idx}-q{question_idx}"
-            if set_type != "train":
+            unanswered = InputExample(
+                guid=f"{set_type}-p{passage_idx}-q{question_idx}",
+                text_a=text.replace("@highlight\n", "- "),
+                text_b=query,
+                meta={"passage_idx": passage_idx, "question_idx": question_idx, "group": f"passage-{passage_idx}"},
+                idx=question_idx,
+            )
+            if set_type == "train":
+                yield from self._training_examples(unanswered, entities, answers)
+            else:
                 candidates = sorted(set(entities) | set(answers))
-                yield InputExample(
-                    guid=f"{name}-0",
-                    text_a=shown,
-                    text_b=query,
+                yield replace(
+                    unanswered,
+                    guid=f"{unanswered.guid}-0",
                     label="1" if answers else None,
-                    meta={**meta, "candidates": candidates, "answers": answers},
-                    idx=question_idx,
+                    meta={**unanswered.meta, "candidates": candidates, "answers": answers},
                 )
-                continue
-            for number, answer in enumerate(answers):
-                wrong = [entity for entity in entities if entity not in answers]
-                if len(wrong) > _TRAIN_CANDIDATES - 1:
-                    self._rng.shuffle(wrong)
-                    wrong = wrong[: _TRAIN_CANDIDATES - 1]
-                yield InputExample(
-                    guid=f"{name}-{number}",
-                    text_a=shown,
-                    text_b=query,
-                    label="1",
-                    meta={**meta, "candidates": [answer, *wrong], "answers": [answer]},
-                    idx=question_idx,
-                )
+
+    def _training_examples(
+        self, unanswered: InputExample, entities: list[str], answers: list[str]
+    ) -> Iterator[InputExample]:
+        """One example per right answer, each with its own draw of wrong entities."""
+        for number, answer in enumerate(answers):
+            wrong = [entity for entity in entities if entity not in answers]
+            if len(wrong) > _TRAIN_CANDIDATES - 1:
+                self._rng.shuffle(wrong)
+                wrong = wrong[: _TRAIN_CANDIDATES - 1]
+            yield replace(
+                unanswered,
+                guid=f"{unanswered.guid}-{number}",
+                label="1",
+                meta={**unanswered.meta, "candidates": [answer, *wrong], "answers": [answer]},
+            )
 
     @staticmethod
     def _answers(question: DataRow, set_type: str) -> list[DataRow]:
@@ -279,7 +289,9 @@ class RecordProcessor(RowProcessor):
 
 
 def _span(entity: DataRow, text: str) -> str:
-    start, end = entity.number("start"), entity.number("end")
+    """The text of an entity; ReCoRD's ``end`` is the position of its last character."""
+    start = entity.number("start")
+    end = entity.number("end")
     if not 0 <= start <= end < len(text):
         raise DataError(f"{entity.where}: the entity {start}–{end} is outside the passage ({len(text)} characters)")
     return text[start : end + 1]
