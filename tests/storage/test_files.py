@@ -1,6 +1,10 @@
 """Files are read strictly and written whole."""
 
+import gzip
+import io
 import os
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -44,6 +48,44 @@ def test_a_byte_order_mark_is_dropped_unless_kept(tmp_path):
 def test_undecodable_bytes_are_named_with_file_and_line(tmp_path, raw, line):
     with pytest.raises(DataError, match=rf"bad\.txt, line {line}: byte 0x"):
         lines_of(tmp_path / "bad.txt", raw)
+
+
+def test_a_gzip_file_is_read_as_its_contents(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("\ufeffeins\nzwei\n".encode()))
+    text = open_text(path, "src")
+    assert (text.lines, text.bom, list(text.read())) == (2, True, ["eins", "zwei"])
+    path.write_bytes(gzip.compress(b"ok\nna\xefve\n"))
+    with pytest.raises(DataError, match=r"text\.txt\.gz, line 2: byte 0xef"):
+        open_text(path, "src")
+
+
+@pytest.mark.parametrize("cut", [3, 12, -9, -1])
+def test_a_damaged_gzip_file_is_named(tmp_path, cut):
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"hello\n" * 100)[:cut])
+    with pytest.raises(DataError, match=r"text\.gz is a damaged gzip file"):
+        open_text(path, "src")
+
+
+def test_a_pipe_is_read_once_and_kept(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    text = open_text(pipe, "src")
+    writer.join()
+    assert (list(text.read()), list(text.read())) == (["a", "b"], ["a", "b"])
+
+
+def test_standard_input_is_read_where_the_path_is_a_dash(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\ny\n")))
+    assert list(open_text(Path("-"), "src").read()) == ["x", "y"]
+
+
+def test_standard_input_cannot_be_two_files():
+    with pytest.raises(DataError, match="can be read only once"):
+        open_parallel({"src": Path("-"), "ref": Path("-")})
 
 
 def test_an_empty_a_missing_and_a_folder_are_told_apart(tmp_path):

@@ -40,7 +40,7 @@ _LINES_AT_ONCE = 512
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="Text file, one text per line; - for standard input.",
+    help="Text file, one text per line; may be compressed with gzip; - for standard input.",
 )
 @click.option(
     "-o",
@@ -74,7 +74,7 @@ def surprisal_command(
         raise UserError(f"-o {output}: the name must end in .tsv or .csv")
     if output is not None:
         forbid_overwriting({"-o": output}, {"--in": source})
-    lines = _lines_of(source)
+    lines = list(open_text(source, "input").read())
     with plugin_output_to_stderr():
         local_model = local_model_of(model)
     _warn_about_repeated_prefix(local_model.tokenizer, lines)
@@ -105,12 +105,6 @@ def surprisal_command(
     where = f"; written to {output}" if output is not None else ""
     say(f"{count:,} {note} in {_counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
     return EXIT_WITH_ERRORS if unread else 0
-
-
-def _lines_of(source: Path) -> list[str]:
-    if source == Path("-"):
-        return [line.rstrip() for line in sys.stdin]
-    return list(open_text(source, "input").read())
 
 
 def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:

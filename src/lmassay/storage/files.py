@@ -5,10 +5,17 @@ Lines end at a line feed, a carriage return or both, as in Python. Trailing whit
 
 from __future__ import annotations
 
+import atexit
+import gzip
 import hashlib
+import io
 import os
+import shutil
+import stat
+import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,13 +23,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO, cast
 
 from lmassay.errors import DataError
 
 _BLOCK_SIZE = 1 << 20
 # Seconds; file systems store times in steps of up to two seconds.
 _SETTLED_AFTER = 3.0
+STANDARD_INPUT = Path("-")
+"""Standard input, where a command takes a text file."""
+_GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
 """The byte-order mark, which some programs write at the beginning of a file."""
 
@@ -49,8 +59,14 @@ class TextFile:
 
 
 def open_text(path: Path, role: str) -> TextFile:
-    """Check that a text file exists, is UTF-8 and is not empty. ``role`` names it in error messages."""
+    """Check that a text file exists, is UTF-8 and is not empty. ``role`` names it in error messages.
+
+    Gzip-compressed files are decompressed while they are read. ``-`` is standard input; it and pipes can be read only
+    once, so they are copied to a temporary file first.
+    """
     require_file(path, role)
+    if is_stream(path):
+        path = _copied_stream(path)
     record_read(path)
     lines = 0
     has_bom = False
@@ -63,8 +79,35 @@ def open_text(path: Path, role: str) -> TextFile:
     return TextFile(path, lines, sha256(path), has_bom)
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a path can be read only once: standard input (``-``), a pipe or a terminal."""
+    if path == STANDARD_INPUT:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _copied_stream(path: Path) -> Path:
+    """Copy a stream to a temporary file, which is removed when the program ends."""
+    handle, name = tempfile.mkstemp(prefix="lmassay-input-")
+    copy = Path(name)
+    atexit.register(copy.unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as target:
+        if path == STANDARD_INPUT:
+            shutil.copyfileobj(sys.stdin.buffer, target)
+        else:
+            with path.open("rb") as source:
+                shutil.copyfileobj(source, target)
+    return copy
+
+
 def require_file(path: Path, role: str) -> None:
-    """Raise DataError unless ``path`` is a file that can be read."""
+    """Raise DataError unless ``path`` is a file, or a stream, that can be read."""
+    if is_stream(path):
+        return
     if path.is_dir():
         raise DataError(f"the {role} file {path} is a folder; give a text file")
     if not path.is_file():
@@ -141,6 +184,9 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
     # Missing files are reported before the first large file is read.
     for role, path in paths.items():
         require_file(path, role)
+    streams = [path for path in paths.values() if is_stream(path)]
+    if len(streams) > len(set(streams)):
+        raise DataError("standard input and pipes can be read only once; give files for the others")
     files = {role: open_text(path, role) for role, path in paths.items()}
     (first_role, first), *others = files.items()
     for role, file in others:
@@ -241,9 +287,43 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         raise
 
 
+def format_suffix(path: Path) -> str:
+    """The ending that says the format of a file, in small letters and without the .gz of a compressed file.
+
+    >>> format_suffix(Path("pairs.JSONL.gz"))
+    '.jsonl'
+    """
+    if path.suffix.lower() == ".gz":
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes; a gzip-compressed file is decompressed."""
+    with path.open("rb") as raw:
+        is_compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        if not is_compressed:
+            yield raw
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw) as decompressed:
+                yield cast("IO[bytes]", decompressed)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"{path} is a damaged gzip file: {error}; fetch or compress it again") from None
+
+
+@contextmanager
+def open_decoded(path: Path, *, encoding: str = "utf-8", newline: str | None = None) -> Iterator[TextIO]:
+    """Open a text file for reading; a gzip-compressed file is decompressed."""
+    with open_bytes(path) as stream, io.TextIOWrapper(stream, encoding=encoding, newline=newline) as text:
+        yield text
+
+
 def _decoded_lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8") as stream:
+        with open_decoded(path) as stream:
             yield from stream
     except UnicodeDecodeError:
         raise DataError(_not_utf8_message(path)) from None
@@ -252,7 +332,7 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 def _not_utf8_message(path: Path) -> str:
     """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
     number = 0
-    with path.open("rb") as stream:
+    with open_bytes(path) as stream:
         for raw in stream:
             # Binary mode splits at line feeds only, text mode also at carriage returns.
             unified = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n")

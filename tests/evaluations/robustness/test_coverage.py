@@ -23,9 +23,9 @@ def configuration(tmp_path, lines, attack, model="echo", **task):
 @pytest.mark.parametrize(
     ("lines", "attack", "advice"),
     [
-        (RUSSIAN, "keyboard", "change more of them: charswap, delete"),
+        (RUSSIAN, "keyboard", r"set its option for this script: options: \{layout: jcuken\}"),
         (RUSSIAN, {"name": "s", "search": {"perturbations": ["keyboard"]}}, "change more of them: charswap, delete"),
-        (CHINESE, "wordswap", "change more of them: charswap, delete, insert"),
+        (CHINESE, "wordswap", r"set its option for this script: options: \{segment: zh\}"),
         (ENGLISH, {"name": "case", "rate": 0.0}, r"raise its rate \(now 0\) or let it draw again"),
         (ENGLISH, {"name": "s", "search": {"rates": [0.0], "budget": 3}}, r"raise its rates \(now 0\)"),
         (["the cat"], "charswap", "change more of them: keyboard"),

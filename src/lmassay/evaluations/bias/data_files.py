@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, did_you_mean
-from lmassay.storage.files import open_text
+from lmassay.storage.files import format_suffix, open_decoded, open_text
 
 FILE_ENDINGS = (".jsonl", ".json", ".tsv", ".csv")
 _MISSING = object()
@@ -62,20 +62,21 @@ def read_rows(path: Path, role: str = "data") -> Iterator[BiasDataRow]:
     """Yield the rows of a file, whose ending says its format; ``role`` names the file in error messages."""
     # Raises if the file is missing or is not UTF-8, with a better message than the readers below would give.
     open_text(path, role)
-    if path.suffix == ".jsonl":
+    suffix = format_suffix(path)
+    if suffix == ".jsonl":
         yield from _read_json_lines(path)
-    elif path.suffix == ".json":
+    elif suffix == ".json":
         yield from _read_json(path)
-    elif path.suffix == ".tsv":
+    elif suffix == ".tsv":
         yield from _read_table(path, "\t")
-    elif path.suffix == ".csv":
+    elif suffix == ".csv":
         yield from _read_table(path, ",")
     else:
         raise DataError(f"{path}: a {role} file must end in {', '.join(FILE_ENDINGS)}")
 
 
 def _read_json_lines(path: Path) -> Iterator[BiasDataRow]:
-    with path.open(encoding="utf-8-sig") as stream:
+    with open_decoded(path, encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
                 where = f"{path}, line {number}"
@@ -83,7 +84,8 @@ def _read_json_lines(path: Path) -> Iterator[BiasDataRow]:
 
 
 def _read_json(path: Path) -> Iterator[BiasDataRow]:
-    rows = _parse_json(path.read_text(encoding="utf-8-sig"), str(path))
+    with open_decoded(path, encoding="utf-8-sig") as stream:
+        rows = _parse_json(stream.read(), str(path))
     if isinstance(rows, dict) and isinstance(rows.get("data"), list):
         rows = rows["data"]
     if not isinstance(rows, list):
@@ -93,7 +95,7 @@ def _read_json(path: Path) -> Iterator[BiasDataRow]:
 
 
 def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    with open_decoded(path, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(rows, [])]

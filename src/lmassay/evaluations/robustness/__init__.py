@@ -93,8 +93,13 @@ evaluation = Evaluation(
         "scorer": {
             "zero_one": Component(f"{_SCORERS}.exact:ZeroOne", "1 where the two texts are equal, else 0"),
             "exact_match": Component(f"{_SCORERS}.exact:ZeroOne", "the same as zero_one"),
-            "bleu": Component(f"{_SCORERS}.bleu:BLEU", "sentence BLEU, 13a tokens, floor smoothing 0.01"),
+            "bleu": Component(f"{_SCORERS}.bleu:BLEU", "sentence BLEU, floor smoothing 0.01; choice of tokenizers"),
             "chrf": Component(f"{_SCORERS}.chrf:ChrF", "character n-gram F-score, order 6, beta 2"),
+            "chrf++": Component(f"{_SCORERS}.chrf:ChrFPlusPlus", "chrF with n-grams of one and two words"),
+            "ter": Component(f"{_SCORERS}.ter:TER", "1 minus translation edit rate"),
+            "edit_distance": Component(
+                f"{_SCORERS}.edit_distance:EditDistance", "1 minus edit distance of characters or words"
+            ),
             "meteor": Component(f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),
             "semantic": Component(f"{_SCORERS}.semantic:Semantic", "cosine of sentence embeddings (extra: semantic)"),
         },

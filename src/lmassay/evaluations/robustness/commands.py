@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -33,8 +35,16 @@ def _perturbation_names() -> Sequence[str]:
     short_help="Write an adversarial version of a text file.",
 )
 @click.argument("name", shell_complete=offer(_perturbation_names))
-@click.option("--in", "source", required=True, type=click.Path(path_type=Path), help="Text file, a sentence per line.")
-@click.option("--out", "target", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "--in",
+    "source",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Text file, one sentence per line; may be compressed with gzip; - for standard input.",
+)
+@click.option(
+    "--out", "target", required=True, type=click.Path(path_type=Path), help="File to write; - for standard output."
+)
 @click.option(
     "--rate", type=float, default=DEFAULT_RATE, show_default=True, help="Probability that a word is changed, 0 to 1."
 )
@@ -50,7 +60,9 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
     perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
     text = open_text(source, "input")
     changed = 0
-    with progress_bar(f"{name}: {source.name}") as advance, atomic_write(target) as stream:
+    to_terminal = target == Path("-")
+    output = nullcontext(sys.stdout) if to_terminal else atomic_write(target)
+    with progress_bar(f"{name}: {source.name}") as advance, output as stream:
         for index, line in enumerate(text.read()):
             adversarial = perturber(line, index)
             if adversarial != line:
@@ -58,7 +70,8 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
             stream.write(adversarial + "\n")
             if index % _PROGRESS_STEP == 0:
                 advance(index, text.lines)
-    say(f"{changed} of {text.lines} lines changed by {perturber.signature}; written to {target}")
+    written = "" if to_terminal else f"; written to {target}"
+    say(f"{changed} of {text.lines} lines changed by {perturber.signature}{written}")
 
 
 def _options(settings: Sequence[str]) -> dict[str, object]:

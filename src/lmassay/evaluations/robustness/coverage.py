@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lmassay.errors import MissingExtra
 from lmassay.evaluations.robustness.attack import INPUTS_CHECKED_BEFORE_RUN, Attack, CandidateMaker
+from lmassay.evaluations.robustness.perturbations.keyboards import LAYOUTS
+from lmassay.evaluations.robustness.perturbations.word_edits import SEGMENTS
 
 GROUP = "input"
 """The group of an example that says whether the attack changed its input."""
@@ -86,15 +90,44 @@ def _remedy(attack: Attack, maker: CandidateMaker | None, inputs: Sequence[str],
             return f"raise its rate (now {attack.rate:g}) or let it draw again with redraws (now {attack.redraws})"
         rates = ", ".join(f"{rate:g}" for rate in attack.search.rates)
         return f"raise its rates (now {rates}) or its budget (now {attack.search.budget})"
+    option = _better_option(attack, inputs, changeable)
+    if option:
+        return f"set its option for this script: options: {{{option}}}"
     better = [name for name in perturbations if _changeable_by(name, inputs) > changeable]
     if better:
         return f"perturbations that change more of them: {', '.join(better)}"
     return "no perturbation of lmassay changes more of them; attacked inputs can also come from a file"
 
 
-def _changeable_by(perturbation: str, inputs: Sequence[str]) -> int:
+# The options of perturbations that depend on the script of the text, with their values.
+_SCRIPT_OPTIONS: dict[str, tuple[str, Sequence[str]]] = {
+    "keyboard": ("layout", LAYOUTS),
+    "wordswap": ("segment", SEGMENTS),
+    "worddrop": ("segment", SEGMENTS),
+}
+
+
+def _better_option(attack: Attack, inputs: Sequence[str], changeable: int) -> str:
+    """The value of an option with which the attack can change most inputs; empty if none is better than now."""
+    name = attack.perturb or attack.name
+    if attack.search is not None or name not in _SCRIPT_OPTIONS:
+        return ""
+    key, values = _SCRIPT_OPTIONS[name]
+    best, most = "", changeable
+    for value in values:
+        try:
+            count = _changeable_by(name, inputs, {**attack.options, key: value})
+        except MissingExtra:
+            # The package that divides text into words is not installed.
+            continue
+        if count > most:
+            best, most = f"{key}: {value}", count
+    return best
+
+
+def _changeable_by(perturbation: str, inputs: Sequence[str], options: Mapping[str, Any] | None = None) -> int:
     """How many inputs a perturbation changes if it changes every word that it can."""
     # At rate 1.0 a perturbation changes every word that it can. The folder is only used for perturbations that are
     # given as the path of a file, and suggestions are never files.
-    maker = CandidateMaker(Attack(name=perturbation, rate=1.0), Path())
+    maker = CandidateMaker(Attack(name=perturbation, rate=1.0, options=dict(options or {})), Path())
     return sum(maker.changes(text, index) for index, text in enumerate(inputs))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lmassay.errors import DataError, did_you_mean
 from lmassay.evaluations.syntax.pairs import Blank, MinimalPair, pair_of
-from lmassay.storage.files import TextFile
+from lmassay.storage.files import TextFile, format_suffix, open_decoded
 
 Format = Literal["auto", "jsonl", "csv", "tsv", "alternating"]
 _BY_SUFFIX: Mapping[str, Format] = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
@@ -53,7 +53,7 @@ class PairFormat(BaseModel):
         """The format of a file: the given one, or the one that its name tells."""
         if self.format != "auto":
             return self.format
-        return _BY_SUFFIX.get(path.suffix.lower(), "alternating" if path.suffix.lower() == ".txt" else "jsonl")
+        return _BY_SUFFIX.get(format_suffix(path), "alternating" if format_suffix(path) == ".txt" else "jsonl")
 
     def columns(self) -> dict[str, str]:
         """The field that tasks read → the column of the file."""
@@ -123,7 +123,7 @@ def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks."""
-    with file.path.open(encoding="utf-8-sig", newline="") as stream:
+    with open_decoded(file.path, encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter)
         try:
             header = _next_record(reader)

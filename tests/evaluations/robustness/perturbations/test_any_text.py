@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lmassay.evaluations.robustness import perturbations
 from lmassay.evaluations.robustness.perturbations import make_perturber
 from lmassay.evaluations.robustness.perturbations.graphemes import graphemes, kind_of, tokens, words
+from lmassay.evaluations.robustness.perturbations.keyboards import LAYOUTS
 from lmassay.evaluations.robustness.perturbations.letter_edits import plain
 from lmassay.plugins.registry import current_registry
 
@@ -21,14 +22,17 @@ DEFAULTS = [(name, {}) for name in current_registry().names("perturbation")]
 # Every built-in, with every value of every option.
 LETTER_LEVEL = [
     *[("charswap", {}), ("delete", {})],
-    *[("keyboard", {"layout": layout}) for layout in ("qwerty", "azerty", "qwertz", "dubeolsik")],
+    *[("keyboard", {"layout": layout}) for layout in LAYOUTS],
     *[("insert", {"mode": mode, "layout": "dubeolsik"}) for mode in ("both", "double", "add")],
     *[("insert", {"mode": "add", "layout": "qwerty"})],
     *[("homoglyph", {"kind": kind}) for kind in ("any", "script", "fullwidth")],
     *[("case", {"letters": letters}) for letters in ("all", "one")],
     *[("diacritics", {"mode": mode}) for mode in ("both", "strip", "add")],
 ]
-WORD_LEVEL = [("wordswap", {}), ("worddrop", {})]
+WORD_LEVEL = [
+    *[("wordswap", {"segment": segment}) for segment in ("spaces", "zh", "ja", "th")],
+    *[("worddrop", {"segment": segment}) for segment in ("spaces", "zh-hant")],
+]
 
 # Letters that change length with their case, conjoining jamo, conjuncts, joiners, prepended signs, lone marks …
 NASTY = (

@@ -92,7 +92,7 @@ def test_an_unknown_option_gets_a_hint():
 
 @pytest.mark.parametrize("value", [3, None, ["qwerty"], "dvorak"])
 def test_an_ill_typed_or_unknown_value_is_refused_with_the_known_ones(value):
-    with pytest.raises(ConfigError, match=r"'qwerty', 'azerty', 'qwertz' or 'dubeolsik'"):
+    with pytest.raises(ConfigError, match=r"'qwerty', 'azerty', .*'inscript' or 'kana'"):
         make_perturber("keyboard", options={"layout": value})
 
 

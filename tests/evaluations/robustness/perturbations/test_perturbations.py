@@ -103,6 +103,11 @@ def test_charswap_gives_the_same_korean_in_either_form():
         ("qwertz", "ü", "ßpöä"),
         ("dubeolsik", "ㅏ", "ㅑㅐㅓㅣㅡ"),
         ("dubeolsik", "ㅆ", "ㄲㅛㄹㅎ"),
+        ("jcuken", "а", "кевпсм"),
+        ("jcuken", "Ф", "ЙЦЫЯ"),
+        ("arabic", "ب", "قفيلؤر"),
+        ("inscript", "क", "गदरतस"),
+        ("kana", "か", "えおすんはき"),
     ],
 )
 def test_neighbours_are_the_keys_that_touch(layout, letter, near):
@@ -140,6 +145,62 @@ def test_keyboard_slips_loose_jamo_of_chat_korean():
 def test_keyboard_gives_decomposed_korean_back_decomposed():
     apart = keyboard(unicodedata.normalize("NFD", "한국어"), random.Random(0), 1, layout="dubeolsik")
     assert apart == unicodedata.normalize("NFD", keyboard("한국어", random.Random(0), 1, layout="dubeolsik"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        ("jcuken", "Съешь этих мягких булок"),
+        ("arabic", "السلام عليكم"),
+        ("inscript", "नमस्ते दुनिया"),
+        ("kana", "きょうは とても いい"),
+        ("kana", "ガラス パソコン"),
+    ],
+)
+def test_every_word_of_a_script_with_a_layout_is_changed_within_the_script(layout, text):
+    changed = keyboard(text, random.Random(0), 1, layout=layout)
+    assert len(changed.split()) == len(text.split())
+    assert all(new != old for new, old in zip(changed.split(), text.split(), strict=True))
+    script = unicodedata.name(text[0]).split()[0]
+    assert all(unicodedata.name(letter).startswith(script) for letter in changed if not letter.isspace())
+
+
+def test_a_slip_keeps_the_marks_of_a_letter():
+    voiced = {keyboard("が", random.Random(seed), 1, layout="kana") for seed in range(100)}
+    # Of the neighbours of か, only these can be voiced.
+    assert voiced == set("ずばぎ")
+    signs = {keyboard("की", random.Random(seed), 1, layout="inscript") for seed in range(200)}
+    assert {"गी", "का", "कि"} <= signs
+    assert all(len(sign) == 2 for sign in signs)
+
+
+def test_accented_letters_stay_on_a_keyboard_without_them():
+    assert keyboard("é", random.Random(0), 1, layout="qwerty") == "é"
+
+
+@pytest.mark.parametrize(
+    ("segment", "text", "swapped"),
+    [
+        ("zh", "今天的天气非常好，我们去公园散步吧。", "的今天非常天气我们，好公园去吧散步。"),
+        ("ja", "今日はとても良い天気ですね。", "とても今日は天気ですね良い。"),
+        ("th", "วันนี้อากาศดีมาก", "นี้วันดีอากาศมาก"),
+    ],
+)
+def test_words_of_scripts_without_spaces_are_swapped_and_punctuation_stays(segment, text, swapped):
+    pytest.importorskip("budoux", reason="the segment extra is not installed")
+    assert wordswap(text, random.Random(0), 1, segment=segment) == swapped
+    assert wordswap(text, random.Random(0), 1) == text
+
+
+def test_words_of_a_script_without_spaces_are_dropped_but_one():
+    pytest.importorskip("budoux", reason="the segment extra is not installed")
+    kept = worddrop("今天的天气非常好，我们去公园散步吧。", random.Random(0), 1, segment="zh")
+    assert 0 < len(kept) < 6
+
+
+def test_spaces_and_words_without_spaces_can_be_mixed():
+    pytest.importorskip("budoux", reason="the segment extra is not installed")
+    assert wordswap("今日は weather good", random.Random(0), 1, segment="ja") == "weather 今日は good"
 
 
 def test_delete_never_deletes_a_word_of_one_letter():

@@ -416,9 +416,12 @@ def test_options_make_the_scorer(jar: Path) -> None:
         scorer.check("en")
 
 
-def test_the_jar_is_a_required_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_compatibility_command_finds_the_jar_without_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "meteor-1.5.jar"
+    jar.touch()
+    monkeypatch.setenv("METEOR_JAR", str(jar))
     parser = argparse.ArgumentParser(prog="TEAPOT")
     METEOR.add_args(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args([])
-    assert "TEAPOT: error: the following arguments are required: --meteor-jar" in capsys.readouterr().err
+    assert METEOR.from_args(parser.parse_args([])).jar == jar

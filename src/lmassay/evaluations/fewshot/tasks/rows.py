@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, did_you_mean
-from lmassay.storage.files import open_text
+from lmassay.storage.files import format_suffix, open_decoded, open_text
 
 ENDINGS = (".jsonl", ".tsv", ".csv")
 _MISSING = object()
@@ -80,8 +80,8 @@ def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterato
     path = Path(path)
     # Reports a file that is missing, empty or not UTF-8.
     open_text(path, "data")
-    rows = _json_lines(path) if path.suffix == ".jsonl" else _table(path, columns)
-    if path.suffix not in ENDINGS:
+    rows = _json_lines(path) if format_suffix(path) == ".jsonl" else _table(path, columns)
+    if format_suffix(path) not in ENDINGS:
         raise DataError(f"{path}: a data file must end in {', '.join(ENDINGS)}")
     first = next(rows, None)
     if first is None:
@@ -91,7 +91,7 @@ def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterato
 
 
 def _json_lines(path: Path) -> Iterator[DataRow]:
-    with path.open(encoding="utf-8-sig") as stream:
+    with open_decoded(path, encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
@@ -105,8 +105,8 @@ def _json_lines(path: Path) -> Iterator[DataRow]:
 
 
 def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        if path.suffix == ".tsv":
+    with open_decoded(path, encoding="utf-8-sig", newline="") as stream:
+        if format_suffix(path) == ".tsv":
             # GLUE's files have lone quotation marks inside cells.
             reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         else:

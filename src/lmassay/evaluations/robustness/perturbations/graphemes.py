@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeVar
@@ -74,18 +74,23 @@ def kind_of(unit: str) -> Kind:
     return "other"
 
 
-def tokens(units: Sequence[str]) -> list[Token]:
-    """The tokens of a text, including those that are not eligible (whose core is the whole token)."""
+def tokens(units: Sequence[str], starts: Set[int] = frozenset()) -> list[Token]:
+    """The tokens of a text, including those that are not eligible (whose core is the whole token).
+
+    A token ends at white space, and before each of ``starts``, where a word begins in a script without spaces.
+    """
     kinds = [kind_of(unit) for unit in units]
     tokens_of_text = []
     start = 0
     while start < len(units):
         stop = start
-        while stop < len(units) and kinds[stop] != "space":
+        while stop < len(units) and kinds[stop] != "space" and (stop == start or stop not in starts):
             stop += 1
         if stop > start:
             tokens_of_text.append(_token(units, kinds, start, stop))
-        start = stop + 1
+        # A space is passed over; the beginning of the next word is not.
+        is_space = stop < len(units) and kinds[stop] == "space"
+        start = stop + 1 if is_space else stop
     return tokens_of_text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from functools import lru_cache
 from typing import Literal
 
@@ -10,7 +11,7 @@ from lmassay.evaluations.robustness.perturbations import hangul
 from lmassay.evaluations.robustness.perturbations.base import one_of
 from lmassay.evaluations.robustness.perturbations.graphemes import Units, WordEdit, composed, edit_words
 
-Layout = Literal["qwerty", "azerty", "qwertz", "dubeolsik"]
+Layout = Literal["qwerty", "azerty", "qwertz", "dubeolsik", "jcuken", "arabic", "inscript", "kana"]
 
 # Four rows of keys, as they print without and with shift. A dot is a key without a letter. (AZERTY needs caps lock for
 # É, but this is the key that people use.)
@@ -34,8 +35,38 @@ _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ㅁㄴㅇㄹㅎㅗㅓㅏㅣ", "ㅁㄴㅇㄹㅎㅗㅓㅏㅣ"),
         ("ㅋㅌㅊㅍㅠㅜㅡ", "ㅋㅌㅊㅍㅠㅜㅡ"),
     ),
+    # Russian. Ё is far away from all other letters, to the left of 1, so it has no neighbour.
+    "jcuken": (
+        ("", ""),
+        ("йцукенгшщзхъ", "ЙЦУКЕНГШЩЗХЪ"),
+        ("фывапролджэ", "ФЫВАПРОЛДЖЭ"),
+        ("ячсмитьбю", "ЯЧСМИТЬБЮ"),
+    ),
+    # Arabic (101). The key between ر and ى types two letters, لا. With shift, most keys type vowel marks.
+    "arabic": (
+        ("", ""),
+        ("ضصثقفغعهخحجد", "............"),
+        ("شسيبلاتنمكط", "..........."),
+        ("ئءؤر.ىةوزظ", ".........."),
+    ),
+    # Hindi in the Indian standard InScript: vowel signs on the left, consonants on the right.
+    "inscript": (
+        ("", ""),
+        ("ौैाीूबहगदजड", "औऐआईऊभङघधझढ"),
+        ("ोे्िुपरकतचट", "ओएअइउफऱखथछठ"),
+        (".ंमनवलस..य", ".ँण...श."),
+    ),
+    # Japanese kana by JIS X 6002. The marks of voiced kana are keys of their own, which a slip keeps.
+    "kana": (
+        ("ぬふあうえおやゆよわほへ", "..ぁぅぇぉゃゅょを.."),
+        ("たていすかんなにらせ", "..ぃ......."),
+        ("ちとしはきくまのりれけむ", "............"),
+        ("つさそひこみもねるめろ", "っ.........."),
+    ),
 }
 LAYOUTS = tuple(_KEYS)
+# Layouts with which a letter and its marks are typed one after another.
+_WITH_MARKS = ("arabic", "inscript", "kana")
 # How far each row is indented, in quarters of a key; the same on all common keyboards.
 _INSETS = (0, 2, 3, 5)
 
@@ -69,8 +100,9 @@ def neighbours(layout: str) -> dict[str, str]:
 def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qwerty") -> str:
     """Replace one letter in each chosen word by one on a neighbouring key.
 
-    A word is eligible if the layout has one of its letters; each is chosen with the probability ``rate``. Korean needs
-    ``layout="dubeolsik"``: one stroke of a syllable changes, and the result is a syllable again.
+    A word is eligible if the layout has one of its letters; each is chosen with the probability ``rate``. Other scripts
+    need their own layout: ``dubeolsik`` for Korean (one stroke of a syllable changes, and the result is a syllable
+    again), ``jcuken`` for Russian, ``arabic``, ``inscript`` for Hindi, ``kana`` for Japanese kana.
 
     >>> keyboard("typing fast", random.Random(0), 1)
     'typijg faat'
@@ -80,7 +112,7 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     def propose(word: Units) -> list[WordEdit]:
         edits = []
         for position, unit in enumerate(word):
-            choices = _slips(unit, table)
+            choices = _slips(unit, table, with_marks=layout in _WITH_MARKS)
             if choices:
                 edits.append(WordEdit(position, position + 1, choices))
         return edits
@@ -88,13 +120,57 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     return edit_words(text, rng, rate, propose)
 
 
-def _slips(unit: str, table: dict[str, str]) -> list[Units]:
+def _slips(unit: str, table: dict[str, str], *, with_marks: bool) -> list[Units]:
     """What may be typed instead of a grapheme."""
     letter = composed(unit)
     if hangul.is_syllable(letter):
         syllables = hangul.slips(letter, lambda key: table.get(key, ""))
         return [(syllable,) for syllable in syllables]
-    return [(other,) for other in table.get(letter, "")]
+    if letter in table:
+        return [(other,) for other in table[letter]]
+    if _is_katakana(letter):
+        # Katakana are typed with the keys of hiragana.
+        slips = _slips(_as_hiragana(letter), table, with_marks=with_marks)
+        return [(_as_katakana(other),) for (other,) in slips]
+    if with_marks:
+        return [(other,) for other in _slips_of_parts(unit, table)]
+    return []
+
+
+def _slips_of_parts(unit: str, table: dict[str, str]) -> list[str]:
+    """What may be typed instead of a letter with marks: one key changes, and the others stay.
+
+    A consonant is only replaced by a consonant and a vowel sign by a vowel sign, so that the result can be read.
+    """
+    keys = unicodedata.normalize("NFD", unit)
+    if len(keys) < 2:
+        return []
+    slips = []
+    for position, key in enumerate(keys):
+        for other in table.get(key, ""):
+            if unicodedata.category(other) != unicodedata.category(key):
+                continue
+            changed = composed(keys[:position] + other + keys[position + 1 :])
+            # Not every kana can be voiced: a mark that its new letter cannot carry would stand alone.
+            if len(changed) <= len(composed(unit)):
+                slips.append(changed)
+    return slips
+
+
+# Katakana follow hiragana in Unicode at this distance.
+_KATAKANA_OFFSET = ord("ァ") - ord("ぁ")
+
+
+def _is_katakana(letter: str) -> bool:
+    return len(letter) == 1 and "ァ" <= letter <= "ヴ"
+
+
+def _as_hiragana(letter: str) -> str:
+    return chr(ord(letter) - _KATAKANA_OFFSET)
+
+
+def _as_katakana(letter: str) -> str:
+    return chr(ord(letter) + _KATAKANA_OFFSET)
 
 
 def _are_neighbours(rows: int, quarters: int) -> bool:

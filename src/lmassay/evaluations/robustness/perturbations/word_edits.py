@@ -1,11 +1,23 @@
-"""Perturbations of whole words: ``wordswap`` and ``worddrop``. Punctuation stays where it is."""
+"""Perturbations of whole words: ``wordswap`` and ``worddrop``. Punctuation stays where it is.
+
+Words are separated by white space. Chinese, Japanese and Thai are written without it: the option ``segment`` names the
+language, and BudouX divides the text into words (in Japanese, into words with their particles).
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
 
+from lmassay.errors import MissingExtra
+from lmassay.evaluations.robustness.perturbations.base import one_of
 from lmassay.evaluations.robustness.perturbations.graphemes import Units, graphemes, tokens, whole
+
+Segment = Literal["spaces", "zh", "zh-hant", "ja", "th"]
+SEGMENTS = ("spaces", "zh", "zh-hant", "ja", "th")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +38,17 @@ class _SpacedToken:
         return self.gap + self.lead + self.core + self.trail
 
 
-def wordswap(text: str, rng: random.Random, rate: float) -> str:
+def wordswap(text: str, rng: random.Random, rate: float, *, segment: Segment = "spaces") -> str:
     """Swap neighbouring words: from left to right, a word changes places with the next one with probability ``rate``.
 
     Both must be eligible and unequal. A word that has moved does not move again, so at rate 1 words change places in
-    pairs, and the last one of an odd number stays. White space and punctuation stay in place.
+    pairs, and the last one of an odd number stays. White space and punctuation stay in place. ``segment`` divides
+    Chinese (``zh``), traditional Chinese (``zh-hant``), Japanese (``ja``) or Thai (``th``) into words.
 
     >>> wordswap("Well, that was quick!", random.Random(0), 1)
     'that, Well quick was!'
     """
-    row = _parse(text)
+    row = _parse(text, segment)
     chances = [rng.random() for _ in row]
     index = 0
     while index < len(row) - 1:
@@ -48,17 +61,17 @@ def wordswap(text: str, rng: random.Random, rate: float) -> str:
     return "".join(_units(row))
 
 
-def worddrop(text: str, rng: random.Random, rate: float) -> str:
+def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "spaces") -> str:
     """Leave out each eligible word with the probability ``rate``, but always keep one of them.
 
     One of the two spaces around the word is left out as well. Punctuation after the word moves to the word before,
     punctuation before it to the word after. Punctuation on both sides (``(word)``), or without a neighbour to move to,
-    is left out with the word.
+    is left out with the word. ``segment`` is as for ``wordswap``.
 
     >>> worddrop("I know, I know.", random.Random(1), 0.5)
     'know, I.'
     """
-    row = _parse(text)
+    row = _parse(text, segment)
     chances = [rng.random() if token.eligible else 1.0 for token in row]
     eligible = [index for index, token in enumerate(row) if token.eligible]
     # The word that would be dropped last.
@@ -75,12 +88,16 @@ def worddrop(text: str, rng: random.Random, rate: float) -> str:
     return "".join(_units(kept))
 
 
-def _parse(text: str) -> list[_SpacedToken]:
+def _parse(text: str, segment: Segment) -> list[_SpacedToken]:
     """The tokens of a text. The last one is empty and has the white space at the end."""
     units = graphemes(text)
+    one_of("segment", segment, SEGMENTS)
+    tokens_of_text = tokens(units)
+    if segment != "spaces":
+        tokens_of_text = tokens(units, _word_starts(units, segment))
     row = []
     done = 0
-    for token in tokens(units):
+    for token in tokens_of_text:
         row.append(
             _SpacedToken(
                 gap=tuple(units[done : token.start]),
@@ -93,6 +110,38 @@ def _parse(text: str) -> list[_SpacedToken]:
         done = token.stop
     row.append(_SpacedToken(gap=tuple(units[done:])))
     return row
+
+
+def _word_starts(units: Sequence[str], language: str) -> frozenset[int]:
+    """Where a word begins in a text without spaces, counted in graphemes."""
+    starts = set()
+    # BudouX counts characters, and a grapheme may have several.
+    length = 0
+    ends = set()
+    for word in _segmenter(language).parse("".join(units)):
+        length += len(word)
+        ends.add(length)
+    length = 0
+    for index, unit in enumerate(units):
+        length += len(unit)
+        if length in ends:
+            starts.add(index + 1)
+    return frozenset(starts)
+
+
+@lru_cache(maxsize=len(SEGMENTS))
+def _segmenter(language: str) -> Any:
+    try:
+        import budoux
+    except ImportError:
+        raise MissingExtra(f"dividing text into words with segment: {language}", "segment") from None
+    parsers = {
+        "zh": budoux.load_default_simplified_chinese_parser,
+        "zh-hant": budoux.load_default_traditional_chinese_parser,
+        "ja": budoux.load_default_japanese_parser,
+        "th": budoux.load_default_thai_parser,
+    }
+    return parsers[language]()
 
 
 def _swapped(one: _SpacedToken, two: _SpacedToken) -> list[_SpacedToken] | None:

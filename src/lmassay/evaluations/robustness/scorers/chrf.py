@@ -96,3 +96,16 @@ class ChrF(Scorer):
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
         return ChrF.score_corpus(self, [hyp], [ref])[0]
+
+
+class ChrFPlusPlus(ChrF):
+    """Sentence chrF++ (Popović 2017): chrF with n-grams of one and two words.
+
+    >>> [round(score, 4) for score in ChrFPlusPlus().score(["the cat"], ["the bat"])]
+    [0.2729]
+    """
+
+    _name = "ChrF++"
+
+    def __init__(self, *, char_order: int = CHAR_ORDER, beta: float = BETA) -> None:
+        super().__init__(char_order=char_order, word_order=2, beta=beta)

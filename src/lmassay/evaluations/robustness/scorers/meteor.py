@@ -383,7 +383,11 @@ class METEOR(Scorer):
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("METEOR")
-        group.add_argument("--meteor-jar", metavar="FILE", required=True, help="the file meteor-1.5.jar")
+        group.add_argument(
+            "--meteor-jar",
+            metavar="FILE",
+            help="the file meteor-1.5.jar (default: $METEOR_JAR, or the jar in an installed pycocoevalcap)",
+        )
         group.add_argument("--java-command", default=JAVA_COMMAND, help="how to run it (default: %(default)s)")
 
     @classmethod
