@@ -112,7 +112,7 @@ def test_it_tells_its_address_on_this_machine_and_shows_the_runs(served, run):
 def test_tables_are_described_and_have_facets(served):
     status, page = served.get("/rows")
     assert status == 200
-    assert "One row an example of a run" in page
+    assert "One row per example of a run" in page
     assert "facet-results" in page
 
 

@@ -10,7 +10,7 @@ from lmassay.reporting.comparison_data import ComparedRun
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
-# How texts that a model wrote are named, the most telling first.
+# How texts that a model wrote are named, the most informative first.
 _ANSWER_NAMES = ("answer", "output on perturbed", "output")
 
 
@@ -57,7 +57,9 @@ def _rows_by_id(run: ComparedRun, wanted: set[str]) -> dict[str, BrowserRow]:
 
 def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[Flips]) -> list[BrowserRow]:
     """The rows behind changes of runs that are paired by a group: those of both runs, unmerged."""
-    changed_labels = {change.id for flips in all_flips for change in flips.changes}
+    changed_labels: set[str] = set()
+    for flips in all_flips:
+        changed_labels.update(change.id for change in flips.changes)
     group_names = {flips.paired_by for flips in all_flips}
     rows = []
     # Such runs share groups but no examples, so there is nothing to merge row by row.

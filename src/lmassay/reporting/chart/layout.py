@@ -12,9 +12,9 @@ from lmassay.reporting.chart.placement import Span
 from lmassay.reporting.chart.text import TextBlock, fit, text_width
 
 LABEL_GAP = 8.0
-"""Between the labels of an axis and the plot."""
+"""The gap between the labels of an axis and the plot."""
 TITLE_GAP = 5.0
-"""Between the title of an axis and its labels."""
+"""The gap between the title of an axis and its labels."""
 _COLUMN_GAP = 14.0
 _LEAST_PLOT_WIDTH = 80.0
 _LEAST_LABEL_COLUMN = 110.0
@@ -128,7 +128,7 @@ def y_title(panel: Panel) -> TextBlock:
 
 
 def _room_left(slot: GridSlot, cell_width: float) -> float:
-    """For the labels and the title of the y axis, and for labels of the x axis that begin left of the plot."""
+    """The room left of the plot: for labels and title of the y axis, and x labels that begin left of the plot."""
     overhang = 0.0
     for edge in _edges(slot.panel, cell_width):
         beyond_left, _ = _overhang(edge, cell_width)
@@ -146,7 +146,7 @@ def _room_left(slot: GridSlot, cell_width: float) -> float:
 
 
 def _room_right(slot: GridSlot, cell_width: float) -> float:
-    """For the notes, and for labels of the x axis that end right of the plot."""
+    """The room right of the plot: for the notes, and for labels of the x axis that end right of the plot."""
     room = 0.0
     for edge in _edges(slot.panel, cell_width):
         _, beyond_right = _overhang(edge, cell_width)

@@ -31,20 +31,20 @@ class LegendEntry:
 class Legend:
     """Entries in as many columns as fit side by side, each label in at most ``lines`` lines."""
 
-    def __init__(self, keys: Sequence[LegendEntry], width: float, lines: int | None = 2) -> None:
-        widest_sample = max((key.width for key in keys), default=0.0)
+    def __init__(self, entries: Sequence[LegendEntry], width: float, lines: int | None = 2) -> None:
+        widest_sample = max((entry.width for entry in entries), default=0.0)
         # Labels begin at the same offset in all entries.
         self._label_offset = widest_sample + _TEXT_GAP
         label_room = width - self._label_offset
-        labels = fit_distinct([Room(key.label, label_room) for key in keys], lines)
+        labels = fit_distinct([Room(entry.label, label_room) for entry in entries], lines)
         widest_label = max((label.width for label in labels), default=0.0)
         self._column_width = self._label_offset + widest_label + _COLUMN_GAP
-        entries = list(zip(keys, labels, strict=True))
+        labelled = list(zip(entries, labels, strict=True))
         # The last column needs no gap to its right.
         columns = max(1, int((width + _COLUMN_GAP) // self._column_width))
         self._rows = []
-        for start in range(0, len(entries), columns):
-            self._rows.append(entries[start : start + columns])
+        for start in range(0, len(labelled), columns):
+            self._rows.append(labelled[start : start + columns])
 
     @property
     def height(self) -> float:
@@ -56,17 +56,18 @@ class Legend:
         parts = []
         y = top
         for row in self._rows:
-            for column, (key, label) in enumerate(row):
-                parts.append(self._draw_entry(key, label, left + column * self._column_width, y))
+            for column, (entry, label) in enumerate(row):
+                x = left + column * self._column_width
+                parts.append(self._draw_entry(entry, label, x, y))
             y += _row_height(row)
         return elements.join(parts)
 
-    def _draw_entry(self, key: LegendEntry, label: TextBlock, left: float, top: float) -> Markup:
+    def _draw_entry(self, entry: LegendEntry, label: TextBlock, left: float, top: float) -> Markup:
         middle = top + LINE_HEIGHT / 2
-        horizontal = NumericPlacement(LinearAxis(), Span(left, left + key.width))
+        horizontal = NumericPlacement(LinearAxis(), Span(left, left + entry.width))
         upright = NumericPlacement(LinearAxis(), Span(middle + _SAMPLE_HEIGHT / 2, middle - _SAMPLE_HEIGHT / 2))
         frame = PlotArea(horizontal, upright)
-        sample = elements.join(mark.draw(frame) for mark in key.marks)
+        sample = elements.join(mark.draw(frame) for mark in entry.marks)
         return sample + elements.text(label, left + self._label_offset, middle + MIDDLE, "label")
 
 

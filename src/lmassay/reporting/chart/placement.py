@@ -52,9 +52,10 @@ class NumericPlacement:
 
 @dataclass(frozen=True, slots=True)
 class CategoryPlacement:
-    """Categories, each in a stretch of its own (``spans``).
+    """Categories, each with its own stretch of the axis (``spans``).
 
-    Labels may stand between these: a line across the axis is drawn in the ``clear_spans`` only, and meets no label.
+    Labels may be printed between them. A line across the axis is drawn only in the ``clear_spans``, so that it crosses
+    no label.
     """
 
     spans: Sequence[Span]

@@ -1,8 +1,8 @@
-// The example browser. Only the rows in view are in the document, and all that comes from data is put there as text, never
-// as markup.
+// The example browser. The document contains only the rows in view. Everything that comes from data is inserted as text,
+// never as markup.
 
-const SPARE = 8; // rows beyond those in view
-const AS_THEY_CAME = { column: null, down: false };
+const SPARE = 8; // rows that are drawn above and below those in view
+const UNSORTED = { column: null, down: false };
 
 function widthOf({ kind, title }) {
   const column = make("col", undefined, kind);
@@ -23,14 +23,14 @@ class Browser {
     this.orders = new Map();
     this.columns = [];
     this.view = new Uint32Array(0);
-    this.sort = AS_THEY_CAME;
+    this.sort = UNSORTED;
     this.chosen = -1; // a row of the data
     this.height = 34;
     this.from = -1;
     this.makeColumns();
     this.listen();
     this.refresh();
-    // Texts take longest to order: it is done before anybody asks for it.
+    // Sorting texts takes longest, so it is done before the reader asks for it.
     for (const column of [this.id, this.first]) whenIdle(() => this.order(column));
   }
 
@@ -54,38 +54,40 @@ class Browser {
   // The text called "answer" or "answer (length)".
   answers() {
     const { names, texts } = this.data;
-    const called = names.map((name) => /^answer( \(|$)/.test(name));
+    const isAnswer = names.map((name) => /^answer( \(|$)/.test(name));
     return Int32Array.from(texts, (of) => {
-      for (let i = 0; i < of.length; i += 2) if (called[of[i]]) return of[i + 1];
+      // Names and texts take turns.
+      for (let i = 0; i < of.length; i += 2) if (isAnswer[of[i]]) return of[i + 1];
       return -1;
     });
   }
 
   listen() {
-    let waiting = 0;
+    let timer = 0;
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("reset", () => {
       // The form is cleared after this event.
       setTimeout(() => {
         this.filters.follow("all");
-        this.sort = AS_THEY_CAME;
+        this.sort = UNSORTED;
         this.close();
         this.refresh();
       });
     });
     this.form.addEventListener("input", (event) => {
-      clearTimeout(waiting);
+      clearTimeout(timer);
       if (event.target.name === "search") {
-        waiting = setTimeout(() => this.refresh(), 60);
+        // Wait until the reader stops typing.
+        timer = setTimeout(() => this.refresh(), 60);
       } else {
         this.filters.follow(event.target.name);
         this.refresh();
       }
     });
     let frame = 0;
-    const later = (anew) => {
+    const later = (redraw) => {
       cancelAnimationFrame(frame);
-      frame = requestAnimationFrame(() => this.draw(anew));
+      frame = requestAnimationFrame(() => this.draw(redraw));
     };
     this.scroller.addEventListener("scroll", () => later(false), { passive: true });
     new ResizeObserver(() => later(true)).observe(this.scroller);
@@ -100,15 +102,17 @@ class Browser {
     return value < 0 ? "" : visible(this.data.strings[value]);
   }
 
-  // What is in view follows from the controls and the order alone.
+  // The controls and the sort order determine which rows are shown.
   refresh() {
     const began = performance.now();
     const rows = this.filters.rows();
     this.pickColumns();
     const column = this.columns.includes(this.sort.column) ? this.sort.column : null;
     this.view = this.arranged(rows, column);
-    const by = column ? `, by ${visible(column.title)} ${this.sort.down ? "downwards" : "upwards"}` : "";
-    this.count.textContent = `${counted(this.view.length)} of ${counted(this.data.size)} shown${by}${this.view.length ? "; choose a row to see the whole of it" : ""}`;
+    let status = `${counted(this.view.length)} of ${counted(this.data.size)} shown`;
+    if (column) status += `, sorted by ${visible(column.title)} (${this.sort.down ? "descending" : "ascending"})`;
+    if (this.view.length) status += "; click a row for details";
+    this.count.textContent = status;
     this.table.setAttribute("aria-rowcount", this.view.length + 1);
     this.drawHeads();
     this.scroller.scrollTop = 0;
@@ -122,20 +126,20 @@ class Browser {
   }
 
   arranged(rows, column) {
-    const found = [];
-    const take = (row) => rows[row] && found.push(row);
+    const shown = [];
+    const take = (row) => rows[row] && shown.push(row);
     if (!column) {
       for (let row = 0; row < rows.length; row++) take(row);
-      return Uint32Array.from(found);
+      return Uint32Array.from(shown);
     }
     const { has, without } = this.order(column);
     if (this.sort.down) for (let i = has.length - 1; i >= 0; i--) take(has[i]);
     else has.forEach(take);
     without.forEach(take);
-    return Uint32Array.from(found);
+    return Uint32Array.from(shown);
   }
 
-  // Scores of the evaluations that are in view; no column that says the same in every row.
+  // Only scores of the evaluations that are in view, and no column that is the same in every row.
   pickColumns() {
     const { task, run, state } = this.filters.wanted;
     const { columns } = this.data;
@@ -148,10 +152,10 @@ class Browser {
     this.columns.push(...this.scores.filter(measured));
   }
 
-  // Upwards, downwards, then as they came.
+  // Clicks on a header sort in ascending order, then in descending order, then not at all.
   sortBy(column) {
     if (this.sort.column !== column) this.sort = { column, down: false };
-    else this.sort = this.sort.down ? AS_THEY_CAME : { column, down: true };
+    else this.sort = this.sort.down ? UNSORTED : { column, down: true };
     this.refresh();
   }
 
@@ -175,29 +179,30 @@ class Browser {
     if (focused >= 0 && focused < this.columns.length) row.cells[focused].firstChild.focus({ preventScroll: true });
   }
 
-  draw(anew) {
+  draw(redraw) {
     const from = Math.max(0, Math.floor(this.scroller.scrollTop / this.height) - SPARE);
-    if (!anew && from === this.from) return;
+    if (!redraw && from === this.from) return;
     this.from = from;
     const upto = Math.min(this.view.length, from + Math.ceil(this.scroller.clientHeight / this.height) + 2 * SPARE);
     const rows = [this.space(from)];
     for (let place = from; place < upto; place++) rows.push(this.line(place));
     rows.push(this.space(this.view.length - upto));
     this.table.tBodies[0].replaceChildren(...rows);
-    const tall = rows.length > 2 ? rows[1].getBoundingClientRect().height : this.height;
-    if (tall && Math.abs(tall - this.height) > 0.5) {
-      this.height = tall;
+    // Rows may be higher than assumed, for example in a larger font.
+    const rowHeight = rows.length > 2 ? rows[1].getBoundingClientRect().height : this.height;
+    if (rowHeight && Math.abs(rowHeight - this.height) > 0.5) {
+      this.height = rowHeight;
       this.draw(true);
     }
   }
 
-  // Room for rows that are not drawn.
-  space(many) {
+  // An empty row in place of rows that are not drawn.
+  space(count) {
     const row = make("tr", undefined, "space");
     const cell = make("td");
     row.setAttribute("aria-hidden", "true");
     cell.colSpan = this.columns.length;
-    cell.style.height = `${many * this.height}px`;
+    cell.style.height = `${count * this.height}px`;
     row.append(cell);
     return row;
   }
@@ -246,9 +251,9 @@ class Browser {
     else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
     this.draw(true);
     this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.chosen}`);
-    this.tell(this.chosen);
+    this.showDetail(this.chosen);
     detail.hidden = false;
-    // On a narrow screen the example stands below the table.
+    // On a narrow screen, the example is below the table.
     if (reveal && detail.getBoundingClientRect().top > innerHeight * 0.75) detail.scrollIntoView({ block: "start" });
   }
 
@@ -259,15 +264,15 @@ class Browser {
     this.draw(true);
   }
 
-  // On a narrow screen the table is out of sight by now.
+  // On a narrow screen, the table may have been scrolled out of view.
   backToTable() {
     this.close();
     this.table.focus({ preventScroll: true });
     this.scroller.scrollIntoView({ block: "nearest" });
   }
 
-  // The whole example.
-  tell(row) {
+  // Show everything about an example.
+  showDetail(row) {
     const { columns, texts, names, scores, groups } = this.data;
     const searched = terms(this.filters.wanted.search);
     const list = make("dl");
@@ -296,7 +301,7 @@ class Browser {
   }
 }
 
-// Room for table and controls is made at once, so that nothing moves when they arrive.
+// Space for the table and controls is reserved at once, so that nothing moves when they appear.
 function makeRoom(root, wanted) {
   root.classList.toggle("waiting", wanted);
   for (const part of root.querySelectorAll(".controls, .panes")) part.hidden = !wanted;
@@ -305,13 +310,13 @@ function makeRoom(root, wanted) {
 async function open(root) {
   const count = root.querySelector(".count");
   const source = root.querySelector('script[type="application/gzip"]');
-  const told = count.textContent;
+  const total = count.textContent; // "1,234 examples"
   if (!("DecompressionStream" in window)) {
     makeRoom(root, false);
-    count.textContent = `${told}: this browser is too old to unpack them. lmassay export RUN --format csv -o rows.csv writes them to a file.`;
+    count.textContent = `${total}: this browser is too old to unpack them. To write them to a file: lmassay export RUN --format csv -o rows.csv`;
     return;
   }
-  count.textContent = `${told} are being read …`;
+  count.textContent = `${total}: loading …`;
   try {
     new Browser(root, await read(await unpack(source.textContent)));
     root.classList.remove("waiting");
@@ -323,7 +328,7 @@ async function open(root) {
   }
 }
 
-// Read when the reader comes near, not before: a page with many examples opens as fast as one without.
+// The examples are read only when the reader scrolls near them, so a page with many examples opens as fast as one without.
 const near = new IntersectionObserver(
   (entries) => {
     for (const entry of entries.filter((e) => e.isIntersecting)) {

@@ -1,6 +1,6 @@
-// The controls above the table, and which rows they let through.
+// The controls above the table, and which rows they select.
 
-const MOST_VALUES = 500; // of a group that is offered as a filter
+const MOST_VALUES = 500; // a group with more values is not offered as a filter
 
 class Filters {
   constructor(form, data) {
@@ -12,7 +12,7 @@ class Filters {
       return values > 1 && values <= MOST_VALUES;
     });
     this.offer("task", data.columns.task, "all");
-    // Scores differ by evaluation: the first one to begin with, all on demand.
+    // Evaluations have different scores, so only the first evaluation is shown at first.
     if (this.has("task")) this.controls.task.selectedIndex = 1;
     this.offer("state", data.columns.state, "all");
     this.offerRuns();
@@ -23,27 +23,31 @@ class Filters {
     return Object.fromEntries(["task", "run", "state", "kind", "value", "search"].map((name) => [name, this.controls[name].value]));
   }
 
-  // True where there is something to choose between.
+  // Whether a control offers a choice (the first option means all).
   has(name) {
     return this.controls[name].length > 2;
   }
 
-  // What can be chosen depends on what was chosen before it.
+  // The options of a control depend on the controls before it.
   follow(changed) {
     if (changed === "task" || changed === "all") this.offerRuns();
     if (changed !== "state" && changed !== "value") this.offerKinds();
   }
 
-  // An option for each value, with how many rows have it.
+  // Offers each value with the number of its rows.
   offer(name, column, all) {
     const select = this.controls[name];
     const before = select.value;
-    const many = new Map();
-    for (const value of column) if (value >= 0) many.set(value, (many.get(value) || 0) + 1);
-    const told = ([value, rows]) => new Option(`${visible(this.data.strings[value]) || "(empty)"} (${counted(rows)})`, value);
-    select.replaceChildren(new Option(all, ""), ...[...many].map(told));
-    select.value = before !== "" && many.has(Number(before)) ? before : "";
-    select.closest("label").hidden = many.size < 2;
+    const counts = new Map();
+    for (const value of column) if (value >= 0) counts.set(value, (counts.get(value) || 0) + 1);
+    const options = [new Option(all, "")];
+    for (const [value, rows] of counts) {
+      const text = visible(this.data.strings[value]) || "(empty)";
+      options.push(new Option(`${text} (${counted(rows)})`, value));
+    }
+    select.replaceChildren(...options);
+    select.value = before !== "" && counts.has(Number(before)) ? before : "";
+    select.closest("label").hidden = counts.size < 2;
   }
 
   offerRuns() {
@@ -52,7 +56,7 @@ class Filters {
     this.offer("run", task === "" ? run : run.filter((_, row) => tasks[row] === Number(task)), "all");
   }
 
-  // Groups that tell the rows of the chosen evaluation and run apart, and the values of the chosen one.
+  // Offers the groups in which rows of the chosen evaluation and run differ, and the values of the chosen group.
   offerKinds() {
     const { kind: select, value } = this.controls;
     const { task, run, kind: before } = this.wanted;
@@ -68,7 +72,7 @@ class Filters {
     value.closest("label").hidden = !chosen;
   }
 
-  // A 1 for each row that is let through.
+  // Returns 1 for each row that passes all filters, otherwise 0.
   rows({ task = "", run = "", state = "", kind = "", value = "", search = "" } = this.wanted) {
     const rows = new Uint8Array(this.data.size).fill(1);
     const keep = (column, wanted) => {
@@ -83,7 +87,7 @@ class Filters {
     return rows;
   }
 
-  // The words typed before are not looked for again.
+  // Search results are cached, so that typing another word does not repeat the search for the first.
   containing(term) {
     if (!this.searched.has(term)) {
       if (this.searched.size > 20) this.searched.clear();

@@ -1,4 +1,4 @@
-// The rows of the example browser: unpacked from the page, ordered, searched. They live in typed arrays that point into one
+// The rows of the example browser: how they are unpacked, sorted and searched. Columns are typed arrays of indices into one
 // list of texts.
 
 const pause = () => new Promise((resolve) => setTimeout(resolve));
@@ -7,8 +7,8 @@ const whenIdle = (work) => (window.requestIdleCallback ? requestIdleCallback(wor
 const counted = new Intl.NumberFormat("en").format;
 const rounded = (value) => (Number.isNaN(value) ? "" : Number.isInteger(value) ? String(value) : value.toFixed(4));
 const searchable = (text) => text.normalize("NFC").toLowerCase();
-// Control characters would be invisible; their pictures are not.
-const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)));
+// Control characters are invisible, so they are replaced by the symbols for them (U+2400 and after).
+const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)));
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -19,11 +19,11 @@ function make(tag, text, name) {
 
 async function unpack(base64) {
   const pieces = [];
-  const size = 1 << 20; // a multiple of four, so that each piece is base64 of its own
+  const size = 1 << 20; // a multiple of four, so that each piece is valid base64
   for (let at = 0; at < base64.length; at += size) {
-    const signs = atob(base64.slice(at, at + size));
-    const bytes = new Uint8Array(signs.length);
-    for (let i = 0; i < bytes.length; i++) bytes[i] = signs.charCodeAt(i);
+    const binary = atob(base64.slice(at, at + size));
+    const bytes = new Uint8Array(binary.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
     pieces.push(bytes);
     await pause();
   }
@@ -31,18 +31,18 @@ async function unpack(base64) {
   return (await new Response(stream).text()).split("\n");
 }
 
-// Line by line, with pauses, so that the page can be read meanwhile.
+// Reads line by line, with pauses, so that the page stays responsive.
 async function read(lines) {
   const data = JSON.parse(lines[0]);
   await pause();
   const texts = JSON.parse(lines[1]);
   const strings = [];
-  const found = []; // the strings as they are searched
+  const searchStrings = []; // the strings in the form in which they are searched
   for (const line of lines.slice(2)) {
     await pause();
     for (const text of JSON.parse(line)) {
       strings.push(text);
-      found.push(searchable(text));
+      searchStrings.push(searchable(text));
     }
   }
   await pause();
@@ -51,10 +51,10 @@ async function read(lines) {
   const groups = data.groups.map(([name, values]) => ({ name, of: Int32Array.from(values) }));
   const scores = data.scores.map(([name, values]) => ({ name, of: Float64Array.from(values, (v) => (v === null ? NaN : v)) }));
   await pause();
-  return { size: data.rows, names: data.names, strings, found, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
+  return { size: data.rows, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
 }
 
-// What a search looks into: the texts of a row, its id, run and groups. Those of row r are of[start[r]] to of[start[r + 1] - 1].
+// What a search covers: the texts of a row, its id, run and groups. Those of row r are of[start[r]] to of[start[r + 1] - 1].
 function parts(texts, columns, groups) {
   const start = new Uint32Array(texts.length + 1);
   const of = [];
@@ -67,7 +67,7 @@ function parts(texts, columns, groups) {
   return { start, of: Uint32Array.from(of) };
 }
 
-// How much of each text is the same for all rows of a run: the instructions that every prompt begins with.
+// How many characters at the beginning of each text are the same in all rows of a run, such as the instructions of a prompt.
 function sharedBeginnings(data, column) {
   const first = new Map();
   const shared = new Map();
@@ -85,7 +85,7 @@ function sharedBeginnings(data, column) {
   const cut = new Map();
   for (const [run, begin] of first) {
     const same = begin.slice(0, shared.get(run));
-    // Back to the beginning of a word; a short beginning, or a run of one text, is shown whole.
+    // Cut at the beginning of a word. A short beginning is shown in full, and so is the text of a run that has only one.
     if (same.length > 20 && same.length < begin.length) cut.set(run, Math.max(same.lastIndexOf(" "), same.lastIndexOf("\n")) + 1);
   }
   const skip = new Map();
@@ -93,7 +93,7 @@ function sharedBeginnings(data, column) {
   return skip;
 }
 
-// Rows by a column, upwards; those without a value stand apart, to be last whichever way is sorted.
+// The rows in ascending order of a column. Rows without a value are separate: they come last in either direction.
 function ordered(data, { of: column, skip }) {
   const values = column instanceof Float64Array ? column : ranks(data, column, skip);
   const has = [];
@@ -103,21 +103,21 @@ function ordered(data, { of: column, skip }) {
   return { has, without };
 }
 
-// The place of each text among all of its column. Numbers inside a text count as numbers: 9 before 10.
+// The rank of each text in its column. Numbers inside a text are compared as numbers: 9 before 10.
 function ranks(data, column, skip) {
   const values = [...new Set(column)].filter((value) => value >= 0);
   const padded = (text, from) => text.slice(from, from + 60).replace(/\d+/g, (digits) => digits.padStart(10, "0"));
-  // Without a function of ours to compare them, strings are sorted several times as fast.
-  const keys = values.map((value) => `${padded(data.found[value], skip?.get(value) ?? 0)}\u0001${value}`).sort();
+  // Sorting strings without a comparison function is several times as fast.
+  const keys = values.map((value) => `${padded(data.searchStrings[value], skip?.get(value) ?? 0)}\u0001${value}`).sort();
   const rank = new Map(keys.map((key, place) => [Number(key.slice(key.lastIndexOf("\u0001") + 1)), place]));
   return Float64Array.from(column, (value) => (value < 0 ? NaN : rank.get(value)));
 }
 
-// Words, or several of them "in quotes"; all must occur in a row.
+// The words of a query, and phrases "in quotes"; a row must contain all of them.
 const terms = (query) => [...query.matchAll(/"([^"]+)"?|([^\s"]+)/g)].map((match) => searchable(match[1] || match[2]));
 
 function containing(data, term) {
-  const hits = Uint8Array.from(data.found, (text) => (text.includes(term) ? 1 : 0));
+  const hits = Uint8Array.from(data.searchStrings, (text) => (text.includes(term) ? 1 : 0));
   const { start, of } = data.parts;
   const rows = new Uint8Array(data.size);
   for (let row = 0; row < rows.length; row++) {
@@ -126,20 +126,20 @@ function containing(data, term) {
   return rows;
 }
 
-// The text, with what was searched for marked in it.
+// Appends the text, with the search terms highlighted.
 function mark(element, text, searched) {
   const low = text.toLowerCase();
-  // In a few languages letters become longer in lower case, and places no longer fit.
+  // In a few languages, a letter becomes longer in lower case, and positions no longer match.
   const usable = low.length === text.length ? searched : [];
   const next = (from) => {
-    const places = usable.map((term) => [low.indexOf(term, from), term.length]).filter(([place]) => place >= 0);
-    return places.sort((a, b) => a[0] - b[0])[0];
+    const hits = usable.map((term) => [low.indexOf(term, from), term.length]).filter(([position]) => position >= 0);
+    return hits.sort((a, b) => a[0] - b[0])[0];
   };
   let at = 0;
-  for (let found = next(0); found; found = next(at)) {
-    const [place, length] = found;
-    element.append(text.slice(at, place), make("mark", text.slice(place, place + length)));
-    at = place + length;
+  for (let hit = next(0); hit; hit = next(at)) {
+    const [position, length] = hit;
+    element.append(text.slice(at, position), make("mark", text.slice(position, position + length)));
+    at = position + length;
   }
   element.append(text.slice(at));
 }
