@@ -4,14 +4,14 @@ python benchmarks/answer_parser.py --ask    ask smollm2 and write answer_parser.
 python benchmarks/answer_parser.py          compare the rules on the answers in answer_parser.tsv
 
 The rules: `robust` is the parser of lmassay.answers; `reference` is the rule of KoBBQ's own program; `simple` takes the
-letter that an answer begins with, else the only choice whose text stands in it; `first` takes the letter, else the
+letter that an answer begins with, else the only choice whose text it contains; `first` takes the letter, else the
 choice that is named first. The answers are greedy ones of SmolLM2-135M-Instruct to 144 of the card's questions: one of
 each of 24 templates, with the three shipped prompts, which ask for a letter, and three that ask for words; half of the
 answers end after 16 tokens, half after 80.
 
-One reader wrote down what each answer says, in the column `judged`: the author of this benchmark, having
-seen what the rules make of them. A person should check the column before much rests on it. `-` is no answer to the
-question: two answers, a letter beside the text of another choice, an answer that the next sentence calls incorrect, a
+The column `judged` says what each answer means. It was filled in by one person, the author of this benchmark, who had
+seen the output of the rules; somebody else should check it before it is relied on. `-` means that the question was not
+answered: two answers, a letter with the text of another choice, an answer that the next sentence calls incorrect, a
 denial, or a sentence about something else. Result of 2026-11-17 (right, missed an answer, read a wrong answer; of 144):
 
     robust     131    3   10
@@ -20,7 +20,7 @@ denial, or a sentence about something else. Result of 2026-11-17 (right, missed 
     first      112    1   31
 
 Where a letter was asked for, `robust` reads 69 of 72 right, the others 59. It is right where `simple` is not in 17
-answers, and the other way round in one. Seven of the 17 are a matter of convention (a letter beside another choice's
+answers, and the other way round in one. Seven of the 17 are a matter of convention (a letter with another choice's
 text, an answer called incorrect, two answers); without these it is 124 to 115 of 137. Of the other ten, `simple` does
 not read seven and misreads three; two of those are denials: "The Jewish neighbour was not stingy" becomes the
 neighbour. The sample says nothing about Korean, larger models, or answers that reason at length.

@@ -2,10 +2,10 @@
 
     python benchmarks/bias_requests.py [--requests 6840] [--concurrency 4 8]
 
-A server of its own process answers each call after 20 ms and every 50th with 429 and `Retry-After: 0.2`. The ideal is
-what its latency and the concurrency allow: bare sockets, as many as questions are out at a time, that send the same
-bytes and look at nothing, just before and just after. For comparison the openai SDK (pip install openai) is used
-plainly, with its own retries.
+A server in a separate process answers each call after 20 ms, and every 50th call with 429 and `Retry-After: 0.2`. The
+ideal time is what this latency and the concurrency allow. It is measured just before and just after with bare sockets,
+one per parallel request, which send the same bytes and ignore the answers. For comparison, the openai SDK (pip install
+openai) sends the same questions with its own retries.
 Exits with 1 if the first concurrency takes more than 1.3 times its ideal. A request costs the client 2 to 3 ms of CPU
 time, nearly all of it in the SDK and its HTTP library, so that 4 at a time keep a core busy for half of the time and 8
 at a time for all of it.
@@ -148,7 +148,7 @@ def plain_sdk(url: str, prompts: Sequence[str], concurrency: int) -> int:
 
 
 @dataclass(frozen=True)
-class Timing:
+class RequestTiming:
     wall: float
     cpu: float
     ideal: float
@@ -158,7 +158,7 @@ class Timing:
         return self.wall / self.ideal
 
 
-def clocked(who: Callable[[str, Sequence[str], int], int], prompts: Sequence[str], concurrency: int) -> Timing:
+def clocked(who: Callable[[str, Sequence[str], int], int], prompts: Sequence[str], concurrency: int) -> RequestTiming:
     with running_server() as port:
         url = f"http://127.0.0.1:{port}/v1"
         # The first call pays for the import of the SDK.
@@ -169,7 +169,7 @@ def clocked(who: Callable[[str, Sequence[str], int], int], prompts: Sequence[str
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         ideal = len(prompts) * (before + bare_seconds(port, concurrency)) / 2
     assert answered == len(prompts), f"{len(prompts) - answered} requests were not answered"
-    return Timing(wall, cpu, ideal)
+    return RequestTiming(wall, cpu, ideal)
 
 
 def compare(requests: int, concurrencies: Sequence[int]) -> bool:

@@ -5,13 +5,12 @@
 
 The data are those in $LMASSAY_SHARED (else ../shared); the answers are made up, in the shapes that models give them.
 
-What is compared: a transcription of the original programs' look-ups, written anew in plain Python and numpy. For every
-row it goes through the whole column of ids (postprocess, collect), picks the prompt's row anew (preprocess) and takes
-the list of choices apart anew, once a derived column (evaluate). It has none of the cost of pandas, which the originals
-pay for every row on top of this, and it reads answers with our own parser: it is faster than they are. The ratio to
-the CPU times recorded for the originals is printed beside it; those were measured with pandas on another machine.
-Times are CPU-seconds of the step in a running process, the best of several; both sides give the same numbers, which is
-checked.
+lmassay is compared with a reimplementation of the original programs' look-ups in plain Python and numpy. For every row,
+it searches the whole column of ids (postprocess, collect), looks up the prompt again (preprocess), and parses the id
+again for each derived column (evaluate). It avoids the cost of pandas, which the originals pay for every row in
+addition, and it reads answers with our own parser, so it is faster than the originals. The last column is the ratio to
+the CPU times recorded for the originals themselves, which were measured with pandas on another machine. Times are
+CPU-seconds of a step in a running process, the best of several tries. Both sides must give the same numbers.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Speed of few-shot training, as ratios within one run.
 
     python benchmarks/fewshot.py                all of it, one after the other
-    python benchmarks/fewshot.py micro          one micro-batch of PET against FewNLU's way: fewshot_micro.py
+    python benchmarks/fewshot.py micro          one micro-batch of PET compared with FewNLU: fewshot_micro.py
     python benchmarks/fewshot.py training       a whole training against FewNLU's loop: fewshot_training.py
     python benchmarks/fewshot.py intervals      two evaluation intervals in one training: fewshot_intervals.py
     python benchmarks/fewshot.py sweep          8 trainings on one process, two, and a Dask cluster: fewshot_sweep.py
 
-Each has options to shorten it (--help). Models are random ones of the size that is told, with a vocabulary made from
-FewGLUE's texts ($LMASSAY_SHARED, else ../shared). Exits with 1 if a target is missed or numbers differ.
+Each has options to shorten it (--help). Models have random parameters and the size that is printed; their vocabulary is
+made from FewGLUE's texts ($LMASSAY_SHARED, else ../shared). Exits with 1 if a target is missed or numbers differ.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""FewNLU's way of training PET, written anew for the torch of today.
+"""FewNLU's training of PET, rewritten for current versions of torch.
 
-It keeps what makes the original slow and nothing else: all texts are padded to the window, the head gives logits of
-the whole vocabulary at every position, the dev set is tokenised again at every look, whole checkpoints are written at
-every tie and improvement, and the model is loaded again for the test (twice, as the original does).
+It keeps only what determines the original's speed: all texts are padded to the window, the head computes logits of
+the whole vocabulary at every position, the dev set is tokenised again for every evaluation, full checkpoints are
+written at every tie and improvement, and the model is loaded again for the test (twice, as in the original).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/fewshot.py sweep [--updates 24] [--test-examples 64] [--without dask]
 
-`lmassay run` as a user would start it, each time with a fresh results folder; seconds by the clock on the wall, so it
-needs two cores that nobody else uses. Four learning rates and two splits of RTE, a random BERT of 11M parameters, one
-thread a training. The results must be the same.
+Runs `lmassay run` as a user would, each time with a new results folder, and measures wall-clock time, so it needs two
+idle cores. The sweep has four learning rates and two splits of RTE; the model is a random BERT of 11M parameters, and
+each training uses one thread. The results must be the same.
 """
 
 from __future__ import annotations

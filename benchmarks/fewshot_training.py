@@ -2,8 +2,8 @@
 
     python benchmarks/fewshot.py training [--tasks rte wic] [--updates 21] [--test-examples 277]
 
-K = 2 splits of 64 examples of FewGLUE, 21 updates of 16, a look at the dev set every 4, the test at the end, a random
-BERT of 11M parameters. CPU seconds of one thread. What both need to import counts for both.
+K = 2 splits of 64 examples of FewGLUE, 21 updates of 16 examples, an evaluation on the dev set every 4 updates and the
+test at the end, with a random BERT of 11M parameters. Times are CPU seconds of one thread and include imports.
 """
 
 from __future__ import annotations

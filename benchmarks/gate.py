@@ -265,7 +265,7 @@ def gate_table(repeats: int, checked: int, rng: np.random.Generator, report: Rep
 
 
 def best_table(repeats: int, rng: np.random.Generator, report: Report) -> None:
-    """Equal runs: none should be told apart from the best in more than 5 % of cases."""
+    """Equal runs: none should be significantly different from the best in more than 5 % of cases."""
     print(f"\n{'runs':>8}{'n':>8}{'a given run is not tied':>28}{'any run is not tied':>24}")
     for count in (3, 5, 10):
         for rows in (100, 500):

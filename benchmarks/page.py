@@ -1,4 +1,4 @@
-"""How quickly the page answers at 50,000 examples, beside a page that has them all in its table.
+"""How fast the page responds with 50,000 examples, compared with a page that has all of them in its table.
 
     python benchmarks/page.py
 
@@ -24,7 +24,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--disable-background-networking",
 )
-# What a page without a browser of its own does: sort the rows of a table, and look through their texts.
+# What a page without an example browser does: sort the rows of a table, and search their texts.
 PLAIN = """
   const table = document.createElement("table"), body = table.createTBody();
   for (let i = 0; i < arguments[0]; i++) {

@@ -44,7 +44,7 @@ VOCABULARY = (
 
 
 @dataclass(frozen=True)
-class Timing:
+class ScorerTiming:
     wall: float
     cpu: float
 
@@ -144,7 +144,7 @@ def measure(metric: Metric, hyps: list[str], refs: list[str]) -> float:
             took, scores = timed(partial(contender.score, hyps, refs))
             timings.append(took)
         difference = float(np.abs(scores - expected).max(initial=0.0))
-        typical = Timing(statistics.median(t.wall for t in timings), statistics.median(t.cpu for t in timings))
+        typical = ScorerTiming(statistics.median(t.wall for t in timings), statistics.median(t.cpu for t in timings))
         print_row(metric.name, contender.name, contender.cores, len(hyps), typical, base, f"{difference:.1e}")
         worst = max(worst, difference)
     return worst
@@ -160,13 +160,15 @@ def score_one_by_one(metric: Metric, hyps: list[str], refs: list[str]) -> Scores
     return scores
 
 
-def timed(function: Callable[[], Scores]) -> tuple[Timing, Scores]:
+def timed(function: Callable[[], Scores]) -> tuple[ScorerTiming, Scores]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = function()
-    return Timing(time.perf_counter() - wall, time.process_time() - cpu), result
+    return ScorerTiming(time.perf_counter() - wall, time.process_time() - cpu), result
 
 
-def print_row(metric: str, name: str, cores: int, pairs: int, took: Timing, base: Timing, difference: str) -> None:
+def print_row(
+    metric: str, name: str, cores: int, pairs: int, took: ScorerTiming, base: ScorerTiming, difference: str
+) -> None:
     print(
         f"{metric:5}{name:<26}{cores:>5}{pairs / took.cpu:>13,.0f}{base.cpu / took.cpu:>7.1f}x"
         f"{pairs / took.wall:>14,.0f}{base.wall / took.wall:>7.1f}x{difference:>11}",

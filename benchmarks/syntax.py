@@ -4,7 +4,7 @@
     python benchmarks/syntax.py tse [--rows 320] [--threads 1]        against the original procedure, on a part of it
 
 Both use the embedded model (`lmassay models get smollm2`) and the data in $LMASSAY_SHARED (else ../shared). `blimp`
-needs `pip install lm-eval minicons`. Times are CPU-seconds; what is compared gives the same numbers, which is checked.
+needs `pip install lm-eval minicons`. Times are CPU-seconds. Both sides must give the same numbers.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def compare_blimp(pairs: int, threads: int) -> bool:
 
 @dataclass(frozen=True)
 class Procedure:
-    """The original's way through the data, written anew: every row by itself in batches of 64, every lemma in a loop.
+    """A reimplementation of the original procedure: rows are scored one by one in batches of 64, lemmas in a loop.
 
     It keeps what makes the original slow and nothing else: the model runs on duplicates and over all positions, a
     dictionary of ranks is made for every row, and each lemma is looked at by itself with tensors of a batch.

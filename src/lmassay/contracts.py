@@ -160,7 +160,7 @@ class Model:
     Alternatively, they yield pairs of request number and response as the answers arrive; then nothing that has arrived
     is lost if the run is killed.
 
-    Besides the names of these methods, ``can`` may contain ``choices`` (the model chooses among the ``choices`` of a
+    Apart from the names of these methods, ``can`` may contain ``choices`` (the model chooses among the ``choices`` of a
     Generate request) and ``train`` (a trainer can use its weights; the trainer itself is another plug-in).
     """
 

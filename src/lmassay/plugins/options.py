@@ -89,7 +89,7 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
 
 @dataclass(slots=True)
 class PluginInputs:
-    """What determines the behaviour of plug-ins in users' files, besides their options."""
+    """What determines the behaviour of plug-ins in users' files, apart from their options."""
 
     sources: dict[str, str] = field(default_factory=dict)
     """Kind of plug-in → digest of its file and of the modules that it imports from its folder."""

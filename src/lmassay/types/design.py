@@ -73,9 +73,9 @@ class Design:
     replicates: Replicates | None = None
     """Set if examples are repetitions of one experiment."""
     crossed: Mapping[str, str] = field(default_factory=dict)
-    """For metrics whose examples share something besides their clusters, as contexts with different nouns test the same
-    pairs of verbs: metric → what the labels of its ``Score.outcomes`` are, in the singular, such as
-    ``{"tse": "verb_pair"}``. Intervals and comparisons are then clustered both ways."""
+    """For metrics whose examples share more than their clusters: metric → what the labels of its ``Score.outcomes``
+    are, in the singular. In ``{"tse": "verb_pair"}``, contexts with different nouns test the same pairs of verbs.
+    Intervals and comparisons are then clustered both ways."""
 
     @property
     def cluster(self) -> str | None:

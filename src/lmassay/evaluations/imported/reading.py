@@ -171,7 +171,7 @@ def configuration(
 
 
 def grouped(samples: Sequence[Path], filter_name: str = "", task: str = "") -> list[list[Path]]:
-    """Group logs into runs: all logs of minimal pairs are one run, every other log is a run of its own."""
+    """Group logs into runs: all logs of minimal pairs are one run, every other log is a separate run."""
     joined: list[Path] = []
     separate: list[list[Path]] = []
     for path in dict.fromkeys(path.resolve() for path in samples):

@@ -1,7 +1,7 @@
 """Files of minimal pairs in any common format: JSON lines, CSV, TSV, or rows that alternate as in CLAMS.
 
-A ``PairFormat`` says which columns hold the two sentences and what the pairs are grouped by. Whatever the format, the
-rows that come out have the names of BLiMP's fields, which is what the tasks read.
+A ``PairFormat`` says which columns contain the two sentences and what the pairs are grouped by. Whatever the format,
+the resulting rows have the field names of BLiMP, which the tasks read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PairFormat(BaseModel):
     blank: Blank = "only"
 
     def format_of(self, path: Path) -> Format:
-        """The format of a file: the given one, or the one that its name tells."""
+        """The format of a file: the given one, or the one that its name indicates."""
         if self.format != "auto":
             return self.format
         return _BY_SUFFIX.get(format_suffix(path), "alternating" if format_suffix(path) == ".txt" else "jsonl")
@@ -148,7 +148,7 @@ def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[s
 
 def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
     """The next record of a table; None at its end. A field may be longer than the csv module allows by default."""
-    # The limit holds for the whole process, so it is restored before any other code can run.
+    # The limit applies to the whole process, so it is restored before any other code can run.
     previous_limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         return next(reader, None)

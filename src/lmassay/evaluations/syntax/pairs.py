@@ -58,7 +58,7 @@ class BlankedPair:
     bad: str
     right: tuple[str, ...]
     agrees_behind: bool = False
-    """Whether words behind it differ as well, such as a French adjective (*est petit*, *sont petits*)."""
+    """Whether words after it differ as well, such as a French adjective (*est petit*, *sont petits*)."""
 
 
 def open_pairs(path: Path) -> TextFile:
@@ -136,7 +136,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _without_shared_punctuation(good: str, bad: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return both forms without a comma that follows them, and the comma, which belongs to the text behind."""
+    """Return both forms without a comma that follows them, and the comma, which belongs to the text after them."""
     mark = good[-1:]
     if mark == bad[-1:] and mark in _NO_SPACE_BEFORE and len(good) > 1 and len(bad) > 1:
         return good[:-1], bad[:-1], (mark,)
@@ -144,7 +144,7 @@ def _without_shared_punctuation(good: str, bad: str) -> tuple[str, str, tuple[st
 
 
 def text_around(pair: BlankedPair, capitalize: bool, period: bool) -> tuple[str, str]:
-    """Return the text before and behind the blank, including spaces."""
+    """Return the text before and after the blank, including spaces."""
     left = list(pair.left)
     if capitalize and left:
         # As in the original, which also lower-cases the rest of the word.
@@ -155,7 +155,7 @@ def text_around(pair: BlankedPair, capitalize: bool, period: bool) -> tuple[str,
 
 
 def joined(words: Sequence[str]) -> str:
-    """Join words to a text: with a space between them, but none before punctuation or behind an elided word.
+    """Join words to a text: with a space between them, but none before punctuation or after an elided word.
 
     >>> joined(["l'", "auteur", ",", "qu'", "on", "voit"])
     "l'auteur, qu'on voit"

@@ -39,19 +39,19 @@ def join(parts: Iterable[str]) -> Markup:
 
 
 def title(text: str) -> Markup:
-    """The text that a browser shows while the reader points at the element around it."""
+    """The tooltip of the element around it."""
     if not text:
         return Markup("")
     return element("title", drawable(text))
 
 
 def path(commands: str, style: str, text: str = "") -> Markup:
-    """A path of SVG commands; ``text`` is shown on pointing at it."""
+    """A path of SVG commands; ``text`` is its tooltip."""
     return element("path", title(text), class_=style, d=commands)
 
 
 def line(start: tuple[float, float], end: tuple[float, float], style: str, text: str = "") -> Markup:
-    """A line between two points; ``text`` is shown on pointing at it."""
+    """A line between two points; ``text`` is its tooltip."""
     (x1, y1), (x2, y2) = start, end
     return element("line", title(text), class_=style, x1=x1, y1=y1, x2=x2, y2=y2)
 
@@ -64,7 +64,7 @@ def rectangle(x: tuple[float, float], y: tuple[float, float], style: str, text: 
 
 
 def text(block: TextBlock, x: float, baseline: float, style: str, anchor: Anchor = "start", angle: float = 0) -> Markup:
-    """A text whose first line is on ``baseline``; a text that had to be cut is shown whole on pointing at it."""
+    """A text whose first line is on ``baseline``; if the text had to be cut, the full text is its tooltip."""
     if not block.lines:
         return Markup("")
     first, *others = block.lines

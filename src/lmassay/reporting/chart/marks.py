@@ -4,7 +4,7 @@
 
 - lines: ``curve``, ``curve dashed``; intervals: ``spread``, ``spread pale``; dots: ``full``, ``hollow``, ``full light``
 
-and those with a colour of their own:
+and those with a fixed colour:
 
 - reference lines: ``chance`` (dotted), ``zero``, ``mark`` (strong)
 - a value with its interval: ``value`` and ``whisker``; one interval across a bar: ``interval``
@@ -50,7 +50,7 @@ class Mark(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Marks that belong together: in the colour of one series, and with one title that is shown on pointing at them.
+    """Marks that belong together: in the colour of one series, and with one title as their tooltip.
 
     ``shift`` moves them to the right and down, so that marks of several series with the same coordinates do not hide
     each other.

@@ -34,8 +34,8 @@ _MOST_NOTES_IN_BRIEF = 4
 @json_option
 def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, results: Path, as_json: bool) -> None:
     """Judge few-shot runs by FewNLU's three criteria: test score of the selected configuration, dev-test correlation
-    and stability over K. There is one table per split strategy, then a comparison of strategies. Without RUN: the runs
-    of the last command.
+    and stability over the number of splits K. There is one table per split strategy, then a comparison of strategies.
+    Without RUN: the runs of the last command.
 
     Runs that differ only in hyper-parameters are the configurations to select from. Trainings that failed or are not
     done are reported and never counted as scores.

@@ -1,6 +1,6 @@
-"""Regimes: how the trainings of one split depend on each other, from single trainings to teachers of generations.
+"""Regimes: how trainings depend on each other, from independent ones to generations that learn from the one before.
 
-A regime says which trainings are wanted and which of them come first; it does not say who does them or where.
+A regime says which trainings are wanted and which of them come first; it does not say where they run.
 """
 
 from __future__ import annotations

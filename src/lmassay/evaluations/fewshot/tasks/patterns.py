@@ -1,4 +1,4 @@
-"""The notation of patterns, and PVPs whose patterns are in tables.
+"""The notation of patterns, and pattern-verbalizer pairs (PVPs) whose patterns are in tables.
 
 Parts are separated by ``|`` (each is tokenised on its own) and the two sides of an input by ``||``. ``{x}`` is a field
 that may be shortened, ``{x!}`` one that may not (also inside other text), ``[M]`` the mask or as many masks as the
@@ -81,7 +81,7 @@ def pattern(text: str) -> Pattern:
 
 
 def notation(text: str) -> str:
-    """A pattern as people write it, in the notation: fields, mask and prompt tokens become separate parts.
+    """Convert a pattern in plain form to the notation: fields, mask and prompt tokens become separate parts.
 
     >>> notation('Does "{a}" mean the same as "{b}"? [mask].')
     'Does "|{a}|" mean the same as "|{b}|"?|[M]|.'
@@ -113,7 +113,7 @@ def _filled(part: str, fields: Mapping[str, str], masks: list[int]) -> Part:
 
 
 def slotted(text: str, counts: Mapping[int, tuple[int, ...]]) -> dict[int, str]:
-    """P-tuning's patterns: id → the pattern with so many prompt tokens at ``<a>``, ``<b>`` and ``<c>``.
+    """P-tuning's patterns: id → the pattern with the given numbers of prompt tokens at ``<a>``, ``<b>``, ``<c>``.
 
     >>> slotted("{text}|<a>|[M]|<b>", {3: (1, 2)})
     {3: '{text}|<1>|[M]|<2>'}

@@ -3,7 +3,7 @@
 The 13a tokeniser applies four regular expressions, each of which puts spaces around characters. What they do to a
 character depends only on its neighbours, so one pass over the text finds the tokens:
 
-1. A symbol is a token of its own.
+1. A symbol is a separate token.
 2. ``([^0-9])([.,])``: a stop after a non-digit is a token, unless that non-digit is itself a stop that this rule has
    matched as its second group (matches do not overlap).
 3. ``([.,])([^0-9])``: a stop before a non-digit is a token. After rule 2 no two stops are adjacent any more, so no

@@ -44,8 +44,9 @@ BLOCK = 64
 SECONDS_TO_END = 5
 NUMBERS = re.compile(r"[-+.\dE ]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
-# The jar parses its own statistics with the decimal sign of the locale (a German machine fails at "2.0"), and converts
-# to lower case by the rules of the locale (a Turkish one makes a dotless i of I). Scores must not depend on either.
+# The jar parses its own statistics with the decimal separator of the locale (a German machine fails at "2.0"), and it
+# converts to lower case by the rules of the locale (a Turkish one turns I into a dotless i). Scores must not depend on
+# either.
 LOCALE = ["-Duser.language=en", "-Duser.language.format=en", "-Duser.country=US", "-Duser.country.format=US"]
 # The last option keeps Java from writing a file into the temporary folder.
 FORCED = ["-Dfile.encoding=UTF-8", *LOCALE, "-XX:-UsePerfData"]
@@ -109,7 +110,7 @@ def one_line(text: str) -> str:
     # Java ends a line at LF and CR only (not at FF, U+0085 or U+2028). In batch mode either would shift all further
     # lines, so there is no score to reproduce: here a line break is white space.
     text = text.replace("\r", " ").replace("\n", " ")
-    # With -norm a bar is always a token of its own, so a space between two bars changes nothing.
+    # With -norm a bar is always a separate token, so a space between two bars changes nothing.
     while "|||" in text:
         text = text.replace("|||", "| | |")
     # A lone surrogate cannot be encoded as UTF-8. U+FFFD is what Java reads in its place.
