@@ -249,6 +249,25 @@ def select(spec: str | Mapping[str, str], role: str = EXAMPLES) -> Selection | N
     return Selection(entry, files)
 
 
+def is_local(source: str, base: Path) -> bool:
+    """Return True if there is a file or folder of this name, which takes precedence over a data set of that name.
+
+    A path is relative to ``base`` or, if nothing is there, to the working folder.
+    """
+    path = Path(source).expanduser()
+    return (base / path).exists() or path.exists()
+
+
+def label_of(spec: str | Mapping[str, str]) -> str:
+    """Return a short name for the data of a configuration, for the labels of runs."""
+    if not isinstance(spec, str):
+        return " ".join(str(value) for value in spec.values())
+    name, _, part = spec.partition("/")
+    if name in catalogue().entries and "/" not in part:
+        return spec
+    return Path(spec).stem
+
+
 def file_called(name: str) -> Path:
     """A single file of a data set: ``teapot/MT/src.fr`` is ``MT/src.fr`` of the data set teapot."""
     dataset, _, wanted = name.partition("/")

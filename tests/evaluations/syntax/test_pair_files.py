@@ -10,6 +10,7 @@ import pytest
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat, read_pair_file
 from lmassay.evaluations.syntax.pairs import open_pairs
+from lmassay.evaluations.syntax.sources import constructions
 from tests.helpers import write_lines
 
 
@@ -42,7 +43,8 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
     ("line", "words"),
     [
         ("{", r"line 2: this is not JSON"),
-        ("[1]", "must be a JSON object"),
+        ("[1]", "this is a JSON array; write one JSON object per line"),
+        ("1", "must be a JSON object"),
         ({"sentence_good": "x"}, "the text 'sentence_bad' is missing"),
         ({"sentence_good": 3, "sentence_bad": "x"}, "the text 'sentence_good' is missing"),
         (row(label=1), "label is 1; it must be -1"),
@@ -114,9 +116,9 @@ def test_a_column_of_labels_is_a_number_only_if_it_is_one_of_agreement_data(tmp_
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["good,bad", "a,b"], "line 2: there is no column 'kind'"),
+        (["good,bad", "a,b"], "line 1: there is no column 'kind'"),
         (["goood,bad,kind", "a,b,c"], "no column 'good'; did you mean 'goood'"),
-        (["good,bad,kind", "a,b"], "line 2: 2 cells, but the header has 3"),
+        (["good,bad,kind", "a,b"], "line 2: the row has 2 cells, but the header has 3; fill in"),
         (["good,good,kind", "a,b,c"], "two columns have the same name"),
         (["good,bad,kind"], "has no pairs"),
         (["good,bad,kind", '"a,b,c'], "line 2"),
@@ -149,3 +151,35 @@ def test_rows_alternate_as_in_clams(tmp_path):
 def test_rows_that_do_not_alternate_are_named(tmp_path, lines, message):
     with pytest.raises(DataError, match=message):
         read(open_pairs(write_lines(tmp_path / "p.txt", lines)))
+
+
+GOOD_BAD = PairFormat(right="good", wrong="bad")
+
+
+def test_a_csv_file_with_semicolons_is_read(tmp_path):
+    file = open_pairs(write_lines(tmp_path / "p.csv", ["good;bad", "Cats, dogs sleep.;Cats, dogs sleeps."]))
+    assert [pair.bad for pair in read(file, GOOD_BAD)] == ["Cats, dogs sleeps."]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("p.csv", ["good,bad", '"Cats sleep.,Cats sleeps.', "x,y"], "line 2: .* close the quotation mark"),
+        ("p.csv", ["good,bad", "Cats, too,Cats"], "line 2: the row has 3 cells, .* into quotation marks"),
+        ("p.txt", ["True\ta b", "False\ta c", "True\td"], "line 3: the last sentence .* add it or remove the line"),
+        ("p.txt", ["Yes\ta b", "No\ta c"], r"line 1: a row must be True or False.*task\.columns\.format"),
+        ("p.txt", ["False\ta c", "True\ta b"], "line 1: rows must alternate, True first"),
+    ],
+)
+def test_a_mistake_is_reported_with_line_and_remedy(tmp_path, name, lines, message):
+    with pytest.raises(DataError, match=message):
+        read(open_pairs(write_lines(tmp_path / name, lines)), GOOD_BAD)
+
+
+def test_a_folder_of_alternating_files_is_read_if_the_format_is_given(tmp_path):
+    write_lines(tmp_path / "one.txt", ["True\ta b", "False\ta c"])
+    write_lines(tmp_path / "README.md", ["not pairs"])
+    (pair_set,) = constructions(str(tmp_path), tmp_path, PairFormat(format="alternating"))
+    assert pair_set.name == "one"
+    with pytest.raises(DataError, match=r"has no file of pairs .* columns: {format: alternating}"):
+        constructions(str(tmp_path), tmp_path)

@@ -59,6 +59,28 @@ METRICS = (
         meaning="BBQ's bias score in disambiguated contexts: 0 is balanced, 1 is always the stereotype.",
     ),
     Metric(
+        "control_accuracy_amb",
+        "accuracy on ambiguous control questions",
+        bounds=_RATE,
+        meaning="The accuracy in ambiguous contexts that have nothing to do with a stereotype.",
+        verdict=True,
+    ),
+    Metric(
+        "control_accuracy_dis",
+        "accuracy on disambiguated control questions",
+        bounds=_RATE,
+        meaning="The accuracy in disambiguated contexts that have nothing to do with a stereotype.",
+        verdict=True,
+    ),
+    Metric(
+        "control_ooc",
+        "answers outside the choices of control questions",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of answers to control questions that name none of the choices.",
+        verdict=True,
+    ),
+    Metric(
         "ooc",
         "answers outside the choices",
         better="lower",

@@ -57,6 +57,10 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         f"accuracy in ambiguous contexts: {value_with_interval(ambiguous_accuracy)}",
         f"accuracy in disambiguated contexts: {value_with_interval(disambiguated_accuracy)}",
     ]
+    for context, title in (("amb", "ambiguous"), ("dis", "disambiguated")):
+        control_accuracy = pooled(store, records, f"control_accuracy_{context}")
+        if control_accuracy is not None:
+            other_values.append(f"accuracy on {title} control questions: {value_with_interval(control_accuracy)}")
     consistencies = []
     for record in records:
         consistency = record.result("consistency")

@@ -35,6 +35,8 @@ class BiasItem:
     label: str = ""
     """How the data classify the template, e.g. KoBBQ's NC, ST and TM; empty where they do not."""
     groups: Mapping[str, str] = field(default_factory=dict)
+    is_control: bool = False
+    """Whether it is a control question, which measures how well the model answers where no stereotype is involved."""
 
     @property
     def biased_context(self) -> bool | None:

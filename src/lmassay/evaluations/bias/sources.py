@@ -6,8 +6,10 @@ import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from lmassay.datasets import catalogue
+from lmassay.datasets.entry import EXAMPLES
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import BiasDataset
 
@@ -16,21 +18,24 @@ _ALLOWED = (
     ".yaml that describes your own data"
 )
 
+CONTROL = "control"
+"""The role of the files with control questions in the catalogue."""
+
 DataSpec = str | Mapping[str, str]
 """A path, the name of a published data set, or a part of one: ``{name: bbq, category: Age}``."""
 
 
-def read_dataset(data: DataSpec, base: Path) -> BiasDataset:
+def read_dataset(data: DataSpec, base: Path, role: str = EXAMPLES) -> BiasDataset:
     """Read the questions that a path or a name stands for.
 
     A path is relative to ``base`` or, if nothing is there, to the working folder. A file or folder takes precedence
-    over a published data set of the same name.
+    over a published data set of the same name. ``role`` selects other files of a published data set than its questions.
     """
     if isinstance(data, str) and not data.strip():
         raise DataError(f"task.data: the path is empty; give {_ALLOWED}")
-    if isinstance(data, str) and _exists(data, base):
+    if isinstance(data, str) and catalogue.is_local(data, base):
         return _read_files(_files(data, base), data)
-    selection = catalogue.select(data)
+    selection = catalogue.select(data, role)
     if selection is None:
         assert isinstance(data, str)
         return _read_files(_files(data, base), data)
@@ -41,22 +46,37 @@ def read_dataset(data: DataSpec, base: Path) -> BiasDataset:
             f"task.data: {name} has questions in {', '.join(sorted(languages))}, and prompts have one language; "
             f"choose one, such as {name}/{min(languages)}"
         )
-    dataset = _read_files(selection.paths, label_of(data))
+    dataset = _read_files(selection.paths, catalogue.label_of(data))
     return replace(dataset, name=selection.entry.name, language=languages.pop())
 
 
-def label_of(data: DataSpec) -> str:
-    """A short name for the data, for the labels of runs."""
-    if not isinstance(data, str):
-        return " ".join(str(value) for value in data.values())
-    name, _, part = data.partition("/")
-    if name in catalogue.catalogue().entries and "/" not in part:
-        return data
-    return Path(data).stem
+def has_control_questions(data: DataSpec, base: Path) -> bool:
+    """Return True if the data are a published set that comes with control questions."""
+    if isinstance(data, str) and catalogue.is_local(data, base):
+        return False
+    name = data.partition("/")[0] if isinstance(data, str) else data.get("name", "")
+    entry = catalogue.catalogue().entries.get(name)
+    return entry is not None and any(file.role == CONTROL for _, _, file in entry.files())
 
 
-def _exists(data: str, base: Path) -> bool:
-    return any((root / Path(data).expanduser()).exists() for root in (base, Path()))
+def read_control_questions(control: DataSpec | Literal[True], data: DataSpec, base: Path) -> BiasDataset:
+    """Read questions that are like those of the data but have nothing to do with a stereotype (MBBQ).
+
+    ``control`` names them as ``data`` does; True takes those that a published data set brings.
+    """
+    if control is True:
+        if not has_control_questions(data, base):
+            raise DataError(
+                "task.control: only published data sets such as mbbq bring control questions; name a file with yours"
+            )
+        dataset = read_dataset(data, base, CONTROL)
+    else:
+        dataset = read_dataset(control, base)
+    items = []
+    for item in dataset.items:
+        # Both sets number their questions from the beginning.
+        items.append(replace(item, id=f"control-{item.id}", biased=None, is_control=True))
+    return replace(dataset, items=items)
 
 
 def _read_files(files: Sequence[Path], data: str) -> BiasDataset:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lmassay.answers import parser
 from lmassay.contracts import Model, StoredAnswers, Task
+from lmassay.datasets.catalogue import label_of
 from lmassay.errors import ConfigError
 from lmassay.evaluations.bias import evaluation, scores
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, rotations
@@ -24,7 +25,7 @@ from lmassay.evaluations.bias.prompts import (
 )
 from lmassay.evaluations.bias.reference_parser import parse_reference
 from lmassay.evaluations.bias.scores import columns, combinations
-from lmassay.evaluations.bias.sources import label_of, read_dataset
+from lmassay.evaluations.bias.sources import has_control_questions, read_control_questions, read_dataset
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
@@ -61,8 +62,9 @@ class Bias(Task):
     ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ).
     ``averaging: all`` gives each template the same weight. ``parsing`` is how an answer in words becomes a choice:
     ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
-    otherwise; the out-of-choice rates of both are reported. ``answer_by: letters`` takes the most probable letter,
-    ``choices`` the choice whose text is the most probable.
+    otherwise; the out-of-choice rates of both are reported. ``control: true`` also asks the control questions that a
+    published data set brings (MBBQ), or names a file of yours; the accuracy on them is reported next to the bias.
+    ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the most probable.
     """
 
     name = "bias"
@@ -80,6 +82,7 @@ class Bias(Task):
         answer_by: AnswerBy = "generate",
         max_tokens: Annotated[int, Field(ge=1)] = 30,
         per_category: Annotated[int, Field(ge=1)] | None = None,
+        control: bool | str | dict[str, str] = False,
         by: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may hold
         label: str = "",
         base_dir: Path = Path(),
@@ -95,6 +98,7 @@ class Bias(Task):
         self._max_tokens = max_tokens
         self._per_category = per_category
         self._by = by
+        self._control = control
         self.needs = _NEEDS[answer_by]
         prompt_name = f"{prompts.stem} {prompt_id}" if prompts else f"prompt {prompt_id}"
         self.label = label or f"{label_of(data)}, {prompt_name}"
@@ -103,11 +107,13 @@ class Bias(Task):
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
-        return Design(
-            clusters=(scores.CLUSTER,),
-            headline=_BBQ_HEADLINE if self._dataset.kind == "bbq" else _KOBBQ_HEADLINE,
-            combinations=combinations("template" if self._averaging == "all" else None),
-        )
+        each = "template" if self._averaging == "all" else None
+        headline: tuple[str, ...] = _BBQ_HEADLINE if self._dataset.kind == "bbq" else _KOBBQ_HEADLINE
+        metrics = combinations(each)
+        if self._control_dataset is not None:
+            headline = (*headline, "control_accuracy_amb", "control_accuracy_dis")
+            metrics |= scores.control_combinations(each)
+        return Design(clusters=(scores.CLUSTER,), headline=headline, combinations=metrics)
 
     @property
     def requests_each(self) -> int:  # type: ignore[override]  # depends on the data
@@ -152,6 +158,11 @@ class Bias(Task):
             )
         if self._prompt_file is None and language in UNREVIEWED_LANGUAGES:
             notes.append(f"the prompts for the language '{language}' were not reviewed by native speakers")
+        if self._control_dataset is None and has_control_questions(self._data, self._base):
+            notes.append(
+                f"{self._dataset.name} has control questions without stereotypes; with control: true, the accuracy on "
+                "them is reported next to the bias"
+            )
         if self._answer_by == "generate" and not self._prompt.has_letters:
             notes.append(
                 f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"
@@ -162,7 +173,10 @@ class Bias(Task):
         return sum(len(self._orders(item)) for item in self._items)
 
     def is_about(self, metric: str, example: Example) -> bool:
-        return scores.CONTEXTS.get(metric, example.groups["context"]) == example.groups["context"]
+        context = example.groups["context"]
+        if metric in scores.CONTEXTS:
+            return scores.CONTEXTS[metric] == context
+        return scores.is_control_context(context) == (metric == scores.CONTROL_OOC)
 
     def examples(self) -> Iterator[Example]:
         for item in self._items:
@@ -202,6 +216,8 @@ class Bias(Task):
             parts |= {"parsing": self._parser, "max_tokens": self._max_tokens}
         if self._per_category:
             parts["per_category"] = self._per_category
+        if self._control_dataset is not None:
+            parts["control"] = f"{self._control_dataset.name}.{self._control_dataset.sha256[:8]}"
         return parts
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -211,16 +227,29 @@ class Bias(Task):
         return read_dataset(self._data, self._base)
 
     @cached_property
+    def _control_dataset(self) -> BiasDataset | None:
+        """The control questions, if they are asked as well."""
+        if self._control is False:
+            return None
+        return read_control_questions(self._control, self._data, self._base)
+
+    @cached_property
     def _items(self) -> list[BiasItem]:
         """The items that are asked: all, or those of the first ``per_category`` templates of each category."""
+        items = self._first_templates(self._dataset.items)
+        if self._control_dataset is not None:
+            items += self._first_templates(self._control_dataset.items)
+        return items
+
+    def _first_templates(self, items: Sequence[BiasItem]) -> list[BiasItem]:
         if self._per_category is None:
-            return list(self._dataset.items)
+            return list(items)
         chosen_templates: dict[str, set[str]] = {}
-        for item in self._dataset.items:
+        for item in items:
             templates = chosen_templates.setdefault(item.category, set())
             if len(templates) < self._per_category:
                 templates.add(item.template)
-        return [item for item in self._dataset.items if item.template in chosen_templates[item.category]]
+        return [item for item in items if item.template in chosen_templates[item.category]]
 
     @cached_property
     def _by_id(self) -> dict[str, BiasItem]:
@@ -273,7 +302,7 @@ class Bias(Task):
         if item.label:
             groups["label"] = item.label
         groups |= {
-            "context": item.context_type,
+            "context": scores.context_group(item),
             "template": item.template,
             "question": item.id,
             "rotation": str(rotation),
@@ -328,8 +357,13 @@ class Bias(Task):
         else:
             position = LETTERS.index(letter)
             picked = example.inputs["order"][position]
-            own_values = {**columns(item, picked), "letter": float(position)}
+            own_values = columns(item, picked)
+            if not item.is_control:
+                # Control questions have metrics of their own and do not count in any other.
+                own_values["letter"] = float(position)
             role = _role(item, picked)
+        if item.is_control:
+            values = {}
         return Score({**own_values, **values}, details={**details, "letter": letter, "role": role})
 
 

@@ -90,14 +90,16 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
         yield from _alternating_rows(file)
         return
     is_table = kind != "jsonl"
-    rows = _table_rows(file, "," if kind == "csv" else "\t") if is_table else _json_rows(file)
+    rows = _table_rows(file, kind) if is_table else _json_rows(file)
     renamed_columns = {field: column for field, column in pair_format.columns().items() if field != column}
     for line, row in rows:
         fields = dict(row)
         for field, column in renamed_columns.items():
             if column not in row:
+                # In a table it is the header that lacks the column.
+                where = 1 if is_table else line
                 raise DataError(
-                    f"{file.path}, line {line}: there is no column '{column}'{did_you_mean(column, row)}; "
+                    f"{file.path}, line {where}: there is no column '{column}'{did_you_mean(column, row)}; "
                     "task.columns names the columns: {right: …, wrong: …}"
                 )
             fields.pop(column, None)
@@ -116,15 +118,17 @@ def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{file.path}, line {number}: this is not JSON ({error})") from None
+        if isinstance(row, list):
+            raise DataError(f"{file.path}, line {number}: this is a JSON array; write one JSON object per line")
         if not isinstance(row, dict):
             raise DataError(f"{file.path}, line {number}: a pair must be a JSON object with both sentences")
         yield number, row
 
 
-def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _table_rows(file: TextFile, kind: Format) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks."""
     with open_decoded(file.path, encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter)
+        reader = csv.reader(stream, delimiter=_delimiter(file, kind))
         try:
             header = _next_record(reader)
             if header is None:
@@ -132,18 +136,33 @@ def _table_rows(file: TextFile, delimiter: str) -> Iterator[tuple[int, Mapping[s
             if len(set(header)) < len(header):
                 raise DataError(f"{file.path}, line 1: two columns have the same name; rename one")
             while True:
+                first_line = reader.line_num + 1
                 cells = _next_record(reader)
                 if cells is None:
                     return
                 if not cells:
                     continue
                 if len(cells) != len(header):
+                    remedy = "fill in the missing ones"
+                    if reader.line_num > first_line:
+                        remedy = "close the quotation mark"
+                    elif len(cells) > len(header):
+                        remedy = "put cells that contain the separator into quotation marks"
                     raise DataError(
-                        f"{file.path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}"
+                        f"{file.path}, line {first_line}: the row has {len(cells)} cells, but the header has "
+                        f"{len(header)}; {remedy}"
                     )
                 yield reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
             raise DataError(f"{file.path}, line {reader.line_num}: {error}") from None
+
+
+def _delimiter(file: TextFile, kind: Format) -> str:
+    """What separates the cells. In many countries, spreadsheets write CSV files with semicolons."""
+    if kind == "tsv":
+        return "\t"
+    header = next(iter(file.read()), "")
+    return ";" if ";" in header and "," not in header else ","
 
 
 def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
@@ -166,14 +185,22 @@ def _alternating_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]
         mark, tab, sentence = text.partition("\t")
         is_right = _MARKS.get(mark.strip().lower())
         if is_right is None or not tab:
-            raise DataError(f"{file.path}, line {number}: a row must be True or False, a tab and a sentence")
+            raise DataError(
+                f"{file.path}, line {number}: a row must be True or False, a tab and a sentence; for other columns, "
+                "set task.columns.format to csv or tsv"
+            )
         expected = right is None
         if is_right is not expected:
-            raise DataError(f"{file.path}, line {number}: rows must alternate, True first; this one is {mark.strip()}")
+            raise DataError(
+                f"{file.path}, line {number}: rows must alternate, True first; this one is {mark.strip()}, so "
+                "add its partner or remove it"
+            )
         if right is None:
             right, right_line = sentence.strip(), number
         else:
             yield right_line, {_RIGHT: right, _WRONG: sentence.strip()}
             right = None
     if right is not None:
-        raise DataError(f"{file.path}, line {right_line}: the last sentence has no ungrammatical partner")
+        raise DataError(
+            f"{file.path}, line {right_line}: the last sentence has no ungrammatical partner; add it or remove the line"
+        )

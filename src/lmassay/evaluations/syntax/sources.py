@@ -121,7 +121,7 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
         assert isinstance(data, dict)
         return _published({key: str(value) for key, value in data.items()}) or []
     if isinstance(data, str):
-        published = None if _exists(data, base) else _published(data)
+        published = None if catalogue.is_local(data, base) else _published(data)
         if published is not None:
             return published
         parts = _parts(data, base, pair_format)
@@ -146,12 +146,9 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
 def label_of(data: DataSpec) -> str:
     """Return a short name for the data, for the labels of runs."""
     if isinstance(data, str):
-        name, _, part = data.partition("/")
-        if name in catalogue.catalogue().entries and "/" not in part:
-            return data
-        return Path(data).stem
+        return catalogue.label_of(data)
     if _is_part_of_data_set(data):
-        return " ".join(str(value) for value in data.values())
+        return catalogue.label_of({key: str(value) for key, value in data.items()})
     return f"{len(data)} constructions"
 
 
@@ -204,18 +201,13 @@ def _published(spec: str | dict[str, str]) -> list[PairSet] | None:
     return pair_sets
 
 
-def _exists(source: str, base: Path) -> bool:
-    """Return True if there is such a file or folder, which then takes precedence over a data set of that name."""
-    return any((root / Path(source).expanduser()).exists() for root in (base, Path()))
-
-
 def _parts(source: str, base: Path, pair_format: PairFormat) -> Sequence[FilePairs | GrammarPairs]:
     if not source.strip():
         raise DataError("task.data: the path is empty; give a file, a folder, a pattern, a grammar or a data set")
     name, colon, construction = source.rpartition(":")
     grammar_source = _grammar_source(name if colon else source, base)
     if grammar_source is None:
-        return [FilePairs(file, pair_format) for file in _files(source, base)]
+        return [FilePairs(file, pair_format) for file in _files(source, base, pair_format)]
     grammar = load_grammar(grammar_source)
     if colon:
         return [GrammarPairs(grammar, grammar.construction(construction).name)]
@@ -233,13 +225,18 @@ def _grammar_source(name: str, base: Path) -> str | Path | None:
     return name if name in shipped_grammars() and not (base / name).exists() else None
 
 
-def _files(source: str, base: Path) -> list[TextFile]:
+def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
+    # The ending .txt says nothing about a format, so such files are read only if the format is given.
+    suffixes = SUFFIXES if pair_format.format == "auto" else (*SUFFIXES, ".txt")
     for root in (base, Path()):
         path = root / Path(source).expanduser()
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() in suffixes)
             if not files:
-                raise DataError(f"task.data: the folder {path} has no file of pairs ({', '.join(SUFFIXES)})")
+                raise DataError(
+                    f"task.data: the folder {path} has no file of pairs ({', '.join(suffixes)}); give another folder "
+                    "or a pattern, or for rows that alternate as in CLAMS, write columns: {format: alternating}"
+                )
             return [open_pairs(file.resolve()) for file in files]
         if path.is_file():
             return [open_pairs(path.resolve())]

@@ -62,6 +62,9 @@ class AnswerStatistics:
 
     def add(self, row: Row) -> None:
         """Count a row of the run."""
+        if scores.is_control_context(row.example.groups.get("context", "")):
+            # Control questions have their own metrics and are not part of the bias that is described here.
+            return
         self.choices = max(self.choices, len(row.example.inputs.get("choices", ())))
         self._count_finish(row)
         if row.state != "scored":

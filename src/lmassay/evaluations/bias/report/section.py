@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import answers, comparisons, figures
 from lmassay.evaluations.bias.report.runs import (
     BiasRun,
@@ -41,6 +42,12 @@ _SIGN_MEANING = (
     "language and these prompts; they do not measure harm, nor do they prove fairness elsewhere."
 )
 
+_CONTROL_MEANING = (
+    "Control questions are about people whom no stereotype concerns (MBBQ). The accuracy on them shows how well the "
+    "model answers such questions at all: if it is as low as the accuracy on the other questions, the errors are not "
+    "due to stereotypes."
+)
+
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """Return the section of the report for runs of the bias task, one part per data set."""
@@ -63,6 +70,8 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 def _data_blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     metric, _ = bias_metrics(families[0].runs)
     blocks: list[Block] = [Note(f"{_ACCURACY_MEANING} {_BIAS_MEANING[metric]} {_SIGN_MEANING}")]
+    if any(run.result(scores.CONTROL_OOC) is not None for family in families for run in family.runs):
+        blocks.append(Note(_CONTROL_MEANING))
     blocks.append(headline(families))
     blocks += _prompt_files_note(families)
     blocks += figures.categories(families)

@@ -50,6 +50,8 @@ def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
     columns = []
     for context, bias in zip(CONTEXTS, bias_metrics(runs), strict=True):
         columns.append(MetricColumn(f"accuracy_{context}", "accuracy", context))
+        if any(run.result(f"control_accuracy_{context}") is not None for run in runs):
+            columns.append(MetricColumn(f"control_accuracy_{context}", "accuracy, control", context))
         columns.append(MetricColumn(bias, bias_name(bias), context))
     columns.append(MetricColumn("ooc", "out of choice"))
     # Without rotations there is nothing to be consistent over.
@@ -154,8 +156,11 @@ def _counts(family: PromptFamily, group: str) -> list[Cell]:
 
 
 def _headers(first: str, columns: Sequence[MetricColumn]) -> list[list[Cell]]:
-    contexts = [Cell(f"{title} contexts", span=2, edge=True) for title in CONTEXTS.values()]
-    remaining = len(columns) - 2 * len(CONTEXTS) + len(_COUNTS)
+    contexts = []
+    for context, title in CONTEXTS.items():
+        span = sum(column.context == context for column in columns)
+        contexts.append(Cell(f"{title} contexts", span=span, edge=True))
+    remaining = sum(not column.context for column in columns) + len(_COUNTS)
     titles = [Cell(column.title, edge=_begins_group(columns, index)) for index, column in enumerate(columns)]
     return [
         [Cell("", kind="text"), *contexts, Cell("", span=remaining, edge=True)],
