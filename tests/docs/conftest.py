@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.example_packages import install_packages
+from tests.example_packages import install_package
 from tests.servers import Reply, completion, openai_server, prompt_of
 
 
@@ -33,6 +34,7 @@ def _answer(body: dict[str, Any], _: int) -> Reply:
 
 
 @pytest.fixture(scope="session")
-def package(tmp_path_factory) -> Path:
-    """The folder into which pip has installed the example packages."""
-    return install_packages(tmp_path_factory, "small_package", "package")
+def package(tmp_path_factory) -> str:
+    """The search path of the folders into which pip has installed the example packages."""
+    folders = [install_package(tmp_path_factory, name) for name in ("small_package", "package")]
+    return os.pathsep.join(map(str, folders))

@@ -53,5 +53,5 @@ def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: d
     if need == "server":
         reader.variables["BASE_URL"] = value
     if need == "package":
-        reader.variables["PYTHONPATH"] = str(value)
+        reader.variables["PYTHONPATH"] = value
     return ""

@@ -39,6 +39,8 @@ NEEDS = (*FIXTURES, *PROGRAMS)
 _OF_THE_SHELL = re.compile(r"[|&;<>()`*?\[\]{}~]")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
+# A call of lmassay, perhaps with variables for this call only: NAME=value lmassay …
+_CALL = re.compile(r"(\w+=[^\s'\"]+ +)*lmassay ")
 # Lines that change what the lines after them mean, so that one bash must run them all.
 _CHANGES_THE_SHELL = re.compile(r"\s*(cd|export|set|source|\.|for|while|if|case|function|trap|\w+=\S*$)\b|.*(<<|\\$)")
 
@@ -136,8 +138,12 @@ class Reader:
         # Only a new process sees what a variable adds to the search path.
         if words is None or until or "PYTHONPATH" in self.variables:
             return _bash(part, self.folder, environment, log, until)
+        command = words.index("lmassay")
+        for assignment in words[:command]:
+            name, _, value = assignment.partition("=")
+            environment[name] = value
         with log.open("ab") as stream:
-            return in_process.run_into(stream, stream, words[1:], self.folder, environment)
+            return in_process.run_into(stream, stream, words[command + 1 :], self.folder, environment)
 
 
 def _script(block: Block) -> str:
@@ -166,7 +172,7 @@ def parts(script: str) -> Iterator[str]:
 def _is_plain(line: str) -> bool:
     """Whether a line is a call of lmassay with words, quotes and variables only."""
     unquoted = _QUOTED.sub("", line.partition(" #")[0])
-    return line.startswith("lmassay ") and not _OF_THE_SHELL.search(unquoted) and not ("'" in line and "$" in line)
+    return bool(_CALL.match(line)) and not _OF_THE_SHELL.search(unquoted) and not ("'" in line and "$" in line)
 
 
 def command_words(line: str, variables: Mapping[str, str]) -> list[str] | None:
@@ -174,6 +180,8 @@ def command_words(line: str, variables: Mapping[str, str]) -> list[str] | None:
 
     >>> command_words('lmassay run "$NAME.yaml" # now', {"NAME": "my own"})
     ['lmassay', 'run', 'my own.yaml']
+    >>> command_words("DATA=$HOME/data lmassay check c.yaml", {"HOME": "/home/ann"})
+    ['DATA=/home/ann/data', 'lmassay', 'check', 'c.yaml']
     """
     if "\n" in line or not _is_plain(line):
         return None

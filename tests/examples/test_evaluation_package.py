@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.example_packages import install_packages
+from tests.example_packages import install_package
 from tests.helpers import ROOT, lmassay, write_config
 
 MODELS = ROOT / "tests" / "reporting" / "card" / "models.py"
@@ -60,7 +60,7 @@ class Fixed(Model):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    return install_packages(tmp_path_factory, "package")
+    return install_package(tmp_path_factory, "package")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lmassay.running import executors
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import trained, write_sweep
 from tests.faults.test_crash import answers_in_store
-from tests.helpers import lmassay, lmassay_process
+from tests.helpers import lmassay
 
 
 def numbers(folder: Path) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def wait_for_end(pid: int) -> None:
 
 
 def test_two_processes_give_the_numbers_of_one(tmp_path, whole):
-    done = lmassay_process("run", write_sweep(tmp_path), "--results", tmp_path / "results", "--workers", 2)
+    done = lmassay("run", write_sweep(tmp_path), "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
     assert plain(numbers(tmp_path), tmp_path) == whole
     assert len({line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}) == 2
@@ -99,7 +99,7 @@ def test_two_processes_give_the_numbers_of_one(tmp_path, whole):
 
 def test_a_dask_cluster_gives_the_numbers_of_one_process(tmp_path, whole, cluster):
     options = ("--executor", "dask", "--scheduler", cluster)
-    done = lmassay_process("run", write_sweep(tmp_path), "--results", tmp_path / "results", *options)
+    done = lmassay("run", write_sweep(tmp_path), "--results", tmp_path / "results", *options)
     assert done.returncode == 0, done.stderr
     assert plain(numbers(tmp_path), tmp_path) == whole
 
@@ -115,7 +115,7 @@ def test_a_sweep_that_is_killed_is_finished_by_resume_and_only_open_trainings_ru
     for pid in {int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines()}:
         wait_for_end(pid)
     kept, before = answers_in_store(tmp_path), trained(tmp_path)
-    done = lmassay_process("resume", "--results", tmp_path / "results", "--workers", workers)
+    done = lmassay("resume", "--results", tmp_path / "results", "--workers", workers)
     assert done.returncode == 0, done.stderr
     assert plain({k.replace(" wait=0.15", ""): v for k, v in numbers(tmp_path).items()}, tmp_path) == whole
     again = trained(tmp_path)[len(before) :]
@@ -126,7 +126,7 @@ def test_a_sweep_that_is_killed_is_finished_by_resume_and_only_open_trainings_ru
 def test_a_worker_process_that_dies_is_replaced_and_its_training_redone(tmp_path, whole):
     (tmp_path / "die").write_text("once")
     file = write_sweep(tmp_path, die=str(tmp_path / "die"))
-    done = lmassay_process("run", file, "--results", tmp_path / "results", "--workers", 2)
+    done = lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
     found = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
     assert found == whole
@@ -135,7 +135,7 @@ def test_a_worker_process_that_dies_is_replaced_and_its_training_redone(tmp_path
 def test_a_training_that_always_kills_its_process_is_an_error_and_the_others_go_on(tmp_path, whole):
     (tmp_path / "die").write_text("always")
     file = write_sweep(tmp_path, die=str(tmp_path / "die"))
-    done = lmassay_process("run", file, "--results", tmp_path / "results", "--workers", 2)
+    done = lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 1
     assert "died 2 times" in done.stderr
     with Store(tmp_path / "results") as store:
@@ -152,7 +152,7 @@ def test_a_training_that_always_kills_its_process_is_an_error_and_the_others_go_
 def test_a_dask_worker_that_dies_is_replaced_and_its_training_redone(tmp_path, whole, cluster):
     (tmp_path / "die").write_text("once")
     file = write_sweep(tmp_path, die=str(tmp_path / "die"))
-    done = lmassay_process("run", file, "--results", tmp_path / "results", "--executor", "dask", "--scheduler", cluster)
+    done = lmassay("run", file, "--results", tmp_path / "results", "--executor", "dask", "--scheduler", cluster)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "die").exists(), "no worker died"
     found = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
