@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [--data-sets 5000] [--seed 1] [--only rates|published|errors|means|differences]
 
-Rates are drawn from a beta-binomial model: every cluster (template, noun, ...) has a rate of its own, and the intra-
+Rates are drawn from a beta-binomial model: every cluster (template, noun, ...) has its own rate, and the intra-
 cluster correlation says how much these vary. The grids are listed below. Targets, printed with the result:
 
 - rates: mean coverage at least 94 %, no setting below 92 % beyond Monte-Carlo error (2.6 standard errors);

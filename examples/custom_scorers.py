@@ -2,7 +2,7 @@
 
     lmassay teapot --src SRC --adv-src ADV --custom-scores-source examples/custom_scorers.py --s-src f1
 
-``constant`` has an option of its own: ``--s-src constant --value 0.3``.
+``constant`` has its own option: ``--s-src constant --value 0.3``.
 """
 
 import teapot
@@ -23,7 +23,7 @@ class WordF1(teapot.Scorer):
 
 @teapot.register_scorer("constant", "F-1")
 class Constant(teapot.Scorer):
-    """The same score for every line: shows a scorer with an option of its own that sees the whole corpus at once."""
+    """The same score for every line: shows a scorer with its own option that sees the whole corpus at once."""
 
     def __init__(self, value=0.5):
         self.value = value

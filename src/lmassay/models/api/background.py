@@ -1,4 +1,4 @@
-"""Run asynchronous work behind an ordinary generator: the event loop has a thread of its own."""
+"""Run asynchronous work behind an ordinary generator; the event loop runs in a separate thread."""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ def test_text_is_cut_at_the_end_of_what_may_be_shortened(tokenizer):
 
 def test_text_that_may_not_be_shortened_and_is_too_long_is_an_error_with_lengths(tokenizer):
     made = pvp(tokenizer, lambda self, a, b: ([a[0], b, [self.mask_id]], []), max_seq_length=5)
-    with pytest.raises(DataError, match=r"train-1: the parts that may not be shortened have 6 tokens.*the window has 5"):
+    message = r"train-1: the parts that may not be shortened have 6 tokens.*the window has 5"
+    with pytest.raises(DataError, match=message):
         made.encode(EXAMPLE)
 
 

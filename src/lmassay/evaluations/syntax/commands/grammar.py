@@ -14,7 +14,7 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.storage.files import atomic_write
 
-# Of a construction with too many pairs, so many are written to find two to show.
+# If a construction has too many pairs, only this many are created, to find two to show.
 _SAMPLE_SIZE = 50
 
 

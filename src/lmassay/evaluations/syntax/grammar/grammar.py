@@ -192,7 +192,7 @@ def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str],
 
 # --- writing pairs ----------------------------------------------------------------------------------------------------
 
-# A sample of a construction that cannot be written out is taken from a random pool of so many times its size.
+# A sample of a construction that cannot be written out is taken from a random pool of this many times its size.
 _POOL_FACTOR = 20
 _SMALLEST_POOL = 2_000
 _SHIPPED = Path(__file__).parents[1] / "grammars"

@@ -1,7 +1,7 @@
 """Heat maps of constructions by metric or, with several models, by model.
 
-The value is written in every cell, so the map can be read without colour. Blue is above a half, which guessing reaches,
-and orange below it; the further from a half, the stronger.
+The value is written in every cell, so the map can be read without colour. Blue is above 0.5, the level of guessing, and
+orange is below it; the further from 0.5, the stronger the colour.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _figure(names: Sequence[str], columns: Sequence[_ColumnSource], title: str) 
     means = [_heat_value(f"{column.title}, {MEAN}", column.system.mean(column.metric)) for column in columns]
     if any(mean is not None for mean in means):
         rows.append(HeatRow(MEAN, means, is_summary=True))
-    caption = f"{title}. Blue is above a half, which guessing reaches; orange is below it."
+    caption = f"{title}. Blue is above 0.5, the level of guessing; orange is below it."
     if any(value is not None and value.rests_on_few for row in rows for value in row.values):
         caption += f" *: fewer than {FEW_CONTEXTS} contexts."
     chart = heat_map([column.title for column in columns], rows, title)

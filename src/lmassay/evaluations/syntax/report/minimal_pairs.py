@@ -40,7 +40,7 @@ from lmassay.types import OVERALL, Result, Row, RunRecord
 
 MOST_EXAMPLES = 8
 MOST_RUNS = 12
-"""Only the first so many runs have examples; the tables have all of them."""
+"""The number of runs, the first ones, that have examples; the tables have all runs."""
 
 _DIGITS = 3
 _METRICS = (("accuracy", "accuracy"), ("accuracy_token", "by token mean"), ("accuracy_char", "by character mean"))

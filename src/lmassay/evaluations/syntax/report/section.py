@@ -33,7 +33,7 @@ from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
 MOST_SYSTEMS = 12
-"""Only the first so many systems have curves and examples; the tables have all of them."""
+"""The number of systems, the first ones, that have curves and examples; the tables have all systems."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 _FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
