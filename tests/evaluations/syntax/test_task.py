@@ -9,10 +9,12 @@ import pytest
 
 from lmassay.api import compare, evaluate
 from lmassay.errors import ConfigError, DataError, UserError
+from lmassay.evaluations.syntax.card import headline
 from lmassay.evaluations.syntax.pair_files import PairFormat
 from lmassay.evaluations.syntax.task import Syntax
 from lmassay.running.config import expand
 from lmassay.running.runner import plan
+from lmassay.storage.store import Store
 from tests.helpers import lmassay, write_config, write_lines
 
 MODEL = '''
@@ -312,6 +314,10 @@ def test_without_a_verb_list_there_is_tse_only(files):
     assert found["ew"].value is None
     (reason,) = {row["unscored"]["ew"] for row in found.rows()}
     assert "lmassay verbs builds one" in reason
+    with Store(files / "results") as store:
+        shown = headline(store, store.runs())
+    assert shown is not None
+    assert (shown.metric, shown.result.value) == ("tse", found["tse"].value)
 
 
 def test_a_verb_list_that_has_none_of_the_verbs_is_reported(files):

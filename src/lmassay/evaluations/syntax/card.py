@@ -52,11 +52,10 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     result = record.result("mw", group)
     if result is None:
         return None
-    constructions = []
-    for other in record.results:
-        # A group with a comma is a construction split by number.
-        if other.metric == "mw" and other.group.startswith("construction=") and "," not in other.group:
-            constructions.append(other)
+    if result.value is None:
+        # Without a verb list, as for data in other languages, there is TSE only.
+        return _tse_headline(record, group)
+    constructions = _constructions(record, "mw")
     tse = record.result("tse", group)
     verb_pairs = ""
     if tse is not None and VERB_PAIR in tse.clusters:
@@ -76,6 +75,37 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
         records=[record],
     )
+
+
+def _tse_headline(record: RunRecord, group: str) -> Headline | None:
+    """Return TSE of a run that has no MW; None if it has neither."""
+    tse = record.result("tse", group)
+    if tse is None or tse.value is None:
+        return None
+    constructions = [result for result in _constructions(record, "tse") if result.value is not None]
+    verb_pairs = ""
+    if VERB_PAIR in tse.clusters:
+        verb_pairs = f", {counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)}"
+    return Headline(
+        evaluation=evaluation,
+        metric="tse",
+        result=tse,
+        scope=f"{counted(tse.n, 'pair')}{verb_pairs}, {_constructions_in_words(len(constructions))}",
+        beside=_range_note(constructions),
+        meaning="Of two given forms of a verb, the one that agrees is more probable this often; chance is one half.",
+        limits="There is no verb list for these data, so nothing is known about other verbs than those of the pairs.",
+        records=[record],
+    )
+
+
+def _constructions(record: RunRecord, metric: str) -> list[Result]:
+    """Return the results of a metric by construction."""
+    constructions = []
+    for result in record.results:
+        # A group with a comma is a construction split by number.
+        if result.metric == metric and result.group.startswith("construction=") and "," not in result.group:
+            constructions.append(result)
+    return constructions
 
 
 def _constructions_in_words(count: int) -> str:
