@@ -181,3 +181,7 @@ def _fast(tokenizer: Any, names: dict[str, str]) -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, model_max_length=512, **{f"{name}_token": token for name, token in names.items()}
     )
+
+
+FIGURES_GPT2 = str(Path(__file__).with_name("published") / "figures/tse/models/gpt2-tiny")
+"""A tiny GPT-2 that is part of the repository."""

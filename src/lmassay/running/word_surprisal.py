@@ -113,6 +113,8 @@ def local_model_of(model: str | Model) -> HuggingFace:
             f"surprisal needs a local model (a folder, a GGUF file or a hub name); {label_of(model)} is not"
         )
     model.check()
+    if model.kind == "encoder-decoder":
+        raise UserError(f"surprisal needs a causal or masked model; {label_of(model)} is an encoder-decoder")
     return model
 
 

@@ -18,6 +18,7 @@ from lmassay.models.hf.batches import Tokens
 from lmassay.models.hf.causal import CausalLM, CausalReader
 from lmassay.models.hf.chat import Chat, ChatPolicy
 from lmassay.models.hf.choices import ChoiceSelector
+from lmassay.models.hf.encoder_decoder import EncoderDecoder, TranslationOptions, set_languages
 from lmassay.models.hf.generation import TextGenerator
 from lmassay.models.hf.load import LoadedModel, choose_device, choose_dtype, load, read_tokenizer
 from lmassay.models.hf.logits import candidate_columns
@@ -91,6 +92,26 @@ def open_model(
     """Load the model of a folder."""
     chosen_dtype = device_and_dtype(source, device, dtype)["dtype"]
     return load(folder, tokenizer.tokenizer, kind, choose_device(device), chosen_dtype, trust_remote_code)
+
+
+def open_encoder_decoder(
+    folder: Path,
+    source: ModelSource,
+    device: str,
+    dtype: str,
+    options: TranslationOptions,
+    trust_remote_code: bool,
+) -> EncoderDecoder:
+    """Load the encoder-decoder model of a folder."""
+    tokenizer = read_tokenizer(folder, trust_remote_code)
+    chosen_dtype = device_and_dtype(source, device, dtype)["dtype"]
+    loaded = load(folder, tokenizer, "encoder-decoder", choose_device(device), chosen_dtype, trust_remote_code)
+    return EncoderDecoder(loaded, options)
+
+
+def check_languages(folder: Path, options: TranslationOptions, trust_remote_code: bool) -> None:
+    """Raise a ConfigError for a language that a model's tokenizer does not have."""
+    set_languages(read_tokenizer(folder, trust_remote_code), options)
 
 
 class RequestReader(Protocol):

@@ -138,23 +138,23 @@ class TextGenerator:
         start = inputs["input_ids"].shape[1]
         # Sampling is done by adding noise to the logits (see gumbel), so the search itself is always greedy.
         options: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-        options["logits_processor"] = [_require_numbers]
+        options["logits_processor"] = [require_numbers]
         if settings.temperature > 0:
-            options["logits_processor"].append(_add_noise(requests, settings.temperature))
+            options["logits_processor"].append(add_noise(requests, settings.temperature))
         if settings.stop:
-            options["stopping_criteria"] = [_stop_at(settings.stop, tokenizer, start)]
+            options["stopping_criteria"] = [stop_at(settings.stop, tokenizer, start)]
         with torch.inference_mode():
             if reader is not None:
                 tree = DecodingTree(reader, loaded.model, loaded.device, prompts, self._nodes)
                 options["custom_generate"] = greedy_search_in(tree, pad)
             sequences = loaded.model.generate(**inputs, max_new_tokens=room, pad_token_id=pad, **options)
         seconds = (time.perf_counter() - started) / len(prompts)
-        end_tokens = _end_tokens(loaded)
+        end_tokens = end_tokens_of(loaded)
         for prompt, new_tokens in zip(prompts, sequences[:, start:].tolist(), strict=True):
-            yield _response(loaded, settings, new_tokens, end_tokens, len(prompt), seconds)
+            yield generated_response(loaded, settings, new_tokens, end_tokens, len(prompt), seconds)
 
 
-def _require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+def require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """A logits processor that changes nothing, but raises for NaN, which argmax would take for the largest value."""
     if bool(torch.isnan(scores).any()):
         raise FatalModelError(NO_NUMBERS)
@@ -175,18 +175,18 @@ def gumbel(size: int, generator: torch.Generator) -> torch.Tensor:
     return -torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
 
 
-def _add_noise(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:
+def add_noise(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:
     """A logits processor that makes the largest logit a sample at this temperature; each row has its own generator."""
     generators = [generator_of(request) for request in requests]
 
-    def add_noise(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def with_noise(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         noise = torch.stack([gumbel(scores.shape[-1], generator) for generator in generators])
         return scores / temperature + noise.to(scores)
 
-    return add_noise
+    return with_noise
 
 
-def _stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., torch.Tensor]:
+def stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., torch.Tensor]:
     """A stopping criterion: which rows contain a stop text. The library's own supports some vocabularies only."""
 
     def stopped(ids: torch.Tensor, scores: torch.Tensor, **_: Any) -> torch.Tensor:
@@ -197,7 +197,7 @@ def _stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., 
     return stopped
 
 
-def _end_tokens(loaded: LoadedModel) -> set[int]:
+def end_tokens_of(loaded: LoadedModel) -> set[int]:
     """The tokens that end a text, by the generation config and by the tokenizer."""
     configured = loaded.model.generation_config.eos_token_id
     tokens = list(configured) if isinstance(configured, list) else [configured]
@@ -205,7 +205,7 @@ def _end_tokens(loaded: LoadedModel) -> set[int]:
     return {int(token) for token in tokens if token is not None}
 
 
-def _response(
+def generated_response(
     loaded: LoadedModel,
     settings: Generate,
     new_tokens: list[int],
@@ -213,6 +213,7 @@ def _response(
     tokens_in: int,
     seconds: float,
 ) -> Response:
+    """Cut new tokens at the end of the text, decode them, and cut the text at the first stop text."""
     finish: Finish = "length"
     for position, token in enumerate(new_tokens):
         if token in end_tokens:

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.models.hf.source import Kind
 
+_RELATIVE_POSITIONS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers"})
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -105,9 +106,13 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
 
 
 def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:
-    family: Any = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    families: dict[Kind, Any] = {
+        "masked": AutoModelForMaskedLM,
+        "causal": AutoModelForCausalLM,
+        "encoder-decoder": AutoModelForSeq2SeqLM,
+    }
     try:
-        model, info = family.from_pretrained(
+        model, info = families[kind].from_pretrained(
             folder,
             dtype=DTYPES[dtype],
             use_safetensors=True,
@@ -131,6 +136,9 @@ def window_of(model: Any, tokenizer: Any) -> int | None:
     """The longest sequence that a model supports, in tokens; None if nothing says so."""
     config = model.config.get_text_config()
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if config.model_type in _RELATIVE_POSITIONS:
+        # Positions are relative, so the number in the configuration is only the length in training.
+        longest = None
     if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
         # These count positions from the one after the padding token.
         longest -= (config.pad_token_id or 0) + 1

@@ -1,4 +1,4 @@
-"""Hugging Face models on this machine, masked or causal: a folder, a GGUF file or a downloaded hub name."""
+"""Hugging Face models on this machine: masked, causal or encoder-decoder, in a folder, a GGUF file or from the hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
-from lmassay.models.hf.source import ModelSource, find_source
+from lmassay.models.hf.source import Kind, ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, canonical
 
 IndexedResponse = tuple[int, Response]
@@ -30,6 +30,8 @@ class HuggingFace(Model):
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
     message is plain text and several are a transcript.
     ``pll`` is how masked models score a text. ``position: counted`` reads blanks where the released refining-tse does.
+    ``beams``, ``source_lang`` and ``target_lang`` are for encoder-decoder models: the width of the search (by default
+    the model's own), and the languages of a multilingual model by its own codes, e.g. ``eng_Latn``.
     """
 
     name = "hf"
@@ -39,7 +41,7 @@ class HuggingFace(Model):
         model: str,
         revision: str | None = None,
         label: str = "",
-        kind: Literal["auto", "masked", "causal"] = "auto",
+        kind: Literal["auto", "masked", "causal", "encoder-decoder"] = "auto",
         device: str = "auto",
         dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto",
         prefix: str = "auto",
@@ -50,9 +52,15 @@ class HuggingFace(Model):
         batch_tokens: Annotated[int, Field(ge=1)] | None = None,
         threads: Annotated[int, Field(ge=1)] | None = None,
         trust_remote_code: bool = False,
+        beams: Annotated[int, Field(ge=1)] | None = None,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
         base_dir: Path = Path(),
     ) -> None:
         self._model = model
+        self._beams = beams
+        self._source_lang = source_lang
+        self._target_lang = target_lang
         self._revision = revision
         self._base = base_dir
         self._kind = kind
@@ -76,8 +84,8 @@ class HuggingFace(Model):
         return find_source(self._model, self._revision, self._base)
 
     @property
-    def kind(self) -> Literal["masked", "causal"]:
-        """Whether the model fills in blanks or continues texts."""
+    def kind(self) -> Kind:
+        """Whether the model fills in blanks, continues texts or turns one text into another."""
         if self._kind == "auto":
             return self.source.kind
         return self._kind
@@ -86,6 +94,8 @@ class HuggingFace(Model):
     def can(self) -> frozenset[str]:  # type: ignore[override]  # known from the checkpoint
         if self.kind == "masked":
             return frozenset({"slot", "logprobs", "train"})
+        if self.kind == "encoder-decoder":
+            return frozenset({"logprobs", "generate"})
         return frozenset({"slot", "logprobs", "train", "generate", "choices"})
 
     @property
@@ -102,10 +112,45 @@ class HuggingFace(Model):
             raise ConfigError("model.prefix: a masked model always uses its own special tokens; leave this option out")
         if self._chat != "auto" and self.kind == "masked":
             raise ConfigError("model.chat: a masked model does not chat; leave this option out")
+        if self.kind == "encoder-decoder":
+            self._check_encoder_decoder()
+        else:
+            self._refuse_translation_options()
         if self.kind == "causal" and self.source.is_encoder:
             raise ConfigError(
                 f"model.kind: {self.source.name} reads in both directions and cannot be used as a causal model"
             )
+
+    def _check_encoder_decoder(self) -> None:
+        if not self.source.is_encoder_decoder:
+            raise ConfigError(f"model.kind: {self.source.name} is not an encoder-decoder model; leave this option out")
+        unused = {"prefix": "auto", "leading_space": None, "chat": "auto", "position": "found"}
+        given = {
+            "prefix": self._prefix,
+            "leading_space": self._leading_space,
+            "chat": self._chat,
+            "position": self._position,
+        }
+        for name, default in unused.items():
+            if given[name] != default:
+                raise ConfigError(f"model.{name}: an encoder-decoder model does not use this option; leave it out")
+        if self._source_lang is not None or self._target_lang is not None:
+            self._engine_module().check_languages(self.folder, self._translation_options(), self._trust_remote_code)
+
+    def _refuse_translation_options(self) -> None:
+        given = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
+        for name, value in given.items():
+            if value is not None:
+                raise ConfigError(f"model.{name}: this option is for encoder-decoder models; leave it out")
+
+    def _translation_options(self) -> Any:
+        return self._engine_module().TranslationOptions(
+            beams=self._beams,
+            source_language=self._source_lang,
+            target_language=self._target_lang,
+            batch_tokens=self._batch_tokens,
+            threads=self._threads,
+        )
 
     def identity(self) -> Mapping[str, Any]:
         engine = self._engine_module()
@@ -114,7 +159,11 @@ class HuggingFace(Model):
         if source.revision:
             identity["revision"] = source.revision[:12]
         identity.update(engine.device_and_dtype(source, self._device, self._dtype))
-        identity.update(self._word_tokenizer.policy(self.kind == "masked"))
+        if self.kind == "encoder-decoder":
+            languages = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
+            identity.update({name: value for name, value in languages.items() if value is not None})
+        else:
+            identity.update(self._word_tokenizer.policy(self.kind == "masked"))
         # Options at their defaults are left out, so that signatures stay short.
         if self.kind == "masked":
             identity["pll"] = self._pll
@@ -210,6 +259,15 @@ class HuggingFace(Model):
 
     def _open_engine(self) -> Any:
         engine = self._engine_module()
+        if self.kind == "encoder-decoder":
+            return engine.open_encoder_decoder(
+                folder=self.folder,
+                source=self.source,
+                device=self._device,
+                dtype=self._dtype,
+                options=self._translation_options(),
+                trust_remote_code=self._trust_remote_code,
+            )
         loaded = engine.open_model(
             folder=self.folder,
             source=self.source,

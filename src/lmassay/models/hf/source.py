@@ -14,7 +14,7 @@ from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
 from lmassay.storage.files import sha256
 
-Kind = Literal["masked", "causal"]
+Kind = Literal["masked", "causal", "encoder-decoder"]
 
 # For checkpoints that do not name their head: these families fill in blanks, all others continue a text.
 _MASKED_FAMILIES = frozenset(
@@ -30,6 +30,8 @@ _TOKENIZER_FILES = (
     "spiece.model",
     "tokenizer.model",
     "sentencepiece.bpe.model",
+    "source.spm",
+    "target.spm",
 )
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
@@ -64,11 +66,19 @@ class ModelSource:
 
     @cached_property
     def kind(self) -> Kind:
-        """Whether the model fills in a blank or continues a text, by the head that its configuration names."""
+        """Whether the model fills in a blank, continues a text or turns one text into another.
+
+        Decided by the head that the model's configuration names.
+        """
         if self.is_gguf:
             return "causal"
         heads = [str(name) for name in self.config.get("architectures") or []]
         for head in heads:
+            if head.endswith("EncoderModel"):
+                raise DataError(f"{self.name} is a {head}, an encoder without its decoder; use the whole model")
+            # Models of pictures and text have such heads, too, but they only continue texts.
+            if self.is_encoder_decoder and head.endswith(("ForConditionalGeneration", "MTModel", "WithLMHeadModel")):
+                return "encoder-decoder"
             # ELECTRA's pre-training head tells real words from replaced ones, which is not a language model.
             if head == "ElectraForMaskedLM":
                 return "masked"
@@ -81,9 +91,16 @@ class ModelSource:
                 f"{self.name} is a {heads[0]}, which is not a language model; use a masked or a causal one (for "
                 "ELECTRA, the generator); to train it as a classifier, set kind: masked or kind: causal"
             )
+        if self.is_encoder_decoder:
+            return "encoder-decoder"
         if self.config.get("model_type") in _MASKED_FAMILIES:
             return "masked"
         return "causal"
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether an encoder reads one text and a decoder writes another."""
+        return not self.is_gguf and bool(self.config.get("is_encoder_decoder"))
 
     @property
     def is_encoder(self) -> bool:

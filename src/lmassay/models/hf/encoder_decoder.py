@@ -1,0 +1,258 @@
+"""Encoder-decoder models (T5, BART, Marian, M2M100, NLLB, mBART): the encoder reads a text, the decoder writes another.
+
+A prompt is what the encoder reads. In a request for log-probabilities, the context is what the encoder reads, and the
+continuation is what the decoder writes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lmassay.errors import ConfigError, FatalModelError, ModelError
+from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded
+from lmassay.models.hf.chat import transcript
+from lmassay.models.hf.generation import add_noise, end_tokens_of, generated_response, require_numbers, stop_at
+from lmassay.models.hf.load import LoadedModel
+from lmassay.models.hf.logits import LEAST, NO_NUMBERS
+from lmassay.types import Continuation, Generate, LogProbs, Response
+
+Answers = Iterator[tuple[int, Response | ModelError]]
+Floats = NDArray[np.float64]
+
+# Tokens of a batch, read and written together.
+_CPU_TOKENS = 2048
+_ACCELERATOR_TOKENS = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationOptions:
+    """How an encoder-decoder model is asked."""
+
+    beams: int | None = None
+    """Beams of the search; None for the model's own setting."""
+    source_language: str | None = None
+    target_language: str | None = None
+    """Languages of a multilingual model, by its own codes, such as ``en`` (M2M100) or ``eng_Latn`` (NLLB)."""
+    batch_tokens: int | None = None
+    threads: int | None = None
+
+
+def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
+    """Tell the tokenizer the languages, and return the token with which a translation begins; None if there is none.
+
+    Raises a ConfigError for a language that the tokenizer does not have.
+    """
+    is_multilingual = hasattr(tokenizer, "src_lang")
+    if not is_multilingual:
+        for name, code in (("source_lang", options.source_language), ("target_lang", options.target_language)):
+            if code is not None:
+                raise ConfigError(f"model.{name}: this model has no language tokens; leave this option out")
+        return None
+    if options.source_language is not None:
+        _language_token(tokenizer, options.source_language, "source_lang")
+        tokenizer.src_lang = options.source_language
+    if options.target_language is None:
+        return None
+    token = _language_token(tokenizer, options.target_language, "target_lang")
+    tokenizer.tgt_lang = options.target_language
+    return token
+
+
+def _language_token(tokenizer: Any, code: str, option: str) -> int:
+    # NLLB and mBART use the code itself as a token, M2M100 puts it between underscores.
+    for token in (code, f"__{code}__"):
+        index = tokenizer.convert_tokens_to_ids(token)
+        if index is not None and index != tokenizer.unk_token_id:
+            return int(index)
+    examples = ", ".join(_language_codes(tokenizer)[:8])
+    raise ConfigError(f"model.{option}: '{code}' is not a language of this model; it has {examples} …")
+
+
+def _language_codes(tokenizer: Any) -> list[str]:
+    """The codes of the languages that a tokenizer has: its special tokens that look like one."""
+    codes = []
+    for token in tokenizer.all_special_tokens:
+        code = str(token).strip("_")
+        if re.fullmatch(r"[a-z]{2,3}([_-]\w+)?", code):
+            codes.append(code)
+    return sorted(codes)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredText:
+    """What the encoder reads and what the decoder writes; tokens before ``start`` are given, not scored."""
+
+    source: Tokens
+    target: Tokens
+    start: int
+
+
+class EncoderDecoder:
+    """A loaded encoder-decoder model with its tokenizer."""
+
+    def __init__(self, loaded: LoadedModel, options: TranslationOptions) -> None:
+        self._loaded = loaded
+        self._options = options
+        self._language_token = set_languages(loaded.tokenizer, options)
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
+        on_cpu = loaded.device.type == "cpu"
+        self._batcher = Batcher(options.batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
+        forced_by_model = loaded.model.generation_config.forced_bos_token_id
+        if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None and forced_by_model is None:
+            raise ConfigError(
+                "model.target_lang: this model writes several languages; give the one that you want, e.g. target_lang: "
+                f"{next(iter(_language_codes(loaded.tokenizer)), 'en')}"
+            )
+
+    # --- generation ---------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Generate]) -> Answers:
+        """Generate a text for each prompt. Requests with equal settings share batches."""
+        sources: dict[int, Tokens] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for index, request in enumerate(requests):
+            if request.choices:
+                yield (
+                    index,
+                    ModelError("an encoder-decoder model cannot be restricted to choices; let it answer freely"),
+                )
+                continue
+            text = transcript(request.messages) if request.messages else request.prompt
+            sources[index] = self._source(text)
+            if self._is_too_long(sources[index]):
+                yield index, Response(finish="too_long", tokens_in=len(sources[index]))
+            else:
+                groups.setdefault((request.max_tokens, request.temperature, request.stop), []).append(index)
+        for (max_tokens, *_), indices in groups.items():
+            yield from self._generate_group(requests, sources, indices, max_tokens)
+
+    def _generate_group(
+        self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], max_tokens: int
+    ) -> Answers:
+        order = sorted(indices, key=lambda index: len(sources[index]))
+
+        def length(index: int) -> int:
+            return len(sources[index]) + max_tokens
+
+        def work(batch: Sequence[int]) -> Iterator[Response]:
+            batch_sources = [sources[index] for index in batch]
+            batch_requests = [requests[index] for index in batch]
+            return self._generate_batch(batch_sources, batch_requests)
+
+        yield from zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True)
+
+    def _generate_batch(self, sources: Sequence[Tokens], requests: Sequence[Generate]) -> Iterator[Response]:
+        model, tokenizer = self._loaded.model, self._loaded.tokenizer
+        # All requests of a batch have the same settings.
+        settings = requests[0]
+        started = time.perf_counter()
+        options: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        options["logits_processor"] = [require_numbers]
+        if self._options.beams is not None:
+            options["num_beams"] = self._options.beams
+        if settings.temperature > 0:
+            # A sample is drawn by adding noise to the logits, which makes no sense to a search over several beams.
+            options["num_beams"] = 1
+            options["logits_processor"].append(add_noise(requests, settings.temperature))
+        beams = options.get("num_beams", model.generation_config.num_beams) or 1
+        if settings.stop and beams == 1:
+            # With several beams, the text is cut after the search.
+            options["stopping_criteria"] = [stop_at(settings.stop, tokenizer, start=1)]
+        if self._language_token is not None:
+            options["forced_bos_token_id"] = self._language_token
+        with torch.inference_mode():
+            sequences = model.generate(**self._encoded(sources), max_new_tokens=settings.max_tokens, **options)
+        seconds = (time.perf_counter() - started) / len(sources)
+        end_tokens = end_tokens_of(self._loaded)
+        # The first token of every sequence only starts the decoder.
+        for source, new_tokens in zip(sources, sequences[:, 1:].tolist(), strict=True):
+            yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds)
+
+    # --- log-probabilities --------------------------------------------------------------------------------------------
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Answers:
+        """Score continuations as what the decoder writes after the encoder has read the context."""
+        texts: list[_ScoredText] = []
+        indices: list[int] = []
+        for index, request in enumerate(requests):
+            context = transcript(request.messages) if request.messages else request.context
+            text = self._scored_text(context, request.continuation)
+            if len(text.target) <= text.start:
+                yield index, Response(finish="empty")
+            elif self._is_too_long(text.source) or self._is_too_long(text.target):
+                yield index, Response(finish="too_long")
+            else:
+                texts.append(text)
+                indices.append(index)
+
+        def length(entry: int) -> int:
+            return len(texts[entry].source) + len(texts[entry].target)
+
+        def work(batch: Sequence[int]) -> Iterator[Floats]:
+            return self._score_batch([texts[entry] for entry in batch])
+
+        order = sorted(range(len(texts)), key=length)
+        for entry, values in zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True):
+            if isinstance(values, ModelError):
+                yield indices[entry], values
+            else:
+                answer = Continuation(float(values.sum()), tuple(map(float, values)))
+                yield indices[entry], Response(answer, tokens_in=length(entry))
+
+    def _scored_text(self, context: str, continuation: str) -> _ScoredText:
+        """Tokens of a request. Special tokens before the continuation, such as a language, are given."""
+        tokenizer = self._loaded.tokenizer
+        target = list(tokenizer(text_target=continuation)["input_ids"])
+        special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        start = 0
+        while start < len(target) and target[start] in special:
+            start += 1
+        end = len(target)
+        # The end of the text is not part of the continuation, as for other models.
+        while end > start and target[end - 1] in special:
+            end -= 1
+        return _ScoredText(self._source(context), tuple(target[:end]), start)
+
+    def _score_batch(self, texts: Sequence[_ScoredText]) -> Iterator[Floats]:
+        model = self._loaded.model
+        first = model.generation_config.decoder_start_token_id
+        if first is None:
+            first = model.config.decoder_start_token_id
+        if first is None:
+            raise FatalModelError("the model's configuration has no decoder_start_token_id; it cannot score texts")
+        # The decoder predicts each token from those before it, beginning with its own first token.
+        decoder_inputs = padded([(int(first), *text.target[:-1]) for text in texts], self._loaded.device)
+        with torch.inference_mode():
+            logits = model(
+                **self._encoded([text.source for text in texts]), decoder_input_ids=decoder_inputs["input_ids"]
+            ).logits
+        for line, text in enumerate(texts):
+            rows = logits[line, text.start : len(text.target)].float()
+            log_totals = torch.logsumexp(rows, dim=-1)
+            if not bool(torch.isfinite(log_totals).all()):
+                raise FatalModelError(NO_NUMBERS)
+            targets = torch.tensor(text.target[text.start :], device=rows.device)
+            chosen = rows.gather(1, targets[:, None])[:, 0]
+            values: Floats = (chosen - log_totals).double().clamp(min=LEAST).cpu().numpy()
+            yield values
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _source(self, text: str) -> Tokens:
+        return tuple(self._loaded.tokenizer(text)["input_ids"])
+
+    def _encoded(self, sources: Sequence[Tokens]) -> dict[str, torch.Tensor]:
+        pad = self._loaded.tokenizer.pad_token_id or 0
+        return padded(sources, self._loaded.device, pad)
+
+    def _is_too_long(self, tokens: Tokens) -> bool:
+        return self._loaded.window is not None and len(tokens) > self._loaded.window
