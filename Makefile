@@ -13,7 +13,7 @@ QUIET_INSTALL := -m pip --disable-pip-version-check install --quiet
 PIP := $(BIN)/python $(QUIET_INSTALL) --constraint constraints.txt
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-lowest check docs install install-test clean published-data
+.PHONY: demo test test-lowest check docs install install-test clean
 
 demo: install
 	@echo "== the card: all four questions, asked of a small real model"
@@ -37,11 +37,6 @@ check: install-test
 	$(BIN)/python docs/generate_commands.py --check
 	$(BIN)/python docs/generate_metrics.py --check
 	$(BIN)/python docs/generate_datasets.py --check
-
-# Data sets that tests compare with published figures; they are not part of the repository.
-SHARED ?= ../shared
-published-data: install-test
-	$(BIN)/python -m tests.published.published_data $(SHARED)
 
 docs: install-test
 	@echo "== the documents as a site, in build/site"

@@ -17,7 +17,8 @@ sys.dont_write_bytecode = False
 
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-from tests import shared_answers  # noqa: E402
+from lmassay.datasets.catalogue import catalogue  # noqa: E402
+from tests import published_data, shared_answers  # noqa: E402
 from tests.browser.chromium import browser, chromium  # noqa: E402, F401 - fixtures
 
 # On a busy machine everything takes its time, and the same examples are tried in each run. More bugs are found, now and
@@ -62,12 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
-def shared_folder() -> Path | None:
-    """The folder with data and gold results: $LMASSAY_SHARED, else ``shared`` beside the repository."""
-    folder = Path(os.environ.get("LMASSAY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
-    return folder if folder.is_dir() else None
-
-
 @pytest.fixture(scope="session", autouse=True)
 def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands share the answers of the embedded model, also those that run on different workers."""
@@ -79,14 +74,20 @@ def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The whole folder. ``make published-data`` brings a part of it, for the tests that use ``published_data``."""
-    folder = shared_folder()
+    """The folder with recorded outputs of the original programs that hold published text, in ``gold``."""
+    folder = published_data.shared_folder()
     if folder is None or not (folder / "gold").is_dir():
         pytest.skip(
-            "needs published data and recorded outputs that hold published text, in data/ and gold/ of ../shared or of "
-            "the folder that LMASSAY_SHARED names; make published-data SHARED=../shared brings a part of data/"
+            "needs recorded outputs that hold published text, in gold/ of ../shared or of the folder that "
+            "LMASSAY_SHARED names; they are not public"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def data_mirror() -> str:
+    """A mirror with all data sets of the catalogue, complete as far as their source is."""
+    return published_data.mirror() or str(published_data.published_sets(*catalogue().entries))
 
 
 @pytest.fixture(scope="session")
@@ -96,15 +97,15 @@ def data_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fetched(shared: Path, data_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Fetches data sets by name; the published data are the mirror."""
+def fetched(data_mirror: str, data_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Fetches data sets by name."""
     from tests.helpers import lmassay
 
     monkeypatch.setenv("LMASSAY_CACHE", str(data_cache))
-    monkeypatch.setenv("LMASSAY_DATA_MIRROR", str(shared / "data"))
+    monkeypatch.setenv("LMASSAY_DATA_MIRROR", data_mirror)
 
     def fetch(*names: str) -> None:
-        # The mirror lacks some files of BBQ.
+        # A mirror may lack files.
         done = lmassay("data", "get", *names, "--partial")
         assert done.returncode == 0, done.stderr
 

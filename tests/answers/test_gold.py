@@ -13,6 +13,7 @@ import pytest
 
 from lmassay.answers.parser import parse
 from lmassay.evaluations.bias.sources import read_dataset
+from tests.published_data import published_sets
 
 _L = "([A-Ca-cＡＢＣⓐⓑⓒ])"
 BY_LETTER = {
@@ -135,8 +136,8 @@ _FORMS = {
 
 
 @pytest.mark.parametrize("data", ["bbq", "kobbq/KoBBQ_test_samples.tsv"])
-def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_next_to_it_is_noticed(shared, data):
-    dataset = read_dataset(data, shared / "data")
+def test_every_choice_of_the_data_is_known_by_its_text_and_a_wrong_letter_next_to_it_is_noticed(data):
+    dataset = read_dataset(data, published_sets("bbq", "kobbq"))
     questions = {item.choices: item.question for item in dataset.items}
     for choices, question in list(questions.items())[::7]:
         for position, text in enumerate(choices):

@@ -11,9 +11,9 @@ from tests.helpers import lmassay
 
 
 @pytest.fixture
-def environment(shared: Path, tmp_path: Path) -> dict[str, str]:
+def environment(data_mirror: str, tmp_path: Path) -> dict[str, str]:
     """An empty cache, and the published data as a mirror."""
-    return {"LMASSAY_CACHE": str(tmp_path / "cache"), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+    return {"LMASSAY_CACHE": str(tmp_path / "cache"), "LMASSAY_DATA_MIRROR": data_mirror}
 
 
 def test_the_list_says_what_is_here(environment):

@@ -12,8 +12,8 @@ from tests.helpers import ROOT, lmassay
 
 
 @pytest.fixture
-def environment(shared: Path, tmp_path: Path) -> dict[str, str]:
-    return {"LMASSAY_CACHE": str(tmp_path / "cache"), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+def environment(data_mirror: str, tmp_path: Path) -> dict[str, str]:
+    return {"LMASSAY_CACHE": str(tmp_path / "cache"), "LMASSAY_DATA_MIRROR": data_mirror}
 
 
 def test_the_list_names_what_can_be_reproduced_and_the_data_it_needs(environment):
@@ -73,10 +73,10 @@ TINY_BERT = ROOT / "tests" / "published" / "figures" / "tse" / "models" / "bert-
 
 
 @pytest.fixture(scope="module")
-def data(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def data(data_mirror: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the data sets of these reproductions are fetched."""
     cache = tmp_path_factory.mktemp("cache")
-    environment = {"LMASSAY_CACHE": str(cache), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+    environment = {"LMASSAY_CACHE": str(cache), "LMASSAY_DATA_MIRROR": data_mirror}
     assert lmassay("data", "get", "tse", "fewglue", env=environment).returncode == 0
     return environment
 

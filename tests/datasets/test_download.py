@@ -202,8 +202,3 @@ def test_a_folder_is_a_mirror_too(source, tmp_path):
     with pytest.raises(DataError, match="digest differs"):
         Downloader(str(mirror)).fetch(source, NAME, FILE, target, lambda _: None)
     assert target.read_bytes() == CONTENT
-
-
-def test_too_little_space_is_noticed_before_anything_is_fetched(tmp_path):
-    with pytest.raises(DataError, match="MB are free; make room"):
-        download.require_space(tmp_path / "not" / "there", 1 << 60)

@@ -8,7 +8,7 @@ A page is run from top to bottom in an empty folder with a link to ``examples/``
 
 Comments before a block, one per line:
 
-- ``<!-- needs: smollm2, shared -->``: the block is skipped if one of these is missing; see NEEDS in running.py.
+- ``<!-- needs: smollm2, data_folder -->``: the block is skipped if one of these is missing; see NEEDS in running.py.
 - ``<!-- prints -->`` before a ```` ```text ```` block: the block above must have printed each of its lines;
   ``…`` matches anything.
 - ``<!-- exits: 1 -->``: the block has one command, which ends with this exit code.

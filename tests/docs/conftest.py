@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.example_packages import install_package
+from tests.published_data import published_sets
 from tests.servers import Reply, completion, openai_server, prompt_of
 
 
@@ -22,9 +23,15 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def mirror(shared: Path, data_cache: Path) -> dict[str, str]:
-    """Variables for an own cache, with the published data as the mirror of data sets."""
-    return {"LMASSAY_CACHE": str(data_cache), "LMASSAY_DATA_MIRROR": str(shared / "data")}
+def mirror(data_mirror: str, data_cache: Path) -> dict[str, str]:
+    """Variables for an own cache, and the mirror of data sets."""
+    return {"LMASSAY_CACHE": str(data_cache), "LMASSAY_DATA_MIRROR": data_mirror}
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> str:
+    """The folder of fetched data sets."""
+    return str(published_sets("teapot", "kobbq", "tse", "blimp", "fewglue"))
 
 
 def _answer(body: dict[str, Any], _: int) -> Reply:

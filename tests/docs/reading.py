@@ -46,8 +46,8 @@ def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: d
         value = request.getfixturevalue(need)
     except pytest.skip.Exception as reason:
         return missing.setdefault(need, str(reason))
-    if need == "shared":
-        reader.variables["SHARED"] = str(value / "data")
+    if need == "data_folder":
+        reader.variables["DATA"] = value
     if need == "mirror":
         reader.variables |= value
     if need == "server":

@@ -31,7 +31,7 @@ _OTHER_SHELLS = ("bash", "shell", "zsh", "powershell", "bat", "shell-session", "
 _SECONDS = 900
 
 # What a block may need: a fixture, which may skip, or a program.
-FIXTURES = ("smollm2", "smollm2_gguf", "shared", "mirror", "server", "package")
+FIXTURES = ("smollm2", "smollm2_gguf", "data_folder", "mirror", "server", "package")
 PROGRAMS = ("java", "chromium", "pdflatex")
 NEEDS = (*FIXTURES, *PROGRAMS)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.errors import DataError, UserError
+from lmassay.errors import UserError
 from lmassay.models import cache
 
 NOBODY = 65534
@@ -46,15 +46,6 @@ def as_nobody():
     finally:
         if root:
             os.seteuid(0)
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
-    assert cache.cache_folder() == tmp_path
-    monkeypatch.setenv("LMASSAY_CACHE", "~/here")
-    assert cache.cache_folder() == Path.home() / "here"
-    monkeypatch.delenv("LMASSAY_CACHE")
-    assert cache.cache_folder().name == "lmassay"
 
 
 def test_a_folder_is_filled_once(tmp_path):
@@ -151,12 +142,6 @@ def test_a_file_in_the_place_of_the_cache_is_one_clear_line(tmp_path):
     (tmp_path / "cache").touch()
     with pytest.raises(UserError, match=r"the cache folder .* cannot be used"):
         cache.populated(tmp_path / "cache" / "model", fill)
-
-
-def test_too_small_a_disk_is_reported_before_the_work(tmp_path):
-    cache.require_space(tmp_path, 1)
-    with pytest.raises(DataError, match=r"1000000000\.0 GB are needed .* set LMASSAY_CACHE"):
-        cache.require_space(tmp_path, 10**18)
 
 
 def test_a_card_that_cannot_be_read_is_empty(tmp_path):

@@ -1,7 +1,6 @@
 """What FewNLU gave on FewGLUE, of whichever family of models, and the tiny models behind it.
 
-The figures are in ``figures/fewnlu``. The examples are not part of the repository: ``published_data`` says where they
-come from.
+The figures are in ``figures/fewnlu``. The examples come from the catalogue of data sets.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ import numpy as np
 import pytest
 
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
-from tests.conftest import shared_folder
-from tests.published.published_data import FEWGLUE, FIGURES
+from tests.published_data import FIGURES, published_set, shared_folder
 
 GOLD = FIGURES / "fewnlu"
 PADDED = "_pad"
@@ -118,7 +116,7 @@ def save_model(family: str, folder: Path) -> Path:
 
 def gold_task(name: str, folder: Path) -> NluTask:
     """The task with the files of the gold runs; WSC has its own training file there, and is put into ``folder``."""
-    data = FEWGLUE.require()
+    data = published_set("fewglue")
     if name != "wsc":
         return open_task(f"superglue/{name}", data)
     write_wsc_pairs(folder / "train.jsonl")
@@ -133,7 +131,7 @@ _WSC_PAIRS = "ab6582bb162ea1d4f754cd083af523eef873258ff4430a5f31ea6d43d58fc797"
 
 def write_wsc_pairs(path: Path) -> None:
     """FewGLUE's WSC examples in FewNLU's own form, with a true and a false referent, as in the gold runs."""
-    lines = (FEWGLUE.require() / "WSC" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (published_set("fewglue") / "WSC" / "train.jsonl").read_text(encoding="utf-8").splitlines()
     pairs: list[str] = []
     for line, digit in zip(lines, _FALSE_WORDS, strict=True):
         row = json.loads(line)

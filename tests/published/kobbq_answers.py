@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.published.published_data import FIGURES
+from tests.published_data import FIGURES
 
 TOPIC = "KoBBQ_test_evaluation"
 _START = datetime(2024, 1, 1)

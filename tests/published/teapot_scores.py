@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any
 
-from tests.published.published_data import FIGURES
+from tests.published_data import FIGURES
 
 _FOLDER = FIGURES / "teapot"
 

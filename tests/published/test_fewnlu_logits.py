@@ -11,7 +11,7 @@ import pytest
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold, gold_task
-from tests.published.published_data import FEWGLUE
+from tests.published_data import published_set
 
 
 def setup_module() -> None:
@@ -68,7 +68,7 @@ def test_albert_reads_without_token_types_and_with_the_eps_of_its_time(gold_mode
     """There are no published values of it here; the whole head must say the same as ours."""
     net = open_network(gold_model("albert"), reference=True)
     net.module.eval()
-    task = open_task("superglue/rte", FEWGLUE.require())
+    task = open_task("superglue/rte", published_set("fewglue"))
     learner = Cloze(net, task, Reading(0, 128))
     items = learner.encode(task.examples("train")[:4], training=False)
     assert max(items[0].types) == 1

@@ -10,7 +10,7 @@ from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.models.hf.model import HuggingFace
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import PADDED, family_in, fill, gold
-from tests.published.published_data import FEWGLUE
+from tests.published_data import published_set
 
 
 def setup_module() -> None:
@@ -71,7 +71,7 @@ def filled(**options):
 
 
 def task_of(name):
-    return open_task(f"superglue/{name}", FEWGLUE.require() / FOLDERS[name])
+    return open_task(f"superglue/{name}", published_set("fewglue") / FOLDERS[name])
 
 
 @pytest.mark.parametrize("length", [1, 3])

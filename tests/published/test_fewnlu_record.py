@@ -9,8 +9,8 @@ import pytest
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.published import fewnlu_gold
 from tests.published.fewnlu_gold import gold
-from tests.published.published_data import FEWGLUE
 from tests.published.test_fewnlu_copa_wsc import DECODINGS
+from tests.published_data import published_set
 
 
 def setup_module() -> None:
@@ -31,7 +31,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def task():
-    return open_task("record", FEWGLUE.require())
+    return open_task("record", published_set("fewglue"))
 
 
 def digest(entity):

@@ -15,7 +15,7 @@ from lmassay.evaluations.fewshot.protocol.splits import (
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.evaluations.fewshot.trainer import labelled_examples
 from tests.published import fewnlu_gold
-from tests.published.published_data import FEWGLUE
+from tests.published_data import published_set
 
 SETTINGS = ("fix_setting", "dev32_setting", "dev32_split", "cross_validation", "mdl")
 PLAIN = {"boolq": "BoolQ", "cb": "CB", "rte": "RTE", "wic": "WiC"}
@@ -87,7 +87,7 @@ def test_the_seeds_are_those_of_the_original():
 
 @pytest.mark.parametrize("name", [*PLAIN, "copa", "multirc", "record"])
 def test_the_units_are_those_of_the_published_examples(units, name):
-    task = open_task(f"superglue/{name}", FEWGLUE.require())
+    task = open_task(f"superglue/{name}", published_set("fewglue"))
     found = units_of(labelled_examples(task, ["train"]), task.group)
     # The figures name labels and groups as the files do, the task in words of its own.
     for part in ("label", "group"):

@@ -11,7 +11,7 @@ from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.methods.conftest import Opened, gold_model
 from tests.published.fewnlu_gold import fill, gold
-from tests.published.published_data import FEWGLUE, FEWGLUE_UNLABELED
+from tests.published_data import published_set
 
 
 def setup_module() -> None:
@@ -54,11 +54,11 @@ def filled_classifiers(monkeypatch: pytest.MonkeyPatch) -> None:
 def taught(gold_model: Opened, name: str, **options: Any) -> tuple[FittedNetwork, dict[str, Any], TrainingInputs]:
     kind, family, task_name, *pattern = name.split("/")
     run = RUNS[name]
-    task = open_task(f"superglue/{task_name}", FEWGLUE.require())
+    task = open_task(f"superglue/{task_name}", published_set("fewglue"))
     examples = task.examples("train")
     unlabeled = []
     if kind == "pet+mlm":
-        FEWGLUE_UNLABELED.require()
+        published_set("fewglue")
         unlabeled = task.examples("unlabeled")[:8]
     inputs = TrainingInputs(
         task, gold_model(family), examples[:16], examples[16:24], unlabeled, seed=42, sampler_seed=42

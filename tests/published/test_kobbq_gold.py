@@ -1,8 +1,8 @@
 """KoBBQ's steps against what the original programs wrote and printed on the published test set.
 
 The figures are in ``figures/kobbq``: results, digests of the files that contain published texts, and the answers with
-marks in place of the choices. The samples are not part of the repository: ``published_data`` says where they come from.
-``test_kobbq_reference.py`` makes the same comparison on samples that are.
+marks in place of the choices. The samples come from the catalogue of data sets.
+``test_kobbq_reference.py`` makes the same comparison on samples of this repository.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lmassay.evaluations.bias.kobbq.samples import kobbq_items
 from lmassay.evaluations.bias.kobbq.steps.collect import collect
 from lmassay.evaluations.bias.kobbq.steps.compare import compare
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS, evaluate, write_results
-from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand, git_blob_id
+from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand
 from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess
 from lmassay.evaluations.bias.kobbq.steps.preprocess import preprocess
 from lmassay.evaluations.bias.reference_parser import lowered, parse_reference
-from tests.conftest import shared_folder
+from lmassay.storage.files import git_blob_id
 from tests.published.kobbq_answers import TOPIC, write_answers
-from tests.published.published_data import FIGURES, KOBBQ, digests
+from tests.published_data import FIGURES, digests, published_set, shared_folder
 
 PROMPTS = (1, 2, 3)
 MODELS = ("synth-hard", "synth-nan", "biased", "debiased")
@@ -42,7 +42,7 @@ ONE_SHOT = (
 
 @pytest.fixture(scope="module")
 def data():
-    return KOBBQ.require()
+    return published_set("kobbq")
 
 
 def digest(path):

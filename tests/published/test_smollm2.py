@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.api import evaluate
+from tests.published_data import published_set
 
 # (TSE, rows, EW, MW): SmolLM2-135M-Instruct, Q4_1 weights in float32, left context without a prefix, 955 lemmas.
 KNOWN = {
@@ -14,8 +15,8 @@ KNOWN = {
 
 
 @pytest.fixture(scope="module")
-def run(smollm2, shared, tmp_path_factory):
-    folder = shared / "data" / "tse"
+def run(smollm2, tmp_path_factory):
+    folder = published_set("tse")
     task = {
         "name": "syntax",
         "data": {name: str(folder / "ML" / f"{name}.jsonl") for name in KNOWN},
@@ -39,8 +40,8 @@ def test_every_lemma_with_two_single_tokens_counts(run):
     assert {row["details"]["lemmas"] for row in run.rows()} == {955}
 
 
-def test_the_prefix_is_recorded_and_moves_the_score(smollm2, shared, tmp_path):
-    paradigm = shared / "data" / "blimp" / "anaphor_number_agreement.jsonl"
+def test_the_prefix_is_recorded_and_moves_the_score(smollm2, tmp_path):
+    paradigm = published_set("blimp") / "anaphor_number_agreement.jsonl"
     task = {"name": "minimal_pairs", "data": str(paradigm), "max_per_file": 40}
     models = [{"name": "smollm2", "prefix": prefix} for prefix in ("auto", "bos", "none")]
     runs = evaluate({"task": task, "model": models}, tmp_path)

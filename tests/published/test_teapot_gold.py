@@ -1,7 +1,7 @@
 """What the original TEAPOT printed on its published examples, and what lmassay does where the original crashed.
 
-The figures are in ``figures/teapot``. The sentences are not part of the repository: ``published_data`` says where they
-come from. ``test_teapot_reference.py`` makes the same comparison on sentences that are.
+The figures are in ``figures/teapot``. The sentences come from the catalogue of data sets.
+``test_teapot_reference.py`` makes the same comparison on sentences of this repository.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.meteor import find_jar
 from lmassay.evaluations.robustness.teapot.program import run
 from tests.helpers import ROOT, lmassay
-from tests.published.published_data import FIGURES, TEAPOT, digests
 from tests.published.teapot_inputs import write_inputs
 from tests.published.teapot_reference import why_meteor_is_missing
+from tests.published_data import FIGURES, digests, published_set
 
 # BLEU of identical text is 1.0000000000000004 in the original, so an unchanged line counted as a successful attack.
 # Capped at 1 it is none: case → (what the original printed, what is printed here).
@@ -57,7 +57,7 @@ WRONG = parameters([case for case in CASES if case["rc"] != 0])
 
 @pytest.fixture(scope="session")
 def data():
-    return TEAPOT.require()
+    return published_set("teapot")
 
 
 @pytest.fixture(scope="session")

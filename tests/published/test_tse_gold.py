@@ -1,7 +1,7 @@
 """TSE, EW and MW against the original program, which was run on published pairs with tiny models of three families.
 
-The figures and the models are in ``figures/tse``. The pairs are not part of the repository: ``published_data`` says
-where they come from. ``test_tse_reference.py`` makes the same comparison on pairs that are.
+The figures and the models are in ``figures/tse``. The pairs come from the catalogue of data sets.
+``test_tse_reference.py`` makes the same comparison on pairs of this repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmassay.models.hf.model import HuggingFace
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import LogProbs, Row
-from tests.published.published_data import BLIMP, FIGURES, TSE
+from tests.published_data import FIGURES, published_set
 
 
 def setup_module() -> None:
@@ -53,7 +53,7 @@ def judged(model, dataset, compat="none"):
 @lru_cache
 def _judged(model, dataset, compat):
     settings = json.loads(dataset)
-    data = TSE.require()
+    data = published_set("tse")
     folder = data / Path(settings["template_dir"]).name
     task = Syntax(
         {"all": [str(folder / file) for file in settings["template_files"]]},
@@ -160,7 +160,7 @@ SENTENCES = {
 def test_sentence_scores_equal_those_of_minicons(name):
     reference = gold("minicons_scores_tiny")
     model = HuggingFace(str(GOLD / "models" / name.partition("/")[0]), **SENTENCES[name])
-    data = BLIMP.require()
+    data = published_set("blimp")
     requests = []
     for file, row, key in reference["rows"]:
         line = (data / file).read_text(encoding="utf-8").splitlines()[row]

@@ -12,7 +12,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.storage import files
-from lmassay.storage.files import atomic_write, open_parallel, open_text
+from lmassay.storage.files import atomic_write, git_blob_id, open_parallel, open_text
 from tests.helpers import write_lines
 
 
@@ -168,3 +168,8 @@ def test_the_digest_of_an_old_file_is_computed_once(tmp_path, monkeypatch):
     time.sleep(0.02)  # longer than the clock's step, so that the time stamp shows the change
     path.write_bytes(b"two")
     assert files.sha256(path) not in digests
+
+
+def test_gits_id_of_a_content():
+    # git hash-object of a file with the line hello
+    assert git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"

@@ -179,9 +179,10 @@ def _broken_hook(evaluation: Evaluation, member: str, error: BaseException) -> F
 
 
 def _models() -> list[Finding]:
-    from lmassay.models import cache, embedded
+    from lmassay.models import embedded
+    from lmassay.storage.cache import cache_folder
 
-    findings = [_folder("model cache", cache.cache_folder(), "LMASSAY_CACHE")]
+    findings = [_folder("model cache", cache_folder(), "LMASSAY_CACHE")]
     for name in embedded.EMBEDDED:
         folder = embedded.folder(name)
         if folder is None:

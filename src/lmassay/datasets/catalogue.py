@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource, require_space
+from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource
 from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Source, read_entry
 from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, error_message
 from lmassay.plugins.evaluations import installed_evaluations
-from lmassay.storage.cache import cache_folder
+from lmassay.storage.cache import cache_folder, require_space
 from lmassay.storage.files import record_read
 from lmassay.storage.locks import exclusive
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -141,19 +140,6 @@ class Downloader:
         received = partial.stat().st_size
         if file.bytes is not None and received < file.bytes:
             raise _TemporaryError(f"only {received:,} of {file.bytes:,} bytes arrived")
-
-
-def require_space(folder: Path, needed: int) -> None:
-    """Raise unless ``needed`` bytes are free on the disk that ``folder`` is on."""
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    free = shutil.disk_usage(existing).free
-    if free < needed:
-        raise DataError(
-            f"{needed / 1e6:,.0f} MB are needed in {folder}, but only {free / 1e6:,.0f} MB are free; make room or set "
-            "LMASSAY_CACHE to a folder on a larger disk"
-        )
 
 
 def _is_address(text: str) -> bool:

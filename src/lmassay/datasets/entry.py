@@ -6,7 +6,6 @@ everybody who uses the name uses the same bytes. Adding a data set is adding suc
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from lmassay.errors import DataError, did_you_mean
 from lmassay.plugins.yaml_models import YamlModel, read_model
+from lmassay.storage.files import git_blob_id, sha256
 
 EXAMPLES = "examples"
 """The role of the files that a task reads if it is given nothing but the name."""
@@ -25,7 +25,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _HEX = re.compile(r"[0-9a-f]+")
 _SHA256_LENGTH = 64
 _SHA1_LENGTH = 40
-_BLOCK = 1 << 20
 # Windows gives these names to devices, whatever their extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _GITHUB = "github.com"
@@ -78,11 +77,8 @@ class DataFile(YamlModel):
         if self.bytes is not None and path.stat().st_size != self.bytes:
             return False
         if self.sha256 is not None:
-            return _digest(path, hashlib.sha256()) == self.sha256
-        # SHA-1 is what git uses; it recognises a file here and protects nothing.
-        state = hashlib.sha1(usedforsecurity=False)
-        state.update(b"blob %d\0" % path.stat().st_size)
-        return _digest(path, state) == self.git_blob
+            return sha256(path) == self.sha256
+        return git_blob_id(path.read_bytes()) == self.git_blob
 
 
 class Source(YamlModel):
@@ -200,10 +196,3 @@ class DataSet(YamlModel):
 def read_entry(path: Path) -> DataSet:
     """The data set that a YAML file describes; all mistakes are reported at once."""
     return read_model(path, DataSet)[0]
-
-
-def _digest(path: Path, state: Any) -> str:
-    with path.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            state.update(block)
-    return str(state.hexdigest())

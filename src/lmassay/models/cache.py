@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import DataError, MissingExtra, UserError
-from lmassay.storage.cache import cache_folder as cache_folder
+from lmassay.errors import MissingExtra, UserError
+from lmassay.storage.cache import cache_folder
 
 # The files of a model on a hub that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can
 # run code when they are read, and are not downloaded.
@@ -74,16 +74,6 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def require_space(folder: Path, needed: int) -> None:
-    """Raise unless ``needed`` bytes are free where ``folder`` is."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise DataError(
-            f"{needed / 1e9:.1f} GB are needed in {folder.parent}, {free / 1e9:.1f} GB are free; make room or set "
-            f"LMASSAY_CACHE to a folder on a larger disk"
-        )
 
 
 def require_converter(purpose: str) -> None:

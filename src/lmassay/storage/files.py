@@ -244,6 +244,14 @@ def _sha256(path: Path) -> str:
             state.update(block)
 
 
+def git_blob_id(content: bytes) -> str:
+    """Return git's id of the content of a file.
+
+    It is a SHA-1 digest, which recognises a file here and protects nothing.
+    """
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 @contextmanager
 def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
     """Open a text file for writing that appears under its name only when it is complete.

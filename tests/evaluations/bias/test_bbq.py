@@ -13,6 +13,7 @@ import pytest
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.bbq import bbq_items, biased_answer
 from lmassay.evaluations.bias.items import BiasItem
+from tests.published_data import published_set
 
 SIZES = {
     "Age": 3680,
@@ -70,8 +71,8 @@ def write(path: Path, rows: Sequence[Any]) -> Path:
     return path
 
 
-def test_every_row_of_the_six_files_has_one_target(shared):
-    paths = [shared / "data" / "bbq" / f"{name}.jsonl" for name in SIZES]
+def test_every_row_of_the_six_files_has_one_target():
+    paths = [published_set("bbq") / f"{name}.jsonl" for name in SIZES]
     dataset = bbq_items(paths)
     assert (dataset.name, dataset.language, dataset.kind, list(dataset.notes)) == ("bbq", "en", "bbq", [])
     assert Counter(item.category for item in dataset.items) == SIZES

@@ -15,6 +15,7 @@ from lmassay.evaluations.bias.bbq import bbq_items
 from lmassay.evaluations.bias.data_description import read_described
 from lmassay.evaluations.bias.data_files import read_rows
 from lmassay.evaluations.bias.items import BiasItem
+from tests.published_data import published_set
 
 BBQ = """\
 name: bbq
@@ -70,15 +71,15 @@ def only(path: Path) -> BiasItem:
     return item
 
 
-def test_bbq_described_in_twelve_lines_is_bbq(shared, tmp_path):
+def test_bbq_described_in_twelve_lines_is_bbq(tmp_path):
     path = tmp_path / "bbq.yaml"
-    path.write_text(BBQ.format(folder=shared / "data" / "bbq"), encoding="utf-8")
-    assert read_described(path).items == bbq_items(sorted((shared / "data" / "bbq").glob("*.jsonl"))).items
+    path.write_text(BBQ.format(folder=published_set("bbq")), encoding="utf-8")
+    assert read_described(path).items == bbq_items(sorted(published_set("bbq").glob("*.jsonl"))).items
 
 
-def test_kobbq_described_is_kobbq(shared, tmp_path):
+def test_kobbq_described_is_kobbq(tmp_path):
     kobbq_files = pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
-    samples = shared / "data" / "kobbq" / "KoBBQ_test_samples.tsv"
+    samples = published_set("kobbq") / "KoBBQ_test_samples.tsv"
     path = tmp_path / "kobbq.yaml"
     path.write_text(KOBBQ.format(file=samples), encoding="utf-8")
     dataset = read_described(path)

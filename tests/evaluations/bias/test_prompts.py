@@ -6,6 +6,7 @@ import pytest
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.prompts import PromptTemplate, choose_prompt, read_prompts, shipped_prompts
+from tests.published_data import published_set
 
 HEADER = "prompt_id\tprompt\tinstruction\tcontext\tquestion\ta\tb\tc\tanswer\tunknown"
 ROW = "1\tunused {b}\t고르시오.\t맥락: \t질문: \tA: \tB: \tC: \t정답:\t알 수 없음"
@@ -88,8 +89,8 @@ def test_a_language_without_prompts_is_said():
         shipped_prompts("xx")
 
 
-def test_the_originals_prompts(shared):
-    prompts = read_prompts(shared / "data/kobbq/0_evaluation_prompts.tsv")
+def test_the_originals_prompts():
+    prompts = read_prompts(published_set("kobbq") / "0_evaluation_prompts.tsv")
     assert sorted(prompts) == [1, 2, 3, 4, 5]
     assert prompts[5].choices == ("보기:(A) ", "(B) ", "(C) ")
     assert prompts[3].answer == "답:"

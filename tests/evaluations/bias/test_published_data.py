@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,12 @@ def test_a_category_of_bbq(fetched, spec):
     assert task.label in ("bbq/Age, prompt 1", "bbq Age, prompt 1")
 
 
-def test_a_category_that_was_not_fetched_is_named(fetched):
+def test_a_category_that_was_not_fetched_is_named(fetched, data_cache, tmp_path, monkeypatch):
     fetched("bbq")
+    folder = tmp_path / "data" / "bbq"
+    folder.mkdir(parents=True)
+    shutil.copy(data_cache / "data" / "bbq" / "Religion.jsonl", folder)
+    monkeypatch.setenv("LMASSAY_CACHE", str(tmp_path))
     assert len(read_dataset("bbq/Religion", Path()).items) == 1200
     with pytest.raises(DataError, match="run lmassay data get bbq"):
         read_dataset("bbq/SES", Path())

@@ -14,6 +14,7 @@ from lmassay.errors import DataError, UserError
 from lmassay.evaluations.bias.sources import read_dataset
 from tests.evaluations.bias.test_bbq import row, write
 from tests.helpers import ROOT
+from tests.published_data import published_set
 
 EXAMPLES = ROOT / "examples" / "bias"
 SHIPPED = ROOT / "src" / "lmassay" / "evaluations" / "bias" / "prompts_data"
@@ -28,9 +29,9 @@ def test_a_file_a_folder_and_a_pattern_of_bbq_are_the_same(tmp_path):
     assert read_dataset("*.jsonl", tmp_path) == read_dataset(".", tmp_path)
 
 
-def test_a_samples_file_of_kobbq_is_read(shared):
+def test_a_samples_file_of_kobbq_is_read():
     pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
-    dataset = read_dataset("KoBBQ_test_samples.tsv", shared / "data" / "kobbq")
+    dataset = read_dataset("KoBBQ_test_samples.tsv", published_set("kobbq"))
     assert (dataset.kind, dataset.language, len(dataset.items)) == ("kobbq", "ko", 2280)
 
 

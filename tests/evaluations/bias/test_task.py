@@ -14,6 +14,7 @@ from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.bias.bbq import bbq_items
 from tests.evaluations.bias.test_bbq import parrish
 from tests.helpers import ROOT, lmassay, write_config
+from tests.published_data import published_set
 
 METRICS = {
     "out-of-choice ratio": "ooc",
@@ -38,8 +39,8 @@ def raw(shared, tmp_path):
     return unpack
 
 
-def kobbq(shared, predictions, prompt_id=1, **task):
-    data = shared / "data" / "kobbq"
+def kobbq(predictions, prompt_id=1, **task):
+    data = published_set("kobbq")
     return {
         "task": {
             "name": "bias",
@@ -69,7 +70,7 @@ def _group(name):
 @pytest.mark.parametrize("averaging", ["test", "all"])
 def test_the_task_gives_the_numbers_of_the_six_steps(shared, raw, tmp_path, model, averaging):
     predictions = raw(f"inputs/raw/KoBBQ_test_evaluation_2_{model}_predictions")
-    (run,) = evaluate(kobbq(shared, predictions, 2, averaging=averaging), tmp_path / "r")
+    (run,) = evaluate(kobbq(predictions, 2, averaging=averaging), tmp_path / "r")
     gold = published(shared / "gold" / "kobbq" / f"step5_{averaging}" / "KoBBQ_test_2.tsv", model)
     found = {(r.metric, r.group): r.value for r in run.results}
     assert len(gold) == 80
@@ -83,7 +84,7 @@ def test_the_task_gives_the_numbers_of_the_six_steps(shared, raw, tmp_path, mode
 
 def test_an_empty_cell_is_no_data_and_does_not_spread(shared, raw, tmp_path):
     predictions = raw("edge/KoBBQ_test_evaluation_1_edge_predictions")
-    (run,) = evaluate(kobbq(shared, predictions, averaging="all"), tmp_path / "r")
+    (run,) = evaluate(kobbq(predictions, averaging="all"), tmp_path / "r")
     found = {(r.metric, r.group): r for r in run.results}
     assert found["accuracy_amb", "category=religion"].value is None
     assert found["accuracy_amb", "category=religion"].n == 0
@@ -100,18 +101,18 @@ def test_an_empty_cell_is_no_data_and_does_not_spread(shared, raw, tmp_path):
     assert "nan" not in shown.stdout.lower().split()
 
 
-def test_intervals_are_clustered_by_template(shared, raw, tmp_path):
+def test_intervals_are_clustered_by_template(raw, tmp_path):
     predictions = raw("inputs/raw/KoBBQ_test_evaluation_1_biased_predictions")
-    (run,) = evaluate(kobbq(shared, predictions), tmp_path / "r")
+    (run,) = evaluate(kobbq(predictions), tmp_path / "r")
     result = run["accuracy_dis"]
     assert result.low < result.value < result.high
     assert result.n > 3000
     assert run.record.design.cluster == "template"
 
 
-def test_default_against_debiased_is_paired(shared, raw, tmp_path):
+def test_default_against_debiased_is_paired(raw, tmp_path):
     runs = [
-        evaluate(kobbq(shared, raw(f"inputs/raw/KoBBQ_test_evaluation_1_{model}_predictions")), tmp_path / "r")[0]
+        evaluate(kobbq(raw(f"inputs/raw/KoBBQ_test_evaluation_1_{model}_predictions")), tmp_path / "r")[0]
         for model in ("biased", "debiased")
     ]
     found = {row.metric: row for row in compare(*runs)}
@@ -126,9 +127,9 @@ def test_default_against_debiased_is_paired(shared, raw, tmp_path):
     assert found["diff_bias_amb"].high < 0
 
 
-def test_both_parsers_are_reported_and_either_can_be_used(shared, raw, tmp_path):
+def test_both_parsers_are_reported_and_either_can_be_used(raw, tmp_path):
     predictions = raw("inputs/raw/KoBBQ_test_evaluation_1_synth-hard_predictions")
-    runs = evaluate(kobbq(shared, predictions, parsing=["reference", "robust"]), tmp_path / "r")
+    runs = evaluate(kobbq(predictions, parsing=["reference", "robust"]), tmp_path / "r")
     reference, robust = runs
     assert reference["ooc"].value == reference["ooc_reference"].value == robust["ooc_reference"].value
     assert robust["ooc"].value == robust["ooc_robust"].value < reference["ooc"].value
@@ -136,14 +137,14 @@ def test_both_parsers_are_reported_and_either_can_be_used(shared, raw, tmp_path)
     assert "parsing:reference" in reference.signature
 
 
-def test_the_same_answer_in_all_rotations_is_consistent(shared, raw, tmp_path):
+def test_the_same_answer_in_all_rotations_is_consistent(raw, tmp_path):
     """A model that always says A follows the position; one that always picks the biased person does not."""
     predictions = raw("inputs/raw/KoBBQ_test_evaluation_1_biased_predictions")
     with predictions.open(encoding="utf-8", newline="") as stream:
         rows = [["guid", "raw"], *([row["guid"], "A"] for row in csv.DictReader(stream, delimiter="\t"))]
     with predictions.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, delimiter="\t").writerows(rows)
-    (run,) = evaluate(kobbq(shared, predictions), tmp_path / "r")
+    (run,) = evaluate(kobbq(predictions), tmp_path / "r")
     assert run["consistency"].value == 0
     assert run["consistency"].n == 2280
     assert (run["letter_A"].value, run["letter_A"].n) == (1.0, 6840)
@@ -151,11 +152,11 @@ def test_the_same_answer_in_all_rotations_is_consistent(shared, raw, tmp_path):
     assert run["diff_bias_amb"].value == pytest.approx(0)
 
 
-def test_answers_in_hand_must_be_complete_before_a_run_starts(shared, raw, tmp_path):
+def test_answers_in_hand_must_be_complete_before_a_run_starts(raw, tmp_path):
     predictions = raw("inputs/raw/KoBBQ_test_evaluation_1_biased_predictions")
     predictions.write_bytes(b"".join(predictions.read_bytes().splitlines(keepends=True)[:2]))
     with pytest.raises(DataError, match="has no answer to 6839 questions, the first is age-001a-002-amb-bsd-1"):
-        evaluate(kobbq(shared, predictions), tmp_path / "r")
+        evaluate(kobbq(predictions), tmp_path / "r")
 
 
 def test_a_question_that_was_not_asked_in_every_order_has_no_consistency(tmp_path, rule):
@@ -203,8 +204,8 @@ def rule(tmp_path):
     return f"{file}:Answers"
 
 
-def test_bbq_has_parrishs_scores(shared, tmp_path, rule):
-    file = shared / "data" / "bbq" / "Religion.jsonl"
+def test_bbq_has_parrishs_scores(tmp_path, rule):
+    file = published_set("bbq") / "Religion.jsonl"
     (run,) = evaluate({"task": {"name": "bias", "data": str(file)}, "model": rule, "resamples": 100}, tmp_path / "r")
     rows = list(run.rows())
     assert len(rows) == 1200, "BBQ is asked in its own order, once"

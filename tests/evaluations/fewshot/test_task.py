@@ -18,6 +18,7 @@ from lmassay.running.config import expand
 from lmassay.running.runner import plan
 from tests.evaluations.fewshot.toys import METHOD, rows, trained, write_data
 from tests.published.fewnlu_gold import write_wsc_pairs
+from tests.published_data import published_set
 
 
 @pytest.fixture
@@ -169,10 +170,10 @@ def test_the_splits_are_those_of_fewnlu():
     assert Splits() == Splits(strategy="multi_splits", k=4, ratio=0.5)
 
 
-def test_a_regime_for_labels_does_not_fit_answers_that_are_texts(shared):
+def test_a_regime_for_labels_does_not_fit_answers_that_are_texts():
     options = {
         "data": "superglue/record",
-        "data_dir": shared / "data" / "fewglue",
+        "data_dir": published_set("fewglue"),
         "method": "majority",
         "test": "dev32",
     }
@@ -180,15 +181,15 @@ def test_a_regime_for_labels_does_not_fit_answers_that_are_texts(shared):
         FewShot(**options, regime=Regime(name="ensemble")).check()
 
 
-def test_no_labelled_example_of_wsc_is_lost(shared):
-    found = FewShot(data="wsc", data_dir=shared / "data" / "fewglue", method="pet", splits=Splits(strategy="fixed"))
+def test_no_labelled_example_of_wsc_is_lost():
+    found = FewShot(data="wsc", data_dir=published_set("fewglue"), method="pet", splits=Splits(strategy="fixed"))
     (example,) = found.examples()
     assert len(example.inputs["train"]) == 64
 
 
-def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(shared, tmp_path):
+def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(tmp_path):
     write_wsc_pairs(tmp_path / "train.jsonl")
-    (tmp_path / "val.jsonl").write_bytes((shared / "data" / "fewglue" / "WSC" / "val.jsonl").read_bytes())
+    (tmp_path / "val.jsonl").write_bytes((published_set("fewglue") / "WSC" / "val.jsonl").read_bytes())
     options = {"data": "wsc", "data_dir": tmp_path, "labelled": ["train"], "splits": Splits(strategy="fixed")}
     (example,) = FewShot(**options, method="pet").examples()
     assert len(example.inputs["train"]) == 32

@@ -21,8 +21,8 @@ from lmassay.evaluations.robustness.kernels import backend, chrf_numpy
 from lmassay.evaluations.robustness.kernels.code_points import join, whitespace
 from lmassay.evaluations.robustness.scorers.bleu import BLEU, bleu_scores
 from lmassay.evaluations.robustness.scorers.chrf import ChrF, chrf_scores, chrf_with_words_scores
-from tests.published.published_data import TEAPOT
 from tests.published.teapot_scores import scores_of_sacrebleu
+from tests.published_data import published_set
 
 
 def setup_module() -> None:
@@ -234,7 +234,7 @@ def test_many_chunks_and_threads_change_no_score(engine_name: str, threads: int)
 @pytest.mark.parametrize("engine_name", ENGINES)
 @pytest.mark.parametrize("release", ["1.3.1", "2.6.0"])
 def test_real_files_give_the_recorded_scores(engine_name: str, release: str) -> None:
-    data = TEAPOT.require()
+    data = published_set("teapot")
     runs = scores_of_sacrebleu(release)
     assert len(runs) > 5
     for run in runs.values():

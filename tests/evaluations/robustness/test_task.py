@@ -14,8 +14,8 @@ from lmassay.evaluations.robustness.teapot.program import run as teapot
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Row, Score, Settings
 from tests.helpers import write_lines
-from tests.published.published_data import TEAPOT
 from tests.published.teapot_scores import scores_of_sacrebleu
+from tests.published_data import published_set
 from tests.servers import completion, failure, openai_server, prompt_of
 
 SRC = ["the cat sat on the mat", "a small dog barked at the moon", "we lost the house key"]
@@ -60,7 +60,7 @@ def test_numbers_are_those_of_the_teapot_command(tmp_path, files):
 
 
 def test_the_published_numbers_come_out_of_the_task(tmp_path):
-    mt = TEAPOT.require() / "MT"
+    mt = published_set("teapot") / "MT"
     configuration = {
         "task": {
             "name": "robustness",

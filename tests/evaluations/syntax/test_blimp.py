@@ -8,10 +8,11 @@ import json
 import pytest
 
 from lmassay.evaluations.syntax.blimp import paradigms
+from tests.published_data import published_set
 
 
-def published_models(shared):
-    with (shared / "data" / "blimp" / "models_summary.jsonl").open(encoding="utf-8") as stream:
+def published_models():
+    with (published_set("blimp") / "models_summary.jsonl").open(encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 
 
@@ -28,8 +29,8 @@ def test_nobody_can_change_them():
         paradigms()["adjunct_island"] = None  # type: ignore[index]
 
 
-def test_field_and_phenomenon_are_those_that_every_row_of_the_data_names(shared):
-    files = [f for f in (shared / "data" / "blimp").glob("*.jsonl") if f.stem != "models_summary"]
+def test_field_and_phenomenon_are_those_that_every_row_of_the_data_names():
+    files = [f for f in published_set("blimp").glob("*.jsonl") if f.stem != "models_summary"]
     assert {file.stem for file in files} == set(paradigms())
     for file in files:
         known = paradigms()[file.stem]
@@ -42,20 +43,20 @@ def test_field_and_phenomenon_are_those_that_every_row_of_the_data_names(shared)
         assert named == {(known.name, known.field, known.phenomenon)}
 
 
-def test_human_accuracy_is_that_of_the_validation(shared):
-    with (shared / "data" / "blimp" / "human_validation_summary.csv").open(encoding="utf-8") as stream:
+def test_human_accuracy_is_that_of_the_validation():
+    with (published_set("blimp") / "human_validation_summary.csv").open(encoding="utf-8") as stream:
         told = {row["Condition"]: float(row["total_mean"]) for row in csv.DictReader(stream)}
     for name, paradigm in paradigms().items():
         assert paradigm.human == pytest.approx(told[name], abs=5e-5), name
 
 
-def test_gpt2_accuracy_is_the_published_one(shared):
-    told = {row["UID"]: row["gpt2"] for row in published_models(shared)}
+def test_gpt2_accuracy_is_the_published_one():
+    told = {row["UID"]: row["gpt2"] for row in published_models()}
     assert {name: p.gpt2 for name, p in paradigms().items()} == {name: told[name] for name in paradigms()}
 
 
-def test_the_means_are_the_published_means(shared):
+def test_the_means_are_the_published_means():
     known = paradigms().values()
-    (overall,) = (r["gpt2"] for r in published_models(shared) if r["linguistics_term"] == "overall")
+    (overall,) = (r["gpt2"] for r in published_models() if r["linguistics_term"] == "overall")
     assert sum(p.gpt2 for p in known) / 67 == pytest.approx(overall, abs=1e-6)
     assert sum(p.human for p in known) / 67 == pytest.approx(0.886, abs=5e-4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.evaluations.syntax.nouns import agreement_nouns
+from tests.published_data import published_set
 
 NOUNS = ["author", "pilot", "surgeon", "farmer", "chef"]
 
@@ -93,11 +94,11 @@ def test_unrelated_nouns_stay_apart():
         ("vp_coord_all", 10),
     ],
 )
-def test_the_nouns_of_the_template_sets_are_found(shared, file, nouns):
+def test_the_nouns_of_the_template_sets_are_found(file, nouns):
     from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, read_pair_file
     from lmassay.evaluations.syntax.pairs import open_pairs, split_at_difference
 
-    pairs = read_pair_file(open_pairs(shared / "data" / "tse" / "ML" / f"{file}.jsonl"), BLIMP_FORMAT)
+    pairs = read_pair_file(open_pairs(published_set("tse") / "ML" / f"{file}.jsonl"), BLIMP_FORMAT)
     rows = [(split_at_difference(p.good, p.bad).left, p.number) for p in pairs]
     found = agreement_nouns(rows)
     assert None not in found

@@ -9,6 +9,7 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from tests.helpers import write_lines
+from tests.published_data import published_set
 
 MODEL = '''
 from lmassay.types import Continuation
@@ -152,10 +153,10 @@ def test_the_korean_grammar_runs_whole(files):
     assert sum(r.group.startswith("paradigm=") for r in found.results) > 20
 
 
-def test_all_paradigms_of_blimp_run(files, shared):
+def test_all_paradigms_of_blimp_run(files):
     folder = files / "blimp"
     folder.mkdir()
-    for file in (shared / "data" / "blimp").glob("*.jsonl"):
+    for file in published_set("blimp").glob("*.jsonl"):
         if file.stem != "models_summary":
             (folder / file.name).symlink_to(file)
     config = {

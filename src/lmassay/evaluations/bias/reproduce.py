@@ -17,7 +17,8 @@ from lmassay.evaluations.bias.bbq import bbq_items
 from lmassay.evaluations.bias.items import BiasItem
 from lmassay.evaluations.bias.kobbq.steps.compare import ResultsAverage, points
 from lmassay.evaluations.bias.kobbq.steps.evaluate import METRICS as KOBBQ_METRICS
-from lmassay.evaluations.bias.kobbq.steps.expand import expand, git_blob_id
+from lmassay.evaluations.bias.kobbq.steps.expand import expand
+from lmassay.storage.files import git_blob_id
 
 # --- BBQ --------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from lmassay.errors import DataError, error_with_location
 from lmassay.models import cache
+from lmassay.storage.cache import require_space
 from lmassay.storage.files import require_file, sha256
 from lmassay.storage.provenance import versions
 
@@ -82,7 +83,7 @@ def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
     from safetensors import SafetensorError
 
     header = _header(path)
-    cache.require_space(new, _FLOAT32_BYTES * header.parameters + _MARGIN)
+    require_space(new.parent, _FLOAT32_BYTES * header.parameters + _MARGIN)
     tell(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
     try:
         with _in_own_folder(path) as file, _quiet():

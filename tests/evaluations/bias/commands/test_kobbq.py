@@ -11,7 +11,7 @@ import pytest
 from lmassay.cli import main
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER
 from tests.helpers import lmassay
-from tests.published.published_data import FIGURES
+from tests.published_data import FIGURES, published_set
 
 TOPIC = "KoBBQ_test_evaluation"
 
@@ -25,8 +25,8 @@ def kobbq(capsys, *arguments):
 
 
 @pytest.fixture(scope="module")
-def data(shared):
-    return shared / "data" / "kobbq"
+def data():
+    return published_set("kobbq")
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from tests.evaluations.bias.report.small_bias import (
     write_samples,
 )
 from tests.helpers import lmassay
+from tests.published_data import published_set
 
 SOME = {"label": "one", "lean": 0.7, "knows": 0.3}
 HEADLINE = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc", "consistency")
@@ -84,12 +85,12 @@ def test_settings_that_differ_tell_lines_apart(tmp_path):
     assert names == ["parsing reference", "parsing robust"]
 
 
-def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path, shared):
+def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path):
     run(tmp_path, SOME)
     (done,) = run(
         tmp_path,
         {"label": "two"},
-        data=str(shared / "data" / "bbq" / "Religion.jsonl"),
+        data=str(published_set("bbq") / "Religion.jsonl"),
         per_category=2,
         answer_by="choices",
     )
@@ -273,7 +274,7 @@ def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch
 
 
 def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(tmp_path, shared):
-    gold, data = shared / "gold" / "kobbq", shared / "data" / "kobbq"
+    gold, data = shared / "gold" / "kobbq", published_set("kobbq")
     default = data / "0_evaluation_prompts.tsv"
     debiased = gold / "inputs" / "0_evaluation_prompts_debiased_synthetic.tsv"
     for kind, prompts in (("biased", default), ("debiased", debiased)):

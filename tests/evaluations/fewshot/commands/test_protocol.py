@@ -15,6 +15,7 @@ from lmassay.errors import LmassayError
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, fill, row, sweep, task
 from tests.helpers import lmassay, write_config, write_lines
+from tests.published_data import published_set
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
 STRATEGIES = ("multi_splits", "cross_validation")
@@ -242,12 +243,12 @@ class Knows(Method):
 """
 
 
-def test_a_sweep_prints_the_criteria_after_its_runs(shared, tmp_path):
+def test_a_sweep_prints_the_criteria_after_its_runs(tmp_path):
     write_lines(tmp_path / "knows.py", METHOD.splitlines())
     config = {
         "name": "fewshot",
         "data": "superglue/rte",
-        "data_dir": str(shared / "data" / "fewglue"),
+        "data_dir": str(published_set("fewglue")),
         "method": {"name": "knows.py:Knows", "right": [2, 5, 7, 9]},
         "splits": {"k": 2},
     }

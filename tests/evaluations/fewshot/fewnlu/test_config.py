@@ -14,6 +14,7 @@ from lmassay.evaluations.fewshot.fewnlu.config import in_flags, translate
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS
 from lmassay.plugins.options import build
 from tests.published.fewnlu_gold import gold, write_wsc_pairs
+from tests.published_data import published_set
 
 DEFAULTS = {
     "repetitions": 1,
@@ -216,7 +217,7 @@ def test_complaints_about_keys_are_said_of_flags():
     assert in_flags("the disk is full: no") == "the disk is full: no"
 
 
-def test_the_splits_are_those_of_the_original(shared, model, tmp_path):
+def test_the_splits_are_those_of_the_original(model, tmp_path):
     pytest.importorskip("torch", reason="the hf extra is not installed")
     (tmp_path / "WSC").mkdir()
     write_wsc_pairs(tmp_path / "WSC" / "train.jsonl")
@@ -225,7 +226,7 @@ def test_the_splits_are_those_of_the_original(shared, model, tmp_path):
         if "error" in wanted or name.count("/") > 1:
             continue
         task, setting = name.split("/")
-        data = tmp_path / "WSC" if task == "wsc" else shared / "data/fewglue"
+        data = tmp_path / "WSC" if task == "wsc" else published_set("fewglue")
         config = translated(model, data, tmp_path, task_name=task, few_shot_setting=setting).config
         fewshot = build("task", config["task"], tmp_path)
         found = [(e.inputs["train"], e.inputs["dev"]) for e in fewshot.examples()]

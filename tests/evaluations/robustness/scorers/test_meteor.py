@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers import meteor
 from lmassay.evaluations.robustness.scorers.meteor import METEOR, find_jar
-from tests.published.published_data import FIGURES, TEAPOT
 from tests.published.teapot_inputs import write_inputs
 from tests.published.teapot_scores import scores_of_meteor
+from tests.published_data import FIGURES, published_set
 
 # Slow tests run first and on one worker: the English paraphrase table, which takes long to read, is read once.
 english = pytest.mark.slow
@@ -131,13 +131,13 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize("ref", ["ref.en", "base.en"])
 def test_scores_are_the_gold_scores_to_the_last_bit(jar: Path, hyp: str, ref: str) -> None:
     gold = scores_of_meteor()
-    data = TEAPOT.require() / "MT"
+    data = published_set("teapot") / "MT"
     assert METEOR(jar).score(lines(data / hyp), lines(data / ref), lang="en") == gold[f"{hyp}|{ref}"]
 
 
 @english
 def test_relative_decrease_has_the_published_mean(jar: Path) -> None:
-    data = TEAPOT.require() / "MT"
+    data = published_set("teapot") / "MT"
     hyp, base, ref = (lines(data / name) for name in ("adv.charswap.en", "base.en", "ref.en"))
     decreases = METEOR(jar).rd_score(hyp, base, ref, lang="en")
     assert f"{100 * sum(decreases) / len(decreases):.3f}" == "24.972"
@@ -153,7 +153,7 @@ def gold_means() -> Iterator[tuple[str, list[str], str]]:
 
 @english
 def test_means_are_those_of_the_gold_runs(jar: Path, tmp_path: Path) -> None:
-    data = TEAPOT.require()
+    data = published_set("teapot")
     write_inputs(data, tmp_path)
     paths = {"data": data, "inputs": tmp_path, "meteor_jar": jar}
     means = {}

@@ -17,6 +17,7 @@ import pytest
 from lmassay.errors import MissingExtra, PluginError, UserError
 from lmassay.evaluations.robustness.scorers import semantic
 from lmassay.evaluations.robustness.scorers.semantic import Semantic
+from tests.published_data import published_set
 
 SENTENCE = "The committee approved the new budget after a long debate."
 PARAPHRASE = "Following lengthy discussion, the panel passed the new spending plan."
@@ -85,8 +86,8 @@ def swap_in_longest(text: str) -> str:
     return text.replace(word, word[: middle - 1] + word[middle] + word[middle - 1] + word[middle + 1 :], 1)
 
 
-def test_one_misspelt_word_keeps_a_high_score_on_average(real: Semantic, shared: Path) -> None:
-    texts = (shared / "data/teapot/MT/ref.en").read_text(encoding="utf-8").split("\n")[:60]
+def test_one_misspelt_word_keeps_a_high_score_on_average(real: Semantic) -> None:
+    texts = (published_set("teapot") / "MT/ref.en").read_text(encoding="utf-8").split("\n")[:60]
     swapped = real.score([swap_in_longest(text) for text in texts], texts)
     other = real.score(texts[1:] + texts[:1], texts)
     assert np.mean(swapped) > 0.8 > 0.4 > np.mean(other)

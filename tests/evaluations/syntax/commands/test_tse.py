@@ -16,7 +16,7 @@ import yaml
 from lmassay.cli import main
 from lmassay.storage.store import Store
 from tests.helpers import ROOT, lmassay
-from tests.published.published_data import FIGURES
+from tests.published_data import FIGURES, published_set
 
 
 def setup_module() -> None:
@@ -32,12 +32,12 @@ BOTTOM = [0.5, 0.1, 0.01, 0.001, 0.0001, 1e-05, 1e-06]
 KINDS = {"mw": "MW", "tse_ew": "EW"}
 
 
-def config_of(model, kind, shared, **dataset):
+def config_of(model, kind, **dataset):
     verbs = {
         "cutoffs_bot": BOTTOM,
         "cutoffs_top": TOP,
         "example_aggregator": "mean",
-        "lemma_inflections_path": str(shared / "data/tse/verbs/combined_verb_list.csv"),
+        "lemma_inflections_path": str(published_set("tse") / "verbs/combined_verb_list.csv"),
         "use_custom_dataset": True,
         "use_equal_verb_voting": kind == "tse_ew",
     }
@@ -48,7 +48,7 @@ def config_of(model, kind, shared, **dataset):
             "capitalize_first_word": True,
             "max_examples_per_template": None,
             "name": "custom",
-            "template_dir": str(shared / "data/tse/ML"),
+            "template_dir": str(published_set("tse") / "ML"),
             "template_files": ["simple_agrmt_all.jsonl"],
             **dataset,
         },
@@ -91,13 +91,13 @@ def numbers(text):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, shared):
+def place(tmp_path_factory):
     """A working folder with EW and MW of two models on one set, all run by one command."""
     folder = tmp_path_factory.mktemp("tse")
     (folder / "models").symlink_to(FIGURES / "tse/models")
     for model in ("bert-tiny", "gpt2-tiny"):
         for kind in KINDS:
-            write(folder, config_of(model, kind, shared))
+            write(folder, config_of(model, kind))
     assert tse(folder, "run-all", "configs") == 0
     return folder
 
@@ -136,7 +136,7 @@ def check_against(expected, run, metric):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", ["bert-tiny", "gpt2-tiny"])
-def test_text_and_arrays_hold_the_originals_numbers(place, shared, model, kind):
+def test_text_and_arrays_hold_the_originals_numbers(place, model, kind):
     gold = json.loads((FIGURES / f"tse/gold_{model}_fixed.json").read_text(encoding="utf-8"))
     expected = gold["results"]["simple_agrmt"]
     run = run_of(place, model, kind)
@@ -148,14 +148,14 @@ def test_text_and_arrays_hold_the_originals_numbers(place, shared, model, kind):
         assert arrays(run)["ML-valid_min_pairs_idxs"].tolist() == expected["TSE"]["valid_idx"]
 
 
-def test_the_lines_that_mean_nothing_in_the_original_are_right_here(place, shared):
+def test_the_lines_that_mean_nothing_in_the_original_are_right_here(place):
     exact = json.loads((FIGURES / "tse/exact_bert-tiny.json").read_text(encoding="utf-8"))["results"]["simple_agrmt"]
     told = lines(run_of(place, "bert-tiny", "mw"), "main")
     assert float(told["Overall model score"]) == pytest.approx(exact["MW_all_lemmas"], abs=1e-6)
     assert (told["Number of examples"], told["Number of lemmas"]) == ("100", "858")
 
 
-def test_contexts_stand_in_the_order_of_their_first_rows(place, shared):
+def test_contexts_stand_in_the_order_of_their_first_rows(place):
     gold = json.loads((FIGURES / "tse/gold_bert-tiny_fixed.json").read_text(encoding="utf-8"))
     run = run_of(place, "bert-tiny", "mw")
     pairs = json.loads((run / "json/main-valid_min_pairs.json").read_text(encoding="utf-8"))
@@ -222,10 +222,10 @@ def test_run_again_asks_nothing_and_overwrites_nothing(place, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("model", ["bert-tiny", "roberta-tiny"])
-def test_compat_released_brings_the_originals_bugs_back(tmp_path, shared, model):
+def test_compat_released_brings_the_originals_bugs_back(tmp_path, model):
     gold = json.loads((FIGURES / f"tse/gold_{model}_released.json").read_text(encoding="utf-8"))
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
-    write(tmp_path, config_of(model, "tse_ew", shared))
+    write(tmp_path, config_of(model, "tse_ew"))
     assert tse(tmp_path, "run-all", "configs", "--compat", "released") == 0
     run = run_of(tmp_path, model, "tse_ew")
     check_against(gold["results"]["simple_agrmt"]["EW"], run, "EW")
@@ -234,7 +234,7 @@ def test_compat_released_brings_the_originals_bugs_back(tmp_path, shared, model)
         assert store.runs()[0].config["model"]["position"] == "counted"
 
 
-def test_whitelist_and_blacklist_choose_by_parts_of_the_path_and_another_model_can_stand_in(place, tmp_path, shared):
+def test_whitelist_and_blacklist_choose_by_parts_of_the_path_and_another_model_can_stand_in(place, tmp_path):
     configs = place / "configs"
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
     options = ["--whitelist", "bert-tiny,nothing", "--blacklist", "tse_ew", "--model", "models/gpt2-tiny"]
@@ -244,9 +244,9 @@ def test_whitelist_and_blacklist_choose_by_parts_of_the_path_and_another_model_c
     assert tse(tmp_path, "run-all", configs, "--whitelist", "xlnet") == 2
 
 
-def test_one_bad_configuration_does_not_stop_the_others(place, tmp_path, shared, capsys):
+def test_one_bad_configuration_does_not_stop_the_others(place, tmp_path, capsys):
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
-    good = config_of("gpt2-tiny", "mw", shared)
+    good = config_of("gpt2-tiny", "mw")
     for name, change in (("a", {"model": {"name": "models/none-such"}}), ("b", {"dataset": {}}), ("c", {})):
         data = {**copy.deepcopy(good), **change}
         data["logger"]["path"] = f"results/{name}/ML_simple_agrmt/mw"
@@ -260,11 +260,11 @@ def test_one_bad_configuration_does_not_stop_the_others(place, tmp_path, shared,
     assert [p.name for p in (tmp_path / "results").iterdir() if p.name != "lmassay"] == ["c"]
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, shared, monkeypatch, capsys):
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     from lmassay.running import runner
 
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
-    path = write(tmp_path, config_of("gpt2-tiny", "mw", shared))
+    path = write(tmp_path, config_of("gpt2-tiny", "mw"))
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -304,14 +304,14 @@ BERT = """
 """
 
 
-def test_a_custom_transformers_model_registered_in_a_file_gives_the_originals_numbers(tmp_path, shared):
+def test_a_custom_transformers_model_registered_in_a_file_gives_the_originals_numbers(tmp_path):
     gold = json.loads((FIGURES / "tse/gold_bert-tiny_fixed.json").read_text(encoding="utf-8"))
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
     register = (
         "\n    from .models import model_name_to_MPEModel_class\n    model_name_to_MPEModel_class['bert'] = OwnBert\n"
     )
     (tmp_path / "own_bert.py").write_text(textwrap.dedent(BERT + register), encoding="utf-8")
-    path = write(tmp_path, config_of("bert-tiny", "tse_ew", shared))
+    path = write(tmp_path, config_of("bert-tiny", "tse_ew"))
     assert tse(tmp_path, "run", path, "--plugins", "own_bert.py") == 0
     check_against(gold["results"]["simple_agrmt"]["EW"], run_of(tmp_path, "bert-tiny", "tse_ew"), "EW")
     with Store(tmp_path / "results/lmassay") as store:
@@ -347,10 +347,10 @@ TSE = """
 
 
 @pytest.mark.parametrize("model", ["bert-tiny", "gpt2-tiny"])
-def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, shared, model):
+def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, model):
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
     (tmp_path / "own.py").write_text(textwrap.dedent(TSE), encoding="utf-8")
-    data = config_of(model, "tse_ew", shared)
+    data = config_of(model, "tse_ew")
     data["metrics"]["own"] = {"class": "own.py:Tse"}
     assert tse(tmp_path, "run", write(tmp_path, data)) == 0
     run = run_of(tmp_path, model, "tse_ew")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.grammar.grammar import shipped_grammars
 from tests.evaluations.syntax.grammars import everything, goods, pairs, shipped
+from tests.published_data import published_set
 
 MARVIN_LINZEN = {
     "simple_agrmt": 140,
@@ -46,12 +47,12 @@ def _rows_are_forgotten_in_the_end():
 
 
 @pytest.mark.parametrize("name", MARVIN_LINZEN)
-def test_marvin_and_linzens_pairs_are_written_again_to_the_last_one(name, shared):
+def test_marvin_and_linzens_pairs_are_written_again_to_the_last_one(name):
     def key(row):
         good, bad = (row[f"sentence_{side}"].lower().removesuffix(".") for side in ("good", "bad"))
         return good, bad, row["label"]
 
-    text = (shared / "data" / "tse" / "ML" / f"{name}_all.jsonl").read_text(encoding="utf-8")
+    text = (published_set("tse") / "ML" / f"{name}_all.jsonl").read_text(encoding="utf-8")
     published = {key(json.loads(line)) for line in text.splitlines()}
     rows = everything("marvin-linzen", name)
     assert {key(row) for row in rows} == published

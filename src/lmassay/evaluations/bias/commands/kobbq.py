@@ -53,7 +53,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
     import hashlib
 
     from lmassay.evaluations.bias.kobbq.steps import expand as step
-    from lmassay.storage.files import atomic_write
+    from lmassay.storage.files import atomic_write, git_blob_id
 
     with progress_bar("expanding"):
         expansion = step.expand(templates)
@@ -62,7 +62,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
         if output is not None:
             with atomic_write(output) as stream:
                 stream.write(text)
-    blob = step.git_blob_id(data)
+    blob = git_blob_id(data)
     is_released = blob == step.RELEASED_BLOB
     click.echo(f"rows      {len(expansion.samples)}")
     click.echo(f"sha256    {hashlib.sha256(data).hexdigest()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.errors import DataError
-from lmassay.evaluations.bias.kobbq.steps.expand import RELEASED_BLOB, expand, git_blob_id
+from lmassay.evaluations.bias.kobbq.steps.expand import expand
 
 COLUMNS = {
     "Category": "Age",
@@ -89,8 +89,3 @@ def test_bad_templates_are_refused_with_the_line(tmp_path, cells, message):
         expand(write(tmp_path, {}, {"ID": "2", **cells}))
     assert message in str(error.value)
     assert "line 3" in str(error.value)
-
-
-def test_gits_name_for_a_file():
-    assert git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
-    assert len(RELEASED_BLOB) == 40

@@ -9,6 +9,7 @@ import pytest
 from lmassay.errors import DataError
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.evaluations.fewshot.tasks.superglue.processors import SUPERGLUE_PROCESSORS
+from tests.published_data import published_set
 
 ROWS = {
     "rte": {"premise": "It rains.", "hypothesis": "It is wet.", "label": "entailment", "idx": 3},
@@ -230,14 +231,14 @@ def test_record_without_a_placeholder_is_an_error(tmp_path):
         ("wsc", (32, 32, 104)),
     ],
 )
-def test_fewglue_has_the_known_numbers_of_examples(task, sizes, shared):
-    opened = open_task(task, shared / "data" / "fewglue")
+def test_fewglue_has_the_known_numbers_of_examples(task, sizes):
+    opened = open_task(task, published_set("fewglue"))
     for part, size in zip(("train", "dev32", "dev"), sizes, strict=True):
         if size is not None:
             assert len(opened.examples(part)) == size
 
 
-def test_the_order_of_records_candidates_does_not_depend_on_hashes(shared):
-    task = open_task("record", shared / "data" / "fewglue")
+def test_the_order_of_records_candidates_does_not_depend_on_hashes():
+    task = open_task("record", published_set("fewglue"))
     for example in task.examples("dev32"):
         assert example.meta["candidates"] == sorted(example.meta["candidates"])

@@ -7,7 +7,6 @@ particles that its word needs.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,11 +135,6 @@ class Expansion:
             count = sum(1 for sample in self.samples if sample.id.startswith(template) and has_problem(sample))
             if count:
                 yield f"{count} samples of {template} {problem}"
-
-
-def git_blob_id(data: bytes) -> str:
-    """Return Git's name for the contents of a file."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def expand(path: Path) -> Expansion:
