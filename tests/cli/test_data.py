@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import lmassay
+from tests.published_data import published_set
 
 
 @pytest.fixture
@@ -38,14 +40,18 @@ def test_licence_and_citation_are_shown_on_the_first_fetch_only(environment):
     assert again.stdout.startswith("jblimp: 2 files in ")
 
 
-def test_files_that_the_source_lacks_are_listed_and_the_exit_code_says_so(environment):
-    done = lmassay("data", "get", "bbq", env=environment)
+def test_files_that_the_source_lacks_are_listed_and_the_exit_code_says_so(environment, tmp_path):
+    mirror = tmp_path / "mirror"
+    shutil.copytree(published_set("kobbq"), mirror / "kobbq")
+    (mirror / "kobbq" / "KoBBQ_templates.tsv").unlink()
+    environment = {**environment, "LMASSAY_DATA_MIRROR": str(mirror)}
+    done = lmassay("data", "get", "kobbq", env=environment)
     assert done.returncode == 1
-    assert "bbq: 5 of 17 files could not be fetched" in done.stderr
-    assert "SES.jsonl" in done.stderr
-    assert lmassay("data", "get", "bbq", "--partial", env=environment).returncode == 0
-    shown = lmassay("data", "show", "bbq", env=environment).stdout
-    assert "12 of 17 files" in shown
+    assert "kobbq: 1 of 3 files could not be fetched" in done.stderr
+    assert "KoBBQ_templates.tsv does not exist in the mirror" in done.stderr
+    assert lmassay("data", "get", "kobbq", "--partial", env=environment).returncode == 0
+    shown = lmassay("data", "show", "kobbq", env=environment).stdout
+    assert "2 of 3 files" in shown
 
 
 def test_the_counts_are_those_of_the_files(environment):
