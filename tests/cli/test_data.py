@@ -114,3 +114,19 @@ def test_an_empty_cache_is_not_an_error(tmp_path):
     done = lmassay("data", "verify", env={"LMASSAY_CACHE": str(tmp_path)})
     assert done.returncode == 0
     assert "no data set was fetched yet" in done.stderr
+
+
+def test_a_mirror_that_does_not_exist_is_one_line(environment):
+    done = lmassay("data", "get", "jblimp", env={**environment, "LMASSAY_DATA_MIRROR": "/nowhere"})
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: LMASSAY_DATA_MIRROR: there is no folder /nowhere; give a folder or an http(s) address\n"
+    )
+
+
+def test_a_cache_that_cannot_be_written_is_one_line_with_advice(environment, tmp_path):
+    (tmp_path / "file").touch()
+    done = lmassay("data", "get", "jblimp", env={**environment, "LMASSAY_CACHE": str(tmp_path / "file")})
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot lock the data set jblimp in ")
+    assert done.stderr.endswith("; make room or set LMASSAY_CACHE to another folder\n")

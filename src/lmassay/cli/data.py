@@ -75,10 +75,10 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
     for entry in entries:
         was_here = not store.missing_files(list(entry.files()))
         failures = _get_with_progress(entry, downloader)
-        if not was_here:
+        count = sum(1 for _ in entry.files())
+        if not was_here and len(failures) < count:
             say(f"{entry.title}: {entry.citation}")
             say(f"Licence: {entry.licences}. {entry.homepage}")
-        count = sum(1 for _ in entry.files())
         if not failures:
             click.echo(f"{entry.name}: {count} files in {data_folder()}")
             continue

@@ -198,7 +198,8 @@ def remove(entry: DataSet) -> int:
 
 
 def _locked(entry: DataSet) -> contextlib.AbstractContextManager[None]:
-    return exclusive(data_folder() / ".locks" / f"{entry.name}.lock", f"the data set {entry.name}")
+    lock = data_folder() / ".locks" / f"{entry.name}.lock"
+    return exclusive(lock, f"the data set {entry.name}", "make room or set LMASSAY_CACHE to another folder")
 
 
 def _remove_empty_folders(folder: Path) -> None:

@@ -63,7 +63,10 @@ class Downloader:
     @classmethod
     def configured(cls) -> Downloader:
         """The downloader that the environment asks for."""
-        return cls(os.environ.get(MIRROR_VARIABLE, "").strip() or None)
+        mirror = os.environ.get(MIRROR_VARIABLE, "").strip() or None
+        if mirror is not None and not _is_address(mirror) and not Path(mirror).expanduser().is_dir():
+            raise DataError(f"{MIRROR_VARIABLE}: there is no folder {mirror}; give a folder or an http(s) address")
+        return cls(mirror)
 
     def origin(self, source: Source, path: str) -> str:
         """Where a file comes from: an address, or a path on this machine."""
@@ -132,7 +135,9 @@ class Downloader:
                 with partial.open("ab" if continues else "wb") as stream:
                     _receive(response, stream, file, progress)
         except httpx2.ConnectError as error:
-            raise UnreachableSource(f"cannot reach {_host(url)}: {redact(str(error))}; check the network") from error
+            raise UnreachableSource(
+                f"cannot reach {_host(url)}: {redact(str(error))}; check the network and the proxy variables"
+            ) from error
         except httpx2.TimeoutException:
             raise _TemporaryError(f"no data for {self.timeout:g} seconds") from None
         except httpx2.TransportError as error:

@@ -11,11 +11,12 @@ from lmassay.errors import StoreError
 
 
 @contextmanager
-def exclusive(file: Path, what: str) -> Iterator[None]:
+def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     """Hold a lock file within a ``with`` block; it is created if necessary.
 
-    ``what`` names what is locked, for error messages.
+    ``what`` names what is locked, and ``advice`` says what to do if the file cannot be written, for error messages.
     """
+    ending = f"; {advice}" if advice else ""
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
         # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is longer
@@ -25,9 +26,9 @@ def exclusive(file: Path, what: str) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise StoreError(f"another process is working on {what}; wait for it or stop it") from None
-        raise StoreError(f"cannot lock {what} in {file.parent}: {error}") from error
+        raise StoreError(f"cannot lock {what} in {file.parent}: {error}{ending}") from error
     except OSError as error:
-        raise StoreError(f"cannot lock {what} in {file.parent}: {error.strerror or error}") from error
+        raise StoreError(f"cannot lock {what} in {file.parent}: {error.strerror or error}{ending}") from error
     try:
         yield
     finally:
