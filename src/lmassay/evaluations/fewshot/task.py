@@ -232,7 +232,7 @@ class FewShot(Task):
 
     def signature(self) -> Mapping[str, Any]:
         """What the scores depend on."""
-        # Not part of the method's digest: where the data are (their contents have a digest of their own), and the
+        # Not part of the method's digest: where the data are (their contents have a separate digest), and the
         # examples of a particular split.
         spec = self._training_spec(regimes.TrainingKey(0, None, 0), {})
         spec |= {"train": [], "dev": [], "data": self._task.name}

@@ -53,20 +53,24 @@ def rounds(task: FewShot, arch: str, patterns: Sequence[int], repetitions: int) 
     groups = dict(sorted(groups.items()))
     if arch in JOINT_REGIMES:
         return [Round("", _members(groups, arch, patterns, repetitions)), Round(FINAL, groups)]
-    generations = _generations({key: trainings[0] for key, trainings in groups.items()})
-    found_rounds = []
+    last_generation = {key: trainings[0] for key, trainings in groups.items()}
+    generations = _generations(last_generation)
+    all_rounds = []
     for number, generation in enumerate(generations):
-        # A single generation has no folder of its own.
+        # A single generation is written to the output folder itself.
         folder = "" if len(generations) == 1 else f"g{number}"
-        found_rounds.append(Round(folder, {key: (training,) for key, training in generation.items()}))
-    return found_rounds
+        trainings_by_folder = {key: (training,) for key, training in generation.items()}
+        all_rounds.append(Round(folder, trainings_by_folder))
+    return all_rounds
 
 
 def _folder_key(group_id: str, patterns: Sequence[int]) -> FolderKey:
+    """The folder of a training; a training without a pattern belongs to the first one."""
     match = _GROUP_ID.match(group_id)
     assert match is not None
     fold, pattern, repetition = match.groups()
-    return FolderKey(patterns[0] if pattern is None else int(pattern), int(fold), int(repetition or 0))
+    folder_pattern = patterns[0] if pattern is None else int(pattern)
+    return FolderKey(folder_pattern, int(fold), int(repetition or 0))
 
 
 def _members(
@@ -87,8 +91,10 @@ def _members(
 
 
 def _generations(last: dict[FolderKey, Train]) -> list[dict[FolderKey, Train]]:
-    """The trainings of all generations, from those of the last. Every training teaches another one, so all are found
-    among the teachers."""
+    """The trainings of all generations, the first one first.
+
+    Every training but those of the last generation teaches another one, so all are reached through teachers.
+    """
     generations = [last]
     while any(teachers_of(training) for training in generations[0].values()):
         teachers = {}

@@ -90,7 +90,7 @@ class AdapetOptions:
     balance_alpha: float = UNBALANCED
     """The weight of the label-conditioned loss; -1 for the plain sum of both."""
     max_num_lbl_tok: int = 20
-    """Only so many tokens of longer choices and referents count in the label loss."""
+    """Only the first tokens of longer choices and referents count in the label loss, up to this number."""
     accumulation: int = 1
     """Micro-batches per update; used with ``reference`` only."""
     reference: bool = False

@@ -70,7 +70,9 @@ class TrainingInputs:
     @property
     def told(self) -> ProgressCallback:
         """The name of ``report_progress`` in earlier versions."""
-        warnings.warn("told is now called report_progress; the old name will go in 1.0", OldPluginWarning, stacklevel=2)
+        warnings.warn(
+            "told is now called report_progress; the old name will be removed in 1.0", OldPluginWarning, stacklevel=2
+        )
         return self.report_progress
 
 
@@ -252,7 +254,7 @@ def _refuse_misspelt(plugin: object, base: type) -> None:
 def __getattr__(name: str) -> Any:
     if name == "Lesson":
         warnings.warn(
-            f"{__name__}.Lesson is now called TrainingInputs; the old name will go in 1.0",
+            f"{__name__}.Lesson is now called TrainingInputs; the old name will be removed in 1.0",
             OldPluginWarning,
             stacklevel=2,
         )

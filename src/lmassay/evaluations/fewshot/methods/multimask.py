@@ -1,7 +1,7 @@
 """PET and P-tuning where the answer is a text of several tokens: COPA's choices, WSC's referent, ReCoRD's entities.
 
 The three tasks share how a network reads a gap (``decoding``). What each of them trains, and how a score becomes a
-label, is a rule of its own: ``ChoiceRule``, ``ReferentRule``, ``EntityRule``.
+label, is a separate rule: ``ChoiceRule``, ``ReferentRule``, ``EntityRule``.
 """
 
 from __future__ import annotations

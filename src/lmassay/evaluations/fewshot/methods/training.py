@@ -171,7 +171,7 @@ class Training(Method, ABC):
             )
 
     def check_training_size(self, n_train: int, *, has_dev: bool) -> None:
-        """Raise a ConfigError for numbers of updates and evaluations that are impossible with so many examples."""
+        """Raise a ConfigError for numbers of updates and evaluations that are impossible with this many examples."""
         check_schedule(self.hyperparameters(), n_train, has_dev=has_dev)
 
     def reading(self, inputs: TrainingInputs, *, pattern: int, mode: Literal["cls", "cloze", "ptuning"]) -> Reading:
@@ -347,7 +347,7 @@ class EmbeddingNoise:
             raise ConfigError(f"dropout_rate: must be at least 0 and below 1, not {rate}")
         self._network = network
         self._rate = rate
-        # A generator of its own: evaluating more often, or drawing elsewhere, does not change the noise.
+        # A separate generator: evaluating more often, or drawing elsewhere, does not change the noise.
         self._generator = torch.Generator().manual_seed(seed)
         self._hook = network.get_input_embeddings().register_forward_hook(self._disturb)
 

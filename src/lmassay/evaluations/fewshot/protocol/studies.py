@@ -199,7 +199,7 @@ class _FewShotRun:
         for key, value in (self.task.get("regime") or {}).items():
             if key in ("name", "repetitions"):
                 continue
-            # Each pattern is a configuration of its own, unless all of them answer together.
+            # Each pattern is a separate configuration, unless all of them answer together.
             if key == "patterns" and self.regime.name not in _PATTERNS_TOGETHER:
                 continue
             params[f"regime.{key}"] = value
@@ -474,7 +474,7 @@ def _trials(runs: Sequence[_FewShotRun], splits: Sequence[int], configuration_na
             key = canonical([trial.configuration, run.task.get("sampler_seeds"), trial.split])
             if trial.state != "not done":
                 attempted.add(key)
-                # Repetitions within a run have ids of their own.
+                # Repetitions within a run have different ids.
                 key = canonical([key, trial.id])
             # A result is never replaced by a missing one.
             earlier = trials.get(key)

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class InputExample:
-    """Texts and label as FewNLU's processors make them; ``meta`` has what a task needs besides two texts.
+    """Texts and label as FewNLU's processors make them; ``meta`` has what else a task needs.
 
     ``guid`` is unique in its file and ends in ``-<number>``; ``logits`` are soft labels from a teacher.
     """

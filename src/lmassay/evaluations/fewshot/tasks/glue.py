@@ -36,7 +36,7 @@ class GlueProcessor(RowProcessor):
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         """The example of one row."""
         texts = [row.text(_first(row, names)) for names in self.TEXTS]
-        idx = row.number("idx") if row.has("idx") else row.line - 1
+        idx = self.idx(row)
         label_name = _first(row, self.LABEL_NAMES)
         yield InputExample(
             guid=f"{set_type}-{idx}",
@@ -71,33 +71,45 @@ def _first(row: DataRow, names: Sequence[str]) -> str:
 
 
 class MrpcProcessor(GlueProcessor):
+    """MRPC: do two sentences mean the same?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence1", "#1 String"), ("sentence2", "#2 String"))
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label", "Quality")
 
 
 class QqpProcessor(GlueProcessor):
+    """QQP: do two questions ask the same?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("question1",), ("question2",))
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label", "is_duplicate")
 
 
 class QnliProcessor(GlueProcessor):
+    """QNLI: does a sentence answer a question?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("question",), ("sentence",))
 
 
 class GlueRteProcessor(GlueProcessor):
+    """RTE in GLUE's files: does the second sentence follow from the first?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence1",), ("sentence2",))
 
 
 class WnliProcessor(GlueProcessor):
+    """WNLI: does the second sentence, with a pronoun resolved, follow from the first?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence1",), ("sentence2",))
 
 
 class MnliProcessor(GlueProcessor):
+    """MNLI: entailment, neutral or contradiction. The matched files are read."""
+
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "neutral", "contradiction")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("premise", "sentence1"), ("hypothesis", "sentence2"))
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label", "gold_label")
@@ -111,11 +123,15 @@ class MnliProcessor(GlueProcessor):
 
 
 class Sst2Processor(GlueProcessor):
+    """SST-2: is a review positive?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence",),)
 
 
 class ColaProcessor(GlueProcessor):
+    """CoLA: is a sentence grammatical?"""
+
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence",),)
     HEADERLESS: ClassVar[Sequence[str] | None] = _COLA
@@ -124,8 +140,9 @@ class ColaProcessor(GlueProcessor):
         """The rows of a file. The published files have no header; a table with one is the user's own."""
         if path.endswith(".tsv") and Path(path).is_file():
             with Path(path).open(encoding="utf-8-sig", errors="replace") as stream:
-                if "sentence" in stream.readline().rstrip("\n").split("\t"):
-                    return read_rows(path)
+                first_cells = stream.readline().rstrip("\n").split("\t")
+            if "sentence" in first_cells:
+                return read_rows(path)
         return super().rows(path, set_type)
 
 
@@ -163,7 +180,8 @@ class GluePVP(TablePVP):
 
     def fields(self, example: InputExample) -> dict[str, str]:
         """The texts for the names in braces."""
-        a, b = example.text_a, example.text_b or ""
+        a = example.text_a
+        b = example.text_b or ""
         return {"a": a, "b": b, "a.": self.remove_final_punc(a), "b.": self.remove_final_punc(b)}
 
 

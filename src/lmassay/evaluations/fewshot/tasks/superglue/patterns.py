@@ -20,7 +20,10 @@ Table = Mapping[Mode, Mapping[int, Words]]
 
 def _twice(patterns: Mapping[int, str]) -> dict[int, str]:
     """The patterns, and the same patterns again with ids from 10 on, for verbalizers with two words per label."""
-    return {**patterns, **{number + 10: text for number, text in patterns.items()}}
+    twice = dict(patterns)
+    for number, text in patterns.items():
+        twice[number + 10] = text
+    return twice
 
 
 def _words(*, default: Words, count: int, others: Mapping[int, Words] | None = None) -> dict[int, Words]:
@@ -40,6 +43,8 @@ _ENTAILMENT_SLOTS = slotted("{premise}|<a>|Question:|{hypothesis}|?|<b>|Answer:|
 
 
 class _Entailment(TablePVP):
+    """Premise and hypothesis: RTE and CB have the same patterns."""
+
     def fields(self, example: InputExample) -> dict[str, str]:
         whole = example.text_b or ""
         return {
@@ -50,6 +55,8 @@ class _Entailment(TablePVP):
 
 
 class RtePVP(_Entailment):
+    """RTE: does the hypothesis follow from the premise?"""
+
     VERBALIZER: ClassVar[Words] = {"entailment": ["Yes"], "not_entailment": ["No"]}
     _TRUE: ClassVar[Words] = {"entailment": ["true"], "not_entailment": ["false"]}
     _BOTH: ClassVar[Words] = {"entailment": ["Yes", "true"], "not_entailment": ["No", "false"]}
@@ -65,6 +72,8 @@ class RtePVP(_Entailment):
 
 
 class CbPVP(_Entailment):
+    """CB: does the hypothesis follow from the premise, contradict it, or neither?"""
+
     VERBALIZER: ClassVar[Words] = {"entailment": ["Yes"], "contradiction": ["No"], "neutral": ["Maybe"]}
     _TRUE: ClassVar[Words] = {"entailment": ["true"], "contradiction": ["false"], "neutral": ["neither"]}
     _BOTH: ClassVar[Words] = {
@@ -87,12 +96,15 @@ class CbPVP(_Entailment):
 
 
 class BoolQPVP(TablePVP):
+    """BoolQ: a yes/no question about a passage. Each text occurs with both verbalizers: even ids Yes, odd ids true."""
+
     _YES: ClassVar[Words] = {"False": ["No"], "True": ["Yes"]}
     _TRUE: ClassVar[Words] = {"False": ["false"], "True": ["true"]}
     _BOTH: ClassVar[Words] = {"False": ["No", "false"], "True": ["Yes", "true"]}
     _QUESTION = "{passage}|. Question: |{question}|? Answer: |[M]|."
     _PREVIOUS = "{passage}|. Based on the previous passage, |{question}|?|[M]|."
     _FOLLOWING = "Based on the following passage, |{question}|?|[M]|.|{passage}"
+    # Pattern 1 has its own text below. FewNLU declares a pattern 5, but does not define it.
     _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (1, 5)}
     PATTERNS: ClassVar[Patterns] = {
         "cls": {0: "{passage}||{question}"},
@@ -112,6 +124,8 @@ class BoolQPVP(TablePVP):
 
 
 class MultiRcPVP(TablePVP):
+    """MultiRC: is this a correct answer to a question about a passage?"""
+
     VERBALIZER: ClassVar[Words] = {"0": ["No"], "1": ["Yes"]}
     _TRUE: ClassVar[Words] = {"0": ["False"], "1": ["True"]}
     _BOTH: ClassVar[Words] = {"0": ["No", "False"], "1": ["Yes", "True"]}
@@ -140,7 +154,8 @@ class MultiRcPVP(TablePVP):
     }
 
     def fields(self, example: InputExample) -> dict[str, str]:
-        question, answer = example.text_b or "", example.meta["answer"]
+        question = example.text_b or ""
+        answer = example.meta["answer"]
         return {
             "passage": example.text_a,
             "question": self.remove_final_punc(question),
@@ -150,10 +165,13 @@ class MultiRcPVP(TablePVP):
 
 
 class WicPVP(TablePVP):
+    """WiC: does a word have the same meaning in two sentences?"""
+
     _YES: ClassVar[Words] = {"F": ["No"], "T": ["Yes"]}
     _SENSE: ClassVar[Words] = {"F": ["2"], "T": ["b"]}
     _BOTH: ClassVar[Words] = {"F": ["No", "False"], "T": ["Yes", "True"]}
     _SIMILAR = '"|{sentence1}|" / "|{sentence2}|" Similar sense of "{word!}"?|[M]|.'
+    # FewNLU declares the patterns 3 and 5, but does not define them.
     _SLOTS: ClassVar[dict[int, tuple[int, ...]]] = {n: shares for n, shares in _HALVES.items() if n not in (3, 5)}
     PATTERNS: ClassVar[Patterns] = {
         "cls": {0: "{word_and_sentence1}||{sentence2}"},
@@ -253,8 +271,12 @@ class WscPVP(TablePVP):
         return [example.meta["span1_text"]]
 
     def mask_count(self, example: InputExample) -> int:
-        extra = self.rng.randint(0, 3) if self.training else 1
-        return len(self.choices(example)[0]) + extra
+        (referent,) = self.choices(example)
+        n_surplus = 1
+        if self.training:
+            # Drawn for each encoding, as in FewNLU, so the order in which examples are encoded matters.
+            n_surplus = self.rng.randint(0, 3)
+        return len(referent) + n_surplus
 
 
 class RecordPVP(TablePVP):
@@ -288,7 +310,8 @@ class RecordPVP(TablePVP):
     def filled(self, example: InputExample, candidate: str) -> EncodedText:
         """The passage and the query with a candidate filled in, for a classifier that decides whether it fits."""
         meta = {**example.meta, "candidate": candidate}
-        return self.encode(InputExample(example.guid, example.text_a, example.text_b, example.label, meta=meta))
+        with_candidate = InputExample(example.guid, example.text_a, example.text_b, example.label, meta=meta)
+        return self.encode(with_candidate)
 
 
 SUPERGLUE_PVPS: dict[str, type[TablePVP]] = {

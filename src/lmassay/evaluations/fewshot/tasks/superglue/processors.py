@@ -20,6 +20,8 @@ _SEED = 42
 
 
 class RteProcessor(RowProcessor):
+    """RTE: a premise and a hypothesis. Examples with the same premise are one group."""
+
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
@@ -36,10 +38,14 @@ class RteProcessor(RowProcessor):
 
 
 class CbProcessor(RteProcessor):
+    """CB: like RTE, with three labels."""
+
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "contradiction", "neutral")
 
 
 class BoolQProcessor(RowProcessor):
+    """BoolQ: a passage and a question. Questions about the same passage are one group."""
+
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
@@ -56,6 +62,8 @@ class BoolQProcessor(RowProcessor):
 
 
 class WicProcessor(RowProcessor):
+    """WiC: two sentences with the same word."""
+
     LABELS: ClassVar[tuple[str, ...]] = ("F", "T")
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
@@ -70,8 +78,10 @@ class WicProcessor(RowProcessor):
         )
 
     def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
-        if isinstance(row.fields.get(name), bool) and set_type != "unlabeled":
-            return "T" if row.fields[name] else "F"
+        value = row.fields.get(name)
+        # SuperGLUE's own files have true and false, FewGLUE's have T and F.
+        if isinstance(value, bool) and set_type != "unlabeled":
+            return "T" if value else "F"
         return super().label(row, set_type, name)
 
 
@@ -105,13 +115,17 @@ class CopaProcessor(RowProcessor):
 def mirrored(example: InputExample) -> InputExample:
     """A COPA example with its choices swapped."""
     set_type, _, rest = example.guid.partition("-")
-    meta = {**example.meta, "choice1": example.meta["choice2"], "choice2": example.meta["choice1"]}
+    label = None
+    if example.label is not None:
+        label = str(1 - int(example.label))
+    meta = {
+        **example.meta,
+        "choice1": example.meta["choice2"],
+        "choice2": example.meta["choice1"],
+        "mirrored": True,
+    }
     return InputExample(
-        guid=f"{set_type}-mirror-{rest}",
-        text_a=example.text_a,
-        label=None if example.label is None else str(1 - int(example.label)),
-        meta={**meta, "mirrored": True},
-        idx=example.idx,
+        guid=f"{set_type}-mirror-{rest}", text_a=example.text_a, label=label, meta=meta, idx=example.idx
     )
 
 
@@ -204,7 +218,7 @@ def _candidate_index(words: list[str], index: int, candidate: str) -> int:
 
 
 def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> int:
-    """The index of the pronoun. Punctuation attached to it is split off as a word of its own in ``words``."""
+    """The index of the pronoun. Punctuation attached to it becomes a separate word in ``words``."""
     for near in (index, index - 1, index + 1):
         if 0 <= near < len(words) and words[near] == pronoun:
             return near
