@@ -77,7 +77,7 @@ def test_the_shipped_prompts_are_in_the_language_they_are_for(language):
 
 
 def test_a_language_without_prompts_says_what_to_do():
-    with pytest.raises(DataError, match=r"no prompts for the language 'fi'; write a file of your own"):
+    with pytest.raises(DataError, match=r"no prompts for the language 'fi'; write your own file"):
         shipped_prompts("fi")
 
 

@@ -84,14 +84,15 @@ def bias_notes(items: Sequence[BiasItem]) -> list[str]:
     notes = []
     without_biased = Counter(item.category for item in items if item.biased is None)
     if without_biased:
-        by_category = ", ".join(f"{category} {count}" for category, count in sorted(without_biased.items()))
+        by_category = [f"{category} {count}" for category, count in sorted(without_biased.items())]
         notes.append(
             f"{without_biased.total()} of {len(items)} questions do not say which answer the stereotype suggests; they "
-            f"count for accuracy, not for bias ({by_category})"
+            f"count for accuracy, not for bias ({', '.join(by_category)})"
         )
-    decided = sum(item.context_type == "amb" and item.correct != item.unknown for item in items)
+    ambiguous = [item for item in items if item.context_type == "amb"]
+    decided = [item for item in ambiguous if item.correct != item.unknown]
     if decided:
-        notes.append(f"{decided} ambiguous questions have a correct answer other than the unknown one")
+        notes.append(f"{len(decided)} ambiguous questions have a correct answer other than the unknown one")
     return notes
 
 
@@ -123,7 +124,9 @@ def biased_answer(
     if negative:
         return targets[0]
     # To a non-negative question ("Who is good at math?") the biased answer is the person outside the group.
-    return others[0] if len(others) == 1 else None
+    if len(others) != 1:
+        return None
+    return others[0]
 
 
 def bbq_item(row: BiasDataRow) -> BiasItem:
@@ -145,6 +148,7 @@ def bbq_item(row: BiasDataRow) -> BiasItem:
     stereotyped = row.get("additional_metadata.stereotyped_groups")
     if not isinstance(stereotyped, list):
         raise DataError(f"{row.where}: stereotyped_groups is {stereotyped!r}; it must be a list")
+    stereotyped_groups = [str(name) for name in stereotyped]
     category = row.text("category")
     template = f"{category}-{row.text('question_index')}"
     return BiasItem(
@@ -157,12 +161,13 @@ def bbq_item(row: BiasDataRow) -> BiasItem:
         choices=tuple(row.text(answer) for answer in _ANSWERS),
         correct=label,
         unknown=unknown[0],
-        biased=biased_answer(groups, [str(name) for name in stereotyped], unknown[0], polarity == "neg"),
+        biased=biased_answer(groups, stereotyped_groups, unknown[0], polarity == "neg"),
         groups={"polarity": polarity, **_optional_groups(row)},
     )
 
 
 def _group_names(row: BiasDataRow, answer: str) -> list[str]:
+    """Return the words for the person of an answer, followed by the groups of that person."""
     names = row.get(f"answer_info.{answer}")
     if not isinstance(names, list) or len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise DataError(f"{row.where}: answer_info.{answer} is {names!r}; it must be [words, group]")

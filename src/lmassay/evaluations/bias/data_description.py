@@ -207,8 +207,11 @@ def read_described(path: Path) -> BiasDataset:
     items = list(checked_items(items_with_locations()))
     if items and absent_groups:
         raise yaml_file.error(f"by: no row has the field of '{name}'" for name in sorted(absent_groups))
+    name = path.stem
+    if description.name is not None:
+        name = description.name
     return BiasDataset(
-        name=path.stem if description.name is None else description.name,
+        name=name,
         items=items,
         language=description.language,
         sha256=digest(sha256(path), [sha256(file) for file in files]),
@@ -314,11 +317,15 @@ def _answer_groups(row: BiasDataRow, column: ListColumn | None, count: int) -> l
         if not row.has("groups"):
             return None
         column = "groups"
-    values = _list_field(row, column) if isinstance(column, str) else [row.get(path) for path in column]
+    if isinstance(column, str):
+        values = _list_field(row, column)
+    else:
+        values = [row.get(path) for path in column]
     if len(values) != count:
         raise DataError(f"{row.where}: groups for {len(values)} choices, but there are {count}")
     groups = []
     for value in values:
+        # A choice may have one group or a list of groups.
         names = value if isinstance(value, list) else [value]
         groups.append([str(name) for name in names])
     return groups

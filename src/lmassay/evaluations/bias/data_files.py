@@ -99,14 +99,15 @@ def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
         rows = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(rows, [])]
-            repeated = next((name for name in header if header.count(name) > 1), None)
-            if repeated is not None:
-                raise DataError(f"{path}, line 1: the column '{repeated}' is there twice; rename one of them")
+            repeated = [name for name in header if header.count(name) > 1]
+            if repeated:
+                raise DataError(f"{path}, line 1: the column '{repeated[0]}' is there twice; rename one of them")
             # A quoted cell may span lines; a row is reported with the line on which it begins.
             line = rows.line_num + 1
             for row in rows:
                 if row:
-                    yield _data_row(_cells_by_column(path, line, header, row), f"{path}, line {line}")
+                    cells = _cells_by_column(path, line, header, row)
+                    yield _data_row(cells, f"{path}, line {line}")
                 line = rows.line_num + 1
         except csv.Error as error:
             raise DataError(f"{path}, line {rows.line_num}: {error}") from None

@@ -29,7 +29,8 @@ _BBQ_FIELDS = (
 def are_questions(log: SampleLog) -> bool:
     """Return True if every sample is a row of BBQ with either a generated answer or compared log-likelihoods."""
     for sample in log.samples:
-        if not all(name in sample.doc for name in _BBQ_FIELDS) or not _is_answered(sample):
+        missing_fields = [name for name in _BBQ_FIELDS if name not in sample.doc]
+        if missing_fields or not _is_answered(sample):
             return False
     return True
 
@@ -49,7 +50,9 @@ class LoggedQuestions(Bias):
             answer_by="choices" if has_likelihoods else "generate",
             label=log.task,
         )
-        self._log, self._imported, self._import_notes = log, imported, notes
+        self._log = log
+        self._imported = imported
+        self._import_notes = notes
 
     @property
     def requests_each(self) -> int:  # type: ignore[override]  # as in the log
@@ -90,7 +93,8 @@ class LoggedQuestions(Bias):
 
     @cached_property
     def _dataset(self) -> BiasDataset:
-        items = list(checked_items((_item(sample), sample.where) for sample in self._log.samples))
+        items_with_locations = [(_item(sample), sample.where) for sample in self._log.samples]
+        items = list(checked_items(items_with_locations))
         return BiasDataset("bbq", items, "en", self._log.sha256, kind="bbq", notes=bias_notes(items))
 
     @cached_property
@@ -106,11 +110,15 @@ class LoggedQuestions(Bias):
         for request, score in zip(sample.requests, scores, strict=True):
             index = _choice_index(item, request[1])
             best_scores[index] = max(score, best_scores.get(index, score))
-        winners = [index for index, score in best_scores.items() if score == max(scores)]
+        highest = max(scores)
+        winners = [index for index, score in best_scores.items() if score == highest]
         order = example.inputs["order"]
         # If two choices are equally probable, there is no answer.
-        letter = LETTERS[order.index(winners[0])] if len(winners) == 1 else None
-        return self._judged(example, letter, {}, {"logprobs": [best_scores.get(index) for index in order]})
+        letter = None
+        if len(winners) == 1:
+            letter = LETTERS[order.index(winners[0])]
+        scores_in_order = [best_scores.get(index) for index in order]
+        return self._judged(example, letter, {}, {"logprobs": scores_in_order})
 
 
 def _item(sample: LogSample) -> BiasItem:
@@ -127,13 +135,16 @@ def _choice_index(item: BiasItem, continuation: str) -> int:
 
 
 def _is_answered(sample: LogSample) -> bool:
+    """Return True if the sample has one generated answer, or log-likelihoods of at least the two people."""
     if sample.log_likelihoods() is None:
         texts = sample.texts()
-        return texts is not None and len(texts) == 1 and bool(sample.requests and sample.requests[0])
+        has_prompt = bool(sample.requests and sample.requests[0])
+        return texts is not None and len(texts) == 1 and has_prompt
     continuations = {str(request[1]).strip() for request in sample.requests}
-    compared = sum(str(sample.doc[name]).strip() in continuations for name in ("ans0", "ans1", "ans2"))
+    choices = [str(sample.doc[name]).strip() for name in ("ans0", "ans1", "ans2")]
+    compared = [choice for choice in choices if choice in continuations]
     # The unknown choice may be asked about in other words, the two people may not.
-    return compared >= 2
+    return len(compared) >= 2
 
 
 class QuestionsReader:

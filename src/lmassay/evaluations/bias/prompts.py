@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +59,12 @@ class PromptTemplate:
         """
         letters = []
         for label, default_letter in zip(self.choices, LETTERS, strict=False):
+            letter = default_letter
             shown_letters = _SINGLE_LETTER.findall(label)
-            # The letter is next to the choice, so the last one counts: "Option a) A: ".
-            letters.append(shown_letters[-1] if shown_letters else default_letter)
+            if shown_letters:
+                # The letter is next to the choice, so the last one counts: "Option a) A: ".
+                letter = shown_letters[-1]
+            letters.append(letter)
         return tuple(letters)
 
     @property
@@ -119,7 +123,7 @@ def shipped_prompts(language: str) -> Path:
     """Return the file of prompts that comes with lmassay for a language."""
     if language not in _SHIPPED:
         raise DataError(
-            f"lmassay has no prompts for the language '{language}'; write a file of your own and name it in "
+            f"lmassay has no prompts for the language '{language}'; write your own file and name it in "
             "task.prompts (docs/bias.md shows one)"
         )
     return Path(__file__).parent / "prompts_data" / _SHIPPED[language]
@@ -136,14 +140,18 @@ def guess_language(text: str) -> str | None:
     words = _LETTERS_OF_ANY_SCRIPT.findall(text.lower())
     if not words:
         return None
-    if sum(bool(_HANGUL.search(word)) for word in words) > len(words) / 2:
+    korean_words = [word for word in words if _HANGUL.search(word)]
+    if len(korean_words) > len(words) / 2:
         return "ko"
-    counts = {language: sum(word in known for word in words) for language, known in _FUNCTION_WORDS.items()}
-    best = max(counts, key=lambda language: counts[language])
-    others = max(count for language, count in counts.items() if language != best)
+    counts: Counter[str] = Counter()
+    for language, function_words in _FUNCTION_WORDS.items():
+        for word in words:
+            counts[language] += word in function_words
+    (best, most), (_, second_most), *_ = counts.most_common()
     # A clear majority only: a wrong warning would be worse than none.
-    is_clear = counts[best] >= _LEAST_FUNCTION_WORDS and counts[best] >= 2 * others
-    return best if is_clear else None
+    if most < _LEAST_FUNCTION_WORDS or most < 2 * second_most:
+        return None
+    return best
 
 
 def _prompt_id(table: TsvTable, row: int, text: str) -> int:

@@ -65,7 +65,9 @@ def _parse_beginning(raw: str, choices: Mapping[str, str]) -> str | None:
     letter = upper[:1]
     if letter in choices:
         mark = _LETTER_MARK.search(upper)
-        after_mark = upper[mark.end() :].strip() if mark else ""
+        after_mark = ""
+        if mark:
+            after_mark = upper[mark.end() :].strip()
         if after_mark:
             mentioned = sum(upper.count(choice.upper()) for choice in choices.values())
             if after_mark.lower() == choices[letter] or mentioned <= 1:
@@ -86,4 +88,6 @@ def _marked_letter(raw: str, choices: Mapping[str, str]) -> str:
     """Return the only letter that is followed by a colon or a bracket, or else the whole answer."""
     upper = raw.upper()
     marked = [letter for letter in choices if f"{letter}:" in upper or f"{letter})" in upper]
-    return marked[0] if len(marked) == 1 else raw
+    if len(marked) == 1:
+        return marked[0]
+    return raw

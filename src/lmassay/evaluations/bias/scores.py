@@ -169,24 +169,29 @@ def values_of_counts(
     answer of each kind. A column of scores is split by its values, so that shares of answers are added up: KoBBQ
     subtracts one share from another, and dividing the difference instead would change the last digits.
     """
-    sums, totals, weights = [], [], []
+    sums = []
+    totals = []
+    weights = []
     for column, weight in combination.terms.items():
-        has_column = np.array([column in kind for kind in kinds])
-        values = {kind[column] for kind in kinds if column in kind}
-        for value in sorted(values - {0.0}) or [0.0]:
-            has_value = np.array([kind.get(column) == value for kind in kinds])
+        # The value of each kind; None if this kind does not count for the column.
+        values_of_kinds = [kind.get(column) for kind in kinds]
+        is_counted = np.array([value is not None for value in values_of_kinds])
+        # Zeros add nothing. If there is nothing else, they still stand for the answers that are counted.
+        values = {value for value in values_of_kinds if value is not None and value != 0.0}
+        for value in sorted(values) or [0.0]:
+            has_value = np.array([own_value == value for own_value in values_of_kinds])
             sums.append(counts @ has_value)
-            totals.append(counts @ has_column)
+            totals.append(counts @ is_counted)
             weights.append(weight * value)
-    labels = [str(row) for row in range(len(counts))]
     shape = (len(weights), len(counts))
-    return Sums(
-        labels,
-        np.reshape(sums, shape).T.astype(np.float64),
-        np.reshape(totals, shape).T.astype(np.float64),
-        np.array(weights),
-        combination.constant,
-    ).by_label()
+    by_row = Sums(
+        labels=[str(row) for row in range(len(counts))],
+        sums=np.reshape(sums, shape).T.astype(np.float64),
+        counts=np.reshape(totals, shape).T.astype(np.float64),
+        weights=np.array(weights),
+        constant=combination.constant,
+    )
+    return by_row.by_label()
 
 
 CONTEXTS: Mapping[str, str] = {
@@ -238,7 +243,9 @@ def bound(metric: str, accuracy: float, answered: AnsweredQuestions = _BALANCED)
         # The accuracy on just those questions that count for diff-bias is not known.
         return 1.0
     confirming = answered.biased_contexts
-    return max(_largest_difference(accuracy, confirming), _largest_difference(accuracy, 1 - confirming))
+    towards = _largest_difference(accuracy, confirming)
+    against = _largest_difference(accuracy, 1 - confirming)
+    return max(towards, against)
 
 
 def _largest_difference(accuracy: float, weight: float) -> float:
@@ -288,6 +295,7 @@ def results(
 
 
 def _parts(table: ScoreTable, groups: Sequence[str]) -> Iterator[tuple[str, Mask]]:
+    """Yield the parts of the data with their names: all rows, then those of each label of each group."""
     yield "overall", np.ones(len(table), dtype=bool)
     for group in groups:
         for label, where in table.parts(group):
@@ -316,9 +324,9 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
     orders = np.array([int(count) for count in table.groups["orders"]])[where]
     if not len(orders) or orders.max() < 2:
         return []
-    questions, first, codes = np.unique(
-        np.asarray(table.groups["question"])[where], return_index=True, return_inverse=True
-    )
+    question_of_row = np.asarray(table.groups["question"])[where]
+    # ``first``: a row of each question; ``codes``: the number of each row's question.
+    questions, first, codes = np.unique(question_of_row, return_index=True, return_inverse=True)
     orders_of_question = orders[first]
     choice = table.column("choice")[where]
     has_choice = ~np.isnan(choice)

@@ -87,7 +87,10 @@ class LoggedModel(Model):
     ) -> None:
         self._logs = _read_logs(samples, filter, task)
         self._totals = [_read_totals(log, results) for log in self._logs]
-        models = list(dict.fromkeys(totals.model for totals in self._totals if totals and totals.model))
+        models: list[str] = []
+        for totals in self._totals:
+            if totals and totals.model and totals.model not in models:
+                models.append(totals.model)
         if not model and len(models) > 1:
             raise DataError(f"the logs are of several models ({', '.join(models)}); import one model at a time")
         if not model and not models:
@@ -104,6 +107,7 @@ class LoggedModel(Model):
     def identity(self) -> Mapping[str, Any]:
         """The model as the harness identified it, and the digest of the files that its answers come from."""
         identity: dict[str, Any] = {"name": self.name, "model": self.label}
+        # All logs are of one model, so the first file that identifies it is enough.
         for totals in self._totals:
             if totals is None:
                 continue
@@ -161,7 +165,9 @@ def configuration(
         options["task"] = task
     if results:
         options["results"] = str(results.resolve())
-    model_options = {**options, "model": model} if model else options
+    model_options = dict(options)
+    if model:
+        model_options["model"] = model
     return RunConfig(
         name="import",
         task={"name": "lm_eval", **options},
@@ -192,6 +198,7 @@ def _read_logs(samples: Sequence[Path], filter_name: str, task: str) -> list[Sam
 
 
 def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
+    """What ``results_*.json`` says about a log; None without such a file."""
     path = results or find_totals(log.path)
     if path is None:
         return None
@@ -215,6 +222,7 @@ def _program(totals: LogTotals | None) -> str:
 
 
 def _origin(log: SampleLog, totals: LogTotals | None) -> str:
+    """A note on where the numbers come from: the file, its digest, and the program that wrote it."""
     text = f"imported from {log.path.name} (sha-256 {log.sha256}), written by {_program(totals)}"
     if totals and totals.task_version:
         text += f", task version {totals.task_version}"

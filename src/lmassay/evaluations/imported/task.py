@@ -56,8 +56,11 @@ class LoggedMetrics(Task):
     def design(self) -> Design:  # type: ignore[override]  # the log determines it
         """The design of the exported run; for a log of the harness, all metrics are the headline."""
         headline = tuple(name for name in self._metadata.headline if name in self._reported)
+        clusters: tuple[str, ...] = ()
+        if self._cluster:
+            clusters = (self._cluster,)
         return Design(
-            clusters=(self._cluster,) if self._cluster else (),
+            clusters=clusters,
             headline=headline or self._reported,
             combinations=self._metadata.combinations,
         )
@@ -100,7 +103,9 @@ class LoggedMetrics(Task):
     def examples(self) -> Iterator[Example]:
         """The samples of the log, then the examples that are not in it."""
         for example_id, sample in self._logged.items():
-            prompt = str(sample.requests[0][0]) if sample.requests and sample.requests[0] else ""
+            prompt = ""
+            if sample.requests and sample.requests[0]:
+                prompt = str(sample.requests[0][0])
             inputs = {"prompt": prompt, "doc": sample.doc, "doc_id": sample.doc_id}
             yield Example(example_id, inputs, sample.target, _groups_of(sample))
         for unlogged in self._unlogged:
@@ -189,6 +194,7 @@ class LoggedMetrics(Task):
         return list(names)
 
     def _scores(self, sample: LogSample) -> dict[str, float]:
+        """The scores of a sample; a DataError for one that is not a finite number."""
         values = {metric: sample.metrics[metric] for metric in self._metrics if metric in sample.metrics}
         # An exported run also has scores without a result, which it may need to combine a metric.
         other_scores = sample.metadata.get("scores")
@@ -219,7 +225,10 @@ class LoggedMetrics(Task):
             if metric not in self._metrics or metric in self._metadata.combinations:
                 continue
             values = [sample.metrics[metric] for sample in self._log.samples if metric in sample.metrics]
-            if values and abs(sum(values) / len(values) - total) > _SAME_TOTAL:
+            if not values:
+                continue
+            mean = sum(values) / len(values)
+            if abs(mean - total) > _SAME_TOTAL:
                 yield f"the harness's own {metric} is {total:.6g}, which is not the mean over examples shown here"
 
 

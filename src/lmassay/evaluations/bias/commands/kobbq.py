@@ -209,11 +209,12 @@ def infer(
         finally:
             model.close()
             _report_usage(summary, model.prices)
-    missing = sum(question.guid not in predictions.done for question in questions)
+    missing = [question for question in questions if question.guid not in predictions.done]
     if missing:
         reason = f": {stopped}" if stopped else ""
         print_error(
-            f"{missing} of {len(questions)} questions have no answer{reason}; run the same command again to ask them"
+            f"{len(missing)} of {len(questions)} questions have no answer{reason}; run the same command again to ask "
+            "them"
         )
         for error_text, count in summary.most_frequent_errors():
             say(f"  {count} × {error_text}")
@@ -393,7 +394,9 @@ def _model_spec(name: str, base_url: str | None, config: Path | None, overrides:
         value = set_value(text, override)
         if inner_key:
             outer = spec.get(key)
-            value = {**(outer if isinstance(outer, dict) else {}), inner_key: value}
+            if not isinstance(outer, dict):
+                outer = {}
+            value = {**outer, inner_key: value}
         spec[key] = value
     return dict(spec)
 
@@ -425,9 +428,12 @@ def _notes(predictions: Path) -> Any:
 
 
 def _report_usage(summary: InferenceSummary, prices: Any) -> None:
+    """Print how many questions were asked, how the answers ended, and what they cost."""
     if not summary.asked:
         return
-    cost = f", {prices.of(summary.tokens_in, summary.tokens_out):.4f} USD" if prices else ""
-    endings = ", ".join(f"{count} {finish}" for finish, count in sorted(summary.finishes.items()))
+    endings = [f"{count} {finish}" for finish, count in sorted(summary.finishes.items())]
     tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
-    say(f"{summary.asked} asked ({endings}), {tokens}{cost}")
+    cost = ""
+    if prices:
+        cost = f", {prices.of(summary.tokens_in, summary.tokens_out):.4f} USD"
+    say(f"{summary.asked} asked ({', '.join(endings)}), {tokens}{cost}")

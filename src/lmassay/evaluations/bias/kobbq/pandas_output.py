@@ -15,7 +15,7 @@ _NEEDS_QUOTES = re.compile('[\t"\n\r]')
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
 _DECIMAL = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\s*", re.ASCII | re.I)
 _BOOLEAN = {"true": "True", "false": "False"}
-# Lines are put together in blocks of so many rows: fast, and never the whole file at once.
+# Lines are put together in blocks of this many rows: fast, and never the whole file at once.
 _BLOCK = 20_000
 
 
@@ -27,26 +27,44 @@ def as_pandas_rewrites(column: Sequence[str]) -> Sequence[str]:
     >>> as_pandas_rewrites(["1", "", "3"]), as_pandas_rewrites(["01", "2"]), as_pandas_rewrites(["1", "x"])
     (['1.0', '', '3.0'], ['1', '2'], ['1', 'x'])
     """
-    # The first cell tells whether the column can be numeric; most columns are texts and are done after one test.
+    # The first cell shows whether the column can be numeric; most columns are texts and are done after one test.
     first = next(filter(None, column), "")
     if _DECIMAL.fullmatch(first):
         return _numbers(column)
-    if first.lower() in _BOOLEAN and all(not cell or cell.lower() in _BOOLEAN for cell in column):
-        return [_BOOLEAN[cell.lower()] if cell else "" for cell in column]
+    if first.lower() in _BOOLEAN:
+        return _booleans(column)
     return column
 
 
+def _booleans(column: Sequence[str]) -> Sequence[str]:
+    """True and False as pandas spells them; the column as it is if a cell is something else."""
+    spelled = []
+    for cell in column:
+        if cell and cell.lower() not in _BOOLEAN:
+            return column
+        spelled.append(_BOOLEAN.get(cell.lower(), ""))
+    return spelled
+
+
 def _numbers(column: Sequence[str]) -> Sequence[str]:
-    present = list(filter(None, column))
-    if len(present) == len(column) and all(map(_INTEGER.fullmatch, column)):
+    """Whole numbers or floats as pandas spells them; the column as it is if a cell is something else."""
+    has_gaps = "" in column
+    if not has_gaps and all(map(_INTEGER.fullmatch, column)):
         integers = [int(cell) for cell in column]
         # pandas keeps numbers beyond 64 bits as text.
         if min(integers) < -(1 << 63) or max(integers) >= 1 << 63:
             return column
         return [str(number) for number in integers]
-    if all(map(_DECIMAL.fullmatch, present)):
-        return [repr(float(cell)) if cell else "" for cell in column]
-    return column
+    # Whole numbers with a gap become floats, because pandas has no missing whole number.
+    spelled = []
+    for cell in column:
+        if not cell:
+            spelled.append("")
+        elif _DECIMAL.fullmatch(cell):
+            spelled.append(repr(float(cell)))
+        else:
+            return column
+    return spelled
 
 
 def quoted_cell(cell: str) -> str:
@@ -68,9 +86,11 @@ def quoted(column: Sequence[str]) -> Sequence[str]:
 def lines(header: Sequence[str], columns: Sequence[Sequence[str]], end: str = "\n") -> Iterator[str]:
     """Yield the text of a file, many lines at a time."""
     yield "\t".join(quoted(header)) + end
-    for start in range(0, len(columns[0]) if columns else 0, _BLOCK):
-        part = [quoted(column[start : start + _BLOCK]) for column in columns]
-        yield end.join(map("\t".join, zip(*part, strict=True))) + end
+    n_rows = len(columns[0]) if columns else 0
+    for start in range(0, n_rows, _BLOCK):
+        block = [quoted(column[start : start + _BLOCK]) for column in columns]
+        rows = map("\t".join, zip(*block, strict=True))
+        yield end.join(rows) + end
 
 
 def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str = "") -> Iterator[str]:
@@ -80,14 +100,12 @@ def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str =
     """
     body = table.body
     header = table.header if name in table else (*table.header, name)
-    if (
-        name in table
-        and isinstance(body, RegularBody)
-        and b'"' not in body.data
-        and all(other == name or _is_unchanged(table, other, other == as_is) for other in header)
-    ):
-        yield from _spliced(table, body, header.index(name), column)
-        return
+    if name in table and isinstance(body, RegularBody) and b'"' not in body.data:
+        others = [other for other in header if other != name]
+        if all(_is_unchanged(table, other, other == as_is) for other in others):
+            # Nothing else changes, so the bytes around the column are copied, which is much faster.
+            yield from _spliced(table, body, header.index(name), column)
+            return
     columns: list[Sequence[str]] = []
     for other in header:
         if other == name:
@@ -108,10 +126,12 @@ def _is_unchanged(table: TsvTable, name: str, as_is: bool) -> bool:
         return True
     assert isinstance(table.body, RegularBody)
     column_index = table.header.index(name)
+    # The first cell that is not empty shows whether the column can be numeric.
     row = int(table.body.missing[:, column_index].argmin())
-    start, end = table.body.starts[row, column_index], table.body.ends[row, column_index]
+    start = table.body.starts[row, column_index]
+    end = table.body.ends[row, column_index]
     first = table.body.data[start:end].decode(errors="replace")
-    if not (_DECIMAL.fullmatch(first) or first.lower() in _BOOLEAN):
+    if not _DECIMAL.fullmatch(first) and first.lower() not in _BOOLEAN:
         return True
     column = table.column(name)
     return list(as_pandas_rewrites(column)) == column
@@ -121,8 +141,10 @@ def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequ
     """Copy what is before and behind the column in one piece per row."""
     yield "\t".join(quoted(table.header)) + "\n"
     data = body.data
-    row_starts, starts = body.starts[:, 0].tolist(), body.starts[:, column_index].tolist()
-    ends, row_ends = body.ends[:, column_index].tolist(), body.ends[:, -1].tolist()
+    row_starts = body.starts[:, 0].tolist()
+    starts = body.starts[:, column_index].tolist()
+    ends = body.ends[:, column_index].tolist()
+    row_ends = body.ends[:, -1].tolist()
     for first in range(0, table.count, _BLOCK):
         block = slice(first, first + _BLOCK)
         cells = [cell.encode(errors="backslashreplace") for cell in quoted(column[block])]
@@ -153,7 +175,9 @@ def count_series(counts: Mapping[str, int]) -> str:
     >>> count_series({"sample_id": 0, "bbq_id": 2856}).splitlines()
     ['sample_id       0', 'bbq_id       2856', 'dtype: int64']
     """
-    return _series(list(counts), [f"{count: d}" for count in counts.values()], "int64")
+    # A space in the place of a minus, as pandas pads numbers.
+    texts = [f"{count: d}" for count in counts.values()]
+    return _series(list(counts), texts, "int64")
 
 
 def float_series(values: Mapping[str, float]) -> str:
@@ -167,10 +191,14 @@ def float_series(values: Mapping[str, float]) -> str:
     """
     numbers = list(values.values())
     texts = _without_common_zeros([f"{number: .{_DIGITS}f}" for number in numbers])
-    has_small = any(0 < abs(number) < 10**-_DIGITS for number in numbers)
-    has_large = any(abs(number) > _LARGE for number in numbers)
-    too_long = max(map(len, texts), default=0) > _DIGITS + 6 and has_large
-    if has_small or too_long:
+    has_small = False
+    has_large = False
+    for number in numbers:
+        has_small = has_small or 0 < abs(number) < 10**-_DIGITS
+        has_large = has_large or abs(number) > _LARGE
+    longest = max(map(len, texts), default=0)
+    is_too_long = has_large and longest > _DIGITS + 6
+    if has_small or is_too_long:
         texts = [f"{number: .{_DIGITS}e}" for number in numbers]
     for index, number in enumerate(numbers):
         if math.isnan(number):
@@ -191,7 +219,8 @@ def _without_common_zeros(texts: Sequence[str]) -> list[str]:
 
 
 def _series(names: Sequence[str], texts: Sequence[str], dtype: str) -> str:
-    name_width, text_width = max(map(len, names)), max(map(len, texts))
+    name_width = max(map(len, names))
+    text_width = max(map(len, texts))
     rows = []
     for name, text in zip(names, texts, strict=True):
         rows.append(f"{name:<{name_width}}{'':{_GAP}}{text:>{text_width}}")

@@ -51,11 +51,11 @@ class Predictions(StoredAnswers):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         for request in requests:
-            location = request.location
-            if location is None or location.key not in self._answers:
-                question = "a question without an id" if location is None else str(location.key)
+            guid = None if request.location is None else str(request.location.key)
+            if guid is None or guid not in self._answers:
+                question = guid or "a question without an id"
                 raise DataError(f"{self._file} has no answer to {question}; run `lmassay kobbq infer` to complete it")
-            text = self._answers[str(location.key)]
+            text = self._answers[guid]
             yield Response(text, finish="stop" if text else "empty")
 
     @cached_property

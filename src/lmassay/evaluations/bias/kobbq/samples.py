@@ -184,9 +184,12 @@ def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
         with_backspace += BACKSPACE in sample.context or BACKSPACE in sample.question
         questions[sample.context, sample.question] += 1
         short, long = sorted(set(sample.choices) - {UNKNOWN}, key=len)
+        # The reference parser counts a nested choice twice and then rejects the answer.
         if short in long:
             nested.append(f"{short}/{long}")
-        with_latin.update(person for person in (short, long) if _LATIN_LETTER.search(person))
+        for person in (short, long):
+            if _LATIN_LETTER.search(person):
+                with_latin.add(person)
     if with_backspace:
         yield f"{with_backspace} of {len(samples)} samples have a control character (U+0008) in context or question"
     repeated = len(samples) - len(questions)

@@ -30,7 +30,7 @@ _BOM = b"\xef\xbb\xbf"
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^\t\n\r]*)|((?!")[^\t\n\r]*))(\t|\r\n|\n|\r|\Z)')
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 _TAB, _FEED, _RETURN, _QUOTE = b'\t\n\r"'
-# The file is searched in blocks of so many bytes.
+# The file is searched in blocks of this many bytes.
 _BLOCK = 1 << 18
 
 
@@ -51,12 +51,14 @@ class RegularBody:
     def columns(self, indices: Sequence[int]) -> list[list[bytes]]:
         """Return the cells of several columns; missing ones are empty."""
         # Row by row over all columns, so that the data are read from beginning to end only once.
-        spans = map(slice, self.starts[:, indices].ravel().tolist(), self.ends[:, indices].ravel().tolist())
-        cells = list(map(self.data.__getitem__, spans))
+        starts = self.starts[:, indices].ravel().tolist()
+        ends = self.ends[:, indices].ravel().tolist()
+        cells = list(map(self.data.__getitem__, map(slice, starts, ends)))
         columns = [cells[offset :: len(indices)] for offset in range(len(indices))]
         for index, column in zip(indices, columns, strict=True):
             if self.quoted is not None:
-                for row in self.quoted[:, index].nonzero()[0].tolist():
+                quoted_rows = self.quoted[:, index].nonzero()[0]
+                for row in quoted_rows.tolist():
                     column[row] = _unquoted(column[row])
             for row in self.words(index):
                 column[row] = b""
@@ -64,10 +66,11 @@ class RegularBody:
 
     def words(self, index: int) -> list[int]:
         """Return the rows in which a column has a word that means "missing"."""
-        has_word = self.missing[:, index] & (self.starts[:, index] < self.ends[:, index])
+        lengths = self.ends[:, index] - self.starts[:, index]
+        has_word = self.missing[:, index] & (lengths > 0)
         if self.quoted is not None:
             # Two quotes with nothing between them are an empty cell, not a word.
-            has_word &= ~self.quoted[:, index] | (self.ends[:, index] - self.starts[:, index] > 2)
+            has_word &= ~self.quoted[:, index] | (lengths > 2)
         rows: list[int] = has_word.nonzero()[0].tolist()
         return rows
 
@@ -258,10 +261,13 @@ def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
     if len(returns):
         ends[:, -1] -= codes[ends[:, -1] - 1] == _RETURN
     missing = _missing_cells(data, codes, starts, ends)
-    quoted = codes[starts] == _QUOTE if spans else None
-    if quoted is not None:
-        for row, index in np.argwhere(quoted).tolist():
-            missing[row, index] = _unquoted(data[starts[row, index] : ends[row, index]]) in _MISSING_BYTES
+    if not spans:
+        return RegularBody(data, starts, ends, missing, quoted=None)
+    # As in pandas, a quoted "NA" is missing, too.
+    quoted = codes[starts] == _QUOTE
+    for row, index in np.argwhere(quoted).tolist():
+        cell = data[starts[row, index] : ends[row, index]]
+        missing[row, index] = _unquoted(cell) in _MISSING_BYTES
     return RegularBody(data, starts, ends, missing, quoted)
 
 
@@ -307,24 +313,30 @@ def _separator_positions(codes: NDArray[np.uint8], start: int, spans: Sequence[t
     if spans:
         for first, last in np.searchsorted(positions, spans).tolist():
             is_separator[first:last] = False
+    # Indexing copies, so it is avoided if all positions stay.
     return positions if is_separator.all() else positions[is_separator]
 
 
 def _missing_cells(
     data: bytes, codes: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
+    """Return which cells are empty or have a word that means "missing"."""
     import numpy as np
 
     lengths = ends - starts
     missing: NDArray[np.bool_] = lengths == 0
     # Only short cells that begin with the first two bytes of a missing word are compared in Python.
     beginnings = np.zeros(1 << 16, dtype=bool)
-    beginnings[[word[0] << 8 | word[1] for word in _MISSING_BYTES if word]] = True
+    for word in _MISSING_BYTES:
+        if word:
+            beginnings[word[0] << 8 | word[1]] = True
     short = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST_MISSING_WORD))
     begin = starts.ravel()[short]
-    pairs = codes[begin].astype(np.uint16) << 8 | codes[begin + 1]
-    for index in short[beginnings[pairs]].tolist():
-        if data[starts.flat[index] : ends.flat[index]] in _MISSING_BYTES:
+    first_two_bytes = codes[begin].astype(np.uint16) << 8 | codes[begin + 1]
+    candidates = short[beginnings[first_two_bytes]]
+    for index in candidates.tolist():
+        cell = data[starts.flat[index] : ends.flat[index]]
+        if cell in _MISSING_BYTES:
             missing.flat[index] = True
     return missing
 

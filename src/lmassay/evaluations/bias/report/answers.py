@@ -23,17 +23,21 @@ _PARSERS = ("reference", "robust")
 
 def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     """Return the texts of an example: the question with its choices, the answer, and how it was read."""
-    inputs, details = row.example.inputs, row.score.details
+    inputs = row.example.inputs
+    details = row.score.details
     choices = dict(zip(ascii_uppercase, inputs.get("choices", ()), strict=False))
-    prompt = prompt_text(exchanges[0][0]) if exchanges else ""
+    prompt = ""
+    if exchanges:
+        request, *_ = exchanges[0]
+        prompt = prompt_text(request)
     values: NamedValues = []
     if prompt:
         values.append(("prompt", prompt))
     else:
-        listed_choices = "\n".join(f"{letter}: {choice}" for letter, choice in choices.items())
+        listed_choices = [f"{letter}: {choice}" for letter, choice in choices.items()]
         values.append(("context", inputs.get("context")))
         values.append(("question", inputs.get("question")))
-        values.append(("choices", listed_choices))
+        values.append(("choices", "\n".join(listed_choices)))
     finish = details.get("finish", "stop")
     answer_title = "answer" if finish == "stop" else f"answer ({finish})"
     values.append((answer_title, details.get("raw", answer_at(exchanges, 0))))
@@ -53,17 +57,23 @@ def _logprobs_text(letters: Sequence[str] | Mapping[str, str] | str, details: Ma
 
 
 def _reading_text(details: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+    """Return the choice that was read, its role, how it was found, and where the parsers disagree."""
     if "letter" not in details:
         return ""
     letter = details["letter"]
-    parts = [f"{letter}: {choices.get(letter, '')}" if letter else _OUT_OF_CHOICE]
+    parts = []
+    if letter:
+        parts.append(f"{letter}: {choices.get(letter, '')}")
+    else:
+        parts.append(_OUT_OF_CHOICE)
     if letter and details.get("role"):
         parts.append(details["role"])
     if details.get("how"):
         parts.append(str(details["how"]))
     readings = {parser: details[parser] or _OUT_OF_CHOICE for parser in _PARSERS if parser in details}
     if len(set(readings.values())) > 1:
-        parts.append(", ".join(f"the {parser} parser reads {letter}" for parser, letter in readings.items()))
+        texts_of_parsers = [f"the {parser} parser reads {reading}" for parser, reading in readings.items()]
+        parts.append(", ".join(texts_of_parsers))
     return " · ".join(parts)
 
 
@@ -83,7 +93,7 @@ def _reference_text(reference: Any, choices: Mapping[str, str]) -> Any:
 MOST_DISAGREEMENTS = 20
 MOST_UNREAD = 12
 MOST_FAMILIES = 12
-"""Only the first so many families have examples; the tables have all of them."""
+"""At most this many families have examples, the first ones; the tables have all of them."""
 
 _READING_TITLES: Mapping[Reading, str] = {
     "robust": "only robust reads it",
@@ -199,7 +209,10 @@ def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
                 spending = spending_by_run[run.record.id]
                 if spending is not None:
                     spendings.append(spending)
-            row.append(Cell(_total(spendings).describe() if spendings else "", kind="text"))
+            spent = ""
+            if spendings:
+                spent = _total(spendings).describe()
+            row.append(Cell(spent, kind="text"))
         return row
 
     header = [Cell("model", kind="text"), *map(Cell, finishes)]
@@ -238,18 +251,26 @@ def _examples_by_family(
 
 def _total(spendings: Sequence[Spending]) -> Spending:
     """Return the sum of the spendings of several runs; its cost is unknown if one of theirs is."""
-    costs = [spending.usd for spending in spendings if spending.usd is not None]
-    return Spending(
-        sum(spending.answers for spending in spendings),
-        sum(spending.tokens_in for spending in spendings),
-        sum(spending.tokens_out for spending in spendings),
-        sum(costs) if len(costs) == len(spendings) else None,
-    )
+    answers = 0
+    tokens_in = 0
+    tokens_out = 0
+    usd: float | None = 0.0
+    for spending in spendings:
+        answers += spending.answers
+        tokens_in += spending.tokens_in
+        tokens_out += spending.tokens_out
+        if usd is not None and spending.usd is not None:
+            usd += spending.usd
+        else:
+            usd = None
+    return Spending(answers, tokens_in, tokens_out, usd)
 
 
 def _displayed_example(example: AnswerExample, is_stereotype: bool) -> DisplayedExample:
     row = example.row
-    inputs, details, groups = row.example.inputs, row.score.details, row.example.groups
+    inputs = row.example.inputs
+    details = row.score.details
+    groups = row.example.groups
     question = [
         ("context", str(inputs.get("context", ""))),
         ("question", str(inputs.get("question", ""))),
@@ -258,8 +279,10 @@ def _displayed_example(example: AnswerExample, is_stereotype: bool) -> Displayed
     answer = [("answer", _answer_text(details))]
     if "raw" in details:
         readings = [f"{parser} {details.get(parser) or _OUT_OF_CHOICE}" for parser in _PARSERS]
-        how = f" ({details['how']})" if details.get("how") else ""
-        answer.append(("read as", f"{', '.join(readings)}{how}"))
+        text = ", ".join(readings)
+        if details.get("how"):
+            text += f" ({details['how']})"
+        answer.append(("read as", text))
     if is_stereotype:
         # The question shows who is stereotyped, so it comes first.
         named_texts = question + answer

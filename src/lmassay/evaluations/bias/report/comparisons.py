@@ -41,7 +41,7 @@ from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.storage.store import Store
 
 MOST_PAIRS = 60
-"""Only so many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
+"""At most this many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
 
 # --- which families are compared --------------------------------------------------------------------------------------
 
@@ -86,9 +86,16 @@ class Contrast:
             return None
         if len(comparisons) == 1:
             return _single_change(comparisons[0])
-        before = scores.mean_over_prompts([comparison.base_mean for comparison in comparisons])
-        after = scores.mean_over_prompts([comparison.new_mean for comparison in comparisons])
-        estimates = [comparison.estimate for comparison in comparisons if comparison.estimate is not None]
+        values_before = []
+        values_after = []
+        estimates = []
+        for comparison in comparisons:
+            values_before.append(comparison.base_mean)
+            values_after.append(comparison.new_mean)
+            if comparison.estimate is not None:
+                estimates.append(comparison.estimate)
+        before = scores.mean_over_prompts(values_before)
+        after = scores.mean_over_prompts(values_after)
         if len(comparisons) < len(self.run_pairs) or len(estimates) < len(comparisons):
             # The mean over only some prompts would be tested, so there is no interval.
             return BiasChange(before, after, None, None, None, comparisons)
@@ -118,7 +125,9 @@ class BiasChange:
     @property
     def relative(self) -> float | None:
         """The difference as a share of the value before: "falls by 43 %", as opposed to "falls by 43 points"."""
-        return self.difference / abs(self.before) if self.before else None
+        if self.before == 0:
+            return None
+        return self.difference / abs(self.before)
 
 
 def prompt_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
@@ -137,15 +146,14 @@ def prompt_contrasts(families: Sequence[PromptFamily]) -> list[Contrast]:
     runs = [family.first for family in families]
     contrasts = []
     for before, after in _pairs_with_first(families, shared, varied, order):
-        contrasts.append(
-            Contrast(
-                title=f"{before.first.model}{_distinguishing_settings(before, families)}",
-                before=before,
-                after=after,
-                before_name=prompt_file_title(before.first, runs),
-                after_name=prompt_file_title(after.first, runs),
-            )
+        contrast = Contrast(
+            title=f"{before.first.model}{_distinguishing_settings(before, families)}",
+            before=before,
+            after=after,
+            before_name=prompt_file_title(before.first, runs),
+            after_name=prompt_file_title(after.first, runs),
         )
+        contrasts.append(contrast)
     return contrasts
 
 
@@ -236,7 +244,9 @@ def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contra
 
 
 def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
-    base, new = _side(store, before), _side(store, after)
+    """Compare two runs metric by metric; empty if they have nothing in common."""
+    base = _side(store, before)
+    new = _side(store, after)
     # A model that failed on everything cannot be compared, but it must not break the page of the others.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
@@ -245,7 +255,9 @@ def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Compari
 
 
 def _side(store: Store, run: BiasRun) -> Side:
-    return load_side(store, run.record) if run.table is None else Side(run.record, run.table)
+    if run.table is None:
+        return load_side(store, run.record)
+    return Side(run.record, run.table)
 
 
 def _with_adjusted_p_values(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -368,7 +380,9 @@ def points(difference: float) -> str:
 
 def relative(share: float | None) -> str:
     """Return a relative change in percent."""
-    return "n/a" if share is None else f"{signed(100 * share, 1)} %"
+    if share is None:
+        return "n/a"
+    return f"{signed(100 * share, 1)} %"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -386,7 +400,8 @@ def _table(contrast: Contrast) -> Table:
         if has_several:
             for prompt, comparisons in contrast.rows:
                 if metric in comparisons:
-                    rows.append(TableRow(_change_cells(prompt, _single_change(comparisons[metric])), "part"))
+                    change_of_prompt = _single_change(comparisons[metric])
+                    rows.append(TableRow(_change_cells(prompt, change_of_prompt), "part"))
         bodies.append(Body(rows, folds=has_several))
     titles_after_first = ("change in points", "relative change", "p", "p (FDR)", "pairs")
     header = [
@@ -434,8 +449,10 @@ def _agreeing_prompts(change: BiasChange) -> str:
     """Say for how many prompts the change has the sign of the mean."""
     differences = [comparison.difference for comparison in change.comparisons]
     if change.difference > 0:
-        return f"higher in {sum(difference > 0 for difference in differences)} of {len(differences)}"
-    return f"lower in {sum(difference < 0 for difference in differences)} of {len(differences)}"
+        higher = [difference for difference in differences if difference > 0]
+        return f"higher in {len(higher)} of {len(differences)}"
+    lower = [difference for difference in differences if difference < 0]
+    return f"lower in {len(lower)} of {len(differences)}"
 
 
 def _all_rows_table(contrast: Contrast) -> Table | None:
@@ -450,7 +467,8 @@ def _all_rows_table(contrast: Contrast) -> Table | None:
         means_before: list[float] = []
         means_after: list[float] = []
         for metric in metrics:
-            before, after = _mean_over_rows(runs_before, metric), _mean_over_rows(runs_after, metric)
+            before = _mean_over_rows(runs_before, metric)
+            after = _mean_over_rows(runs_after, metric)
             if before is None or after is None:
                 return None
             context = CONTEXTS[scores.CONTEXTS[metric]]
@@ -534,7 +552,8 @@ def _arrow_row(before: PromptFamily, after: PromptFamily, group: str, metrics: t
 def _before_and_after(
     before: PromptFamily, after: PromptFamily, metric: str, group: str
 ) -> tuple[PlottedValue, PlottedValue] | None:
-    result_before, result_after = before.result(metric, group), after.result(metric, group)
+    result_before = before.result(metric, group)
+    result_after = after.result(metric, group)
     if result_before is None or result_after is None:
         return None
     title = ""

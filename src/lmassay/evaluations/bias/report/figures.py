@@ -22,7 +22,7 @@ from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded,
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MOST_FAMILIES = 12
-"""Only the first so many families are drawn."""
+"""At most this many families are drawn, the first ones."""
 
 # --- categories -------------------------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
 
     All figures have the same scale of bias.
     """
-    biases = bias_metrics([run for family in families for run in family.runs])
+    biases = bias_metrics(_runs_of(families))
     drawn_families = families[:MOST_FAMILIES]
     all_values = []
     for family in drawn_families:
@@ -50,7 +50,10 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
             titles = (f"{context_title} contexts", bias_name(bias))
             chart = plots.bar_chart(rows, titles, limit, f"{family.title}: {context_title} contexts by category")
             figures.append(Figure(chart.svg(), f"{family.title}, {context_title} contexts."))
-        blocks.append(Heading(f"By category: {family.title}" if len(drawn_families) > 1 else "By category"))
+        heading = "By category"
+        if len(drawn_families) > 1:
+            heading += f": {family.title}"
+        blocks.append(Heading(heading))
         if number == 0:
             blocks.append(Note(_how_to_read(families)))
         blocks.append(Figures(figures, "middle"))
@@ -59,6 +62,14 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
     if left_out:
         blocks.append(Note(f"{left_out} more are not drawn; make a report of these runs alone to see them."))
     return blocks
+
+
+def _runs_of(families: Sequence[PromptFamily]) -> list[BiasRun]:
+    """Return the runs of all families in one list."""
+    runs: list[BiasRun] = []
+    for family in families:
+        runs += family.runs
+    return runs
 
 
 def _how_to_read(families: Sequence[PromptFamily]) -> str:
@@ -79,13 +90,17 @@ def _groups(family: PromptFamily) -> list[str]:
 
 
 def _bar_rows(family: PromptFamily, accuracy: str, bias: str) -> list[plots.BarRow]:
+    """Return a row for all data, then a heading for each kind of group with a row for each of its groups."""
+
     def row(label: str, group: str) -> plots.BarRow:
         return plots.BarRow(label, _plotted_value(family, accuracy, group), _plotted_value(family, bias, group))
 
     rows = [row(OVERALL, OVERALL)]
     for kind, groups in groups_by_kind(family.runs).items():
         rows.append(plots.BarRow(f"by {kind}"))
-        rows += [row(group.partition("=")[2], group) for group in groups]
+        for group in groups:
+            label = group.partition("=")[2]
+            rows.append(row(label, group))
     return rows
 
 
@@ -99,9 +114,12 @@ def _plotted_value(family: PromptFamily, metric: str, group: str) -> PlottedValu
     if len(family.runs) > 1:
         prompt_values = [value for _, value in family.prompt_values(metric, group)]
     title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
-    bound = None if metric.startswith("accuracy") else family.bound(metric, group)
-    if bound:
-        title += f"; bound ±{bound[0]:.{DIGITS}f}"
+    bound = None
+    if not metric.startswith("accuracy"):
+        bound = family.bound(metric, group)
+    if bound is not None:
+        at_measured_accuracy, _ = bound
+        title += f"; bound ±{at_measured_accuracy:.{DIGITS}f}"
     return PlottedValue(result.value, result.low, result.high, prompt_values, bound, title)
 
 
@@ -113,13 +131,14 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
     with_several = [family for family in families if len(family.runs) > 1]
     if not with_several:
         return []
-    runs = [run for family in with_several for run in family.runs]
-    columns = [column for column in metric_columns(runs) if column.context]
+    # The metrics of both kinds of context; those over all contexts have no figure here.
+    columns = [column for column in metric_columns(_runs_of(with_several)) if column.context]
     biases = [column.metric for column in columns if not column.metric.startswith("accuracy")]
     bias_values = []
     for family in with_several:
         for bias in biases:
-            bias_values += [PlottedValue(value) for _, value in family.prompt_values(bias)]
+            for _, value in family.prompt_values(bias):
+                bias_values.append(PlottedValue(value))
     limit = plots.limit_of(bias_values)
     figures = []
     for column in columns:
@@ -141,27 +160,38 @@ def _strip(family: PromptFamily, metric: str) -> plots.Strip:
     for run, value in family.prompt_values(metric):
         dots.append((f"{prompt_name(run)}: {number_text(value, DIGITS)}", value))
     values = [value for _, value in dots]
-    return plots.Strip(family.title, dots, _mean_and_spread(values) if values else plots.NO_DATA)
+    summary = plots.NO_DATA
+    if values:
+        summary = _mean_and_spread(values)
+    return plots.Strip(family.title, dots, summary)
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
+    """Return the mean over prompts ± their standard deviation, which a single prompt does not have."""
     mean = number_text(scores.mean_over_prompts(values), DIGITS)
-    return f"{mean} ± {stdev(values):.{DIGITS}f}" if len(values) > 1 else mean
+    if len(values) < 2:
+        return mean
+    return f"{mean} ± {stdev(values):.{DIGITS}f}"
 
 
 def _spread_table(families: Sequence[PromptFamily]) -> Table:
-    columns = metric_columns([run for family in families for run in family.runs])
+    columns = metric_columns(_runs_of(families))
     rows = []
     for family in families:
-        small_print = [family.variant] if family.variant else []
-        small_print.append(f"{len(family.runs)} prompts")
-        cells = [_spread_cell(family.prompt_values(column.metric)) for column in columns]
-        rows.append(TableRow([name(family.first.model, *small_print), *cells]))
+        small_print = [f"{len(family.runs)} prompts"]
+        if family.variant:
+            small_print.insert(0, family.variant)
+        cells = [name(family.first.model, *small_print)]
+        for column in columns:
+            cells.append(_spread_cell(family.prompt_values(column.metric)))
+        rows.append(TableRow(cells))
     caption = (
         "The highest minus the lowest prompt in points; which prompts they are, and mean and standard deviation over "
         "prompts. The prompts of one file ask the same questions; only the wording differs."
     )
-    header = [Cell("model", kind="text"), *(Cell(column.full_title) for column in columns)]
+    header = [Cell("model", kind="text")]
+    for column in columns:
+        header.append(Cell(column.full_title))
     return Table(caption, [header], [Body(rows)], dense=True)
 
 
@@ -185,20 +215,27 @@ def _largest_effects(families: Sequence[PromptFamily], metrics: Sequence[str]) -
     """Say how much the prompt alone changes bias and accuracy at most."""
     effects = []
     for metric in metrics:
-        widest: tuple[float, PromptFamily, list[float]] | None = None
+        widest: PromptFamily | None = None
+        lowest = 0.0
+        highest = 0.0
         for family in families:
             values = [value for _, value in family.prompt_values(metric)]
-            if values and (widest is None or max(values) - min(values) > widest[0]):
-                widest = (max(values) - min(values), family, values)
+            if not values:
+                continue
+            # The first family counts in any case, even if all its prompts give the same number.
+            if widest is None or max(values) - min(values) > highest - lowest:
+                widest = family
+                lowest = min(values)
+                highest = max(values)
         if widest is None:
             continue
-        width, family, values = widest
         metric_title = "accuracy" if metric.startswith("accuracy") else bias_name(metric)
-        span = f"{number_text(min(values), DIGITS)} to {number_text(max(values), DIGITS)}"
+        points = f"{100 * (highest - lowest):.1f} points"
+        span = f"{number_text(lowest, DIGITS)} to {number_text(highest, DIGITS)}"
         if len(families) > 1:
-            effects.append(f"{metric_title} by up to {100 * width:.1f} points ({family.title}, {span})")
+            effects.append(f"{metric_title} by up to {points} ({widest.title}, {span})")
         else:
-            effects.append(f"{metric_title} by {100 * width:.1f} points ({span})")
+            effects.append(f"{metric_title} by {points} ({span})")
     if not effects:
         return ""
     return f"In ambiguous contexts the wording of the prompt alone changes {' and '.join(effects)}."

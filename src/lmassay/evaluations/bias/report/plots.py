@@ -154,14 +154,22 @@ def signed(value: float, digits: int = 3) -> str:
     ('+0.250', '−0.250', '0.000')
     """
     text = f"{value:+.{digits}f}"
-    return text.replace("-", "−") if float(text) else text[1:]
+    if float(text) == 0:
+        return text[1:]
+    # A real minus sign, which is as wide as the plus.
+    return text.replace("-", "−")
 
 
 # --- two panels -------------------------------------------------------------------------------------------------------
 
 
 def _categories(rows: Sequence[BarRow] | Sequence[ArrowRow], lane: float) -> CategoryAxis:
-    categories = [Category(row.label, kind="heading" if row.is_heading else "plain") for row in rows]
+    categories = []
+    for row in rows:
+        if row.is_heading:
+            categories.append(Category(row.label, kind="heading"))
+        else:
+            categories.append(Category(row.label, kind="plain"))
     return CategoryAxis(categories, lane=lane)
 
 
@@ -200,7 +208,11 @@ def _side_by_side(
 
 
 def _notes(column: Sequence[_PlottedMark | None]) -> list[PanelNote]:
-    return [PanelNote(row, drawn.note) for row, drawn in enumerate(column) if drawn is not None and drawn.note]
+    notes = []
+    for row, drawn in enumerate(column):
+        if drawn is not None and drawn.note:
+            notes.append(PanelNote(row, drawn.note))
+    return notes
 
 
 # --- the marks of a row -----------------------------------------------------------------------------------------------
@@ -210,13 +222,15 @@ def _accuracy_bar(plotted: PlottedValue, row: int) -> _PlottedMark:
     if plotted.value is None:
         return _no_value(plotted, row, 0.0)
     bar = Bar(0.0, plotted.value, row, thickness=_BAR, style="share")
-    return _PlottedMark(_with_prompts([bar, *_interval(plotted, row)], plotted, row), f"{plotted.value:.3f}")
+    marks: list[Mark] = [bar, *_interval(plotted, row)]
+    return _PlottedMark(_with_prompts(marks, plotted, row), f"{plotted.value:.3f}")
 
 
 def _bias_bar(plotted: PlottedValue, row: int, limit: float) -> _PlottedMark:
     if plotted.value is None:
         return _no_value(plotted, row, -limit)
     marks: list[Mark] = []
+    # Dark at the measured accuracy, light within the accuracy's interval.
     for style, end in zip(("band", "reach"), plotted.bound or (), strict=False):
         marks.append(Bar(-end, end, row, thickness=_BAR + 2, style=style))
     style = "toward" if plotted.value > 0 else "against"
@@ -257,7 +271,8 @@ def _arrow(before: PlottedValue, after: PlottedValue, row: int, left: float) -> 
     if before.value is None or after.value is None:
         return _no_value(after, row, left)
     change = signed(100 * (after.value - before.value), 1)
-    return _PlottedMark(Group([Arrow(before.value, after.value, row)], series=0, title=after.title), change)
+    arrow = Arrow(before.value, after.value, row)
+    return _PlottedMark(Group([arrow], series=0, title=after.title), change)
 
 
 def _no_value(plotted: PlottedValue, row: int, left: float) -> _PlottedMark:

@@ -70,9 +70,9 @@ class DebiasingComparison:
             lines.append(_change_text(f"diff-bias, {scope}", before, after, before.diff_bias, after.diff_bias))
             lines.append(_change_text(f"accuracy, {scope}", before, after, before.accuracy, after.accuracy))
         for name in METRICS:
-            lines.append(
-                f"{name}, all rows: {_number(self.default.metrics[name])} to {_number(self.debiased.metrics[name])}"
-            )
+            old = _number(self.default.metrics[name])
+            new = _number(self.debiased.metrics[name])
+            lines.append(f"{name}, all rows: {old} to {new}")
         lines.append(
             "the mean over all rows counts every sample three times (overall, by label, by category) and gives small "
             "categories the same weight as large ones"
@@ -86,15 +86,14 @@ def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequ
     after = _read_results(debiased, prompt_ids)
     comparisons = []
     for model in models:
-        comparisons.append(
-            DebiasingComparison(
-                model,
-                default=_average(before, model, only_overall=False),
-                debiased=_average(after, model, only_overall=False),
-                default_overall=_average(before, model, only_overall=True),
-                debiased_overall=_average(after, model, only_overall=True),
-            )
+        comparison = DebiasingComparison(
+            model,
+            default=_average(before, model, only_overall=False),
+            debiased=_average(after, model, only_overall=False),
+            default_overall=_average(before, model, only_overall=True),
+            debiased_overall=_average(after, model, only_overall=True),
         )
+        comparisons.append(comparison)
     return comparisons
 
 
@@ -112,10 +111,11 @@ def _read_results(name: str, prompt_ids: Sequence[str]) -> list[_ResultsRow]:
         columns = [table.column(column) for column in HEADER]
         for row, (model, group, *cells) in enumerate(zip(*columns, strict=True)):
             try:
-                values = tuple(float(cell) if cell else float("nan") for cell in cells)
+                # An empty cell is a metric without data.
+                values = [float(cell or "nan") for cell in cells]
             except ValueError as error:
                 raise DataError(f"{table.where(row)}: {error}; correct the row") from None
-            rows.append(_ResultsRow(model, group, values))
+            rows.append(_ResultsRow(model, group, tuple(values)))
     return rows
 
 
@@ -138,10 +138,14 @@ def _change_text(title: str, before: ResultsAverage, after: ResultsAverage, old:
     relative = "no relative change"
     if old and not np.isnan(new - old):
         relative = f"{(new - old) / abs(old):+.1%} relative"
-    rows = f"{before.rows} rows" if before.rows == after.rows else f"{before.rows} and {after.rows} rows"
+    rows = f"{before.rows} rows"
+    if before.rows != after.rows:
+        rows = f"{before.rows} and {after.rows} rows"
     change = _number(100 * (new - old), "+.2f")
     return f"{title} ({rows}): {_number(old)} to {_number(new)}, {change} points, {relative}"
 
 
 def _number(value: float, form: str = ".4f") -> str:
-    return "no data" if np.isnan(value) else format(value, form)
+    if np.isnan(value):
+        return "no data"
+    return format(value, form)

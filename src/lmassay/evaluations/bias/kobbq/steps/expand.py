@@ -58,7 +58,11 @@ _CATEGORY_ORDER = (
 
 def _names_another_relative(sample: KobbqSample) -> bool:
     for choice in sample.choices:
-        if choice != UNKNOWN and choice.startswith("이웃의") and choice.split()[-1] not in sample.context:
+        # "이웃의 …": a relative of the neighbour.
+        if choice == UNKNOWN or not choice.startswith("이웃의"):
+            continue
+        relative = choice.split()[-1]
+        if relative not in sample.context:
             return True
     return False
 
@@ -111,19 +115,27 @@ class Expansion:
 
     def text(self) -> str:
         """Return the text of the samples file."""
-        columns: list[Sequence[str]] = [
-            [sample.id for sample in self.samples],
-            [sample.label for sample in self.samples],
-            [sample.context for sample in self.samples],
-            [sample.question for sample in self.samples],
-            [repr(list(sample.choices)) for sample in self.samples],
-            [sample.biased_answer for sample in self.samples],
-            [sample.answer for sample in self.samples],
-            as_pandas_rewrites([bbq_id for bbq_id, _ in self.bbq]),
-            [bbq_category for _, bbq_category in self.bbq],
-            [""] * len(self.samples),
-        ]
-        return "".join(lines((*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS), columns))
+        header = (*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS)
+        bbq_ids = as_pandas_rewrites([bbq_id for bbq_id, _ in self.bbq])
+        rows = []
+        for sample, bbq_id, (_, bbq_category) in zip(self.samples, bbq_ids, self.bbq, strict=True):
+            row = (
+                sample.id,
+                sample.label,
+                sample.context,
+                sample.question,
+                # KoBBQ's files contain the choices as Python writes a list.
+                repr(list(sample.choices)),
+                sample.biased_answer,
+                sample.answer,
+                bbq_id,
+                bbq_category,
+                # The column "prediction", which later steps fill in.
+                "",
+            )
+            rows.append(row)
+        columns = list(zip(*rows, strict=True))
+        return "".join(lines(header, columns))
 
     def defects(self) -> Iterator[str]:
         """Describe and count what is wrong with the data; the samples are as the authors released them anyway."""
@@ -132,7 +144,8 @@ class Expansion:
         if uneven:
             yield f"{len(uneven)} templates have a slot whose lists differ in length: {first_few(uneven, 8)}"
         for template, (problem, has_problem) in _SLIPS.items():
-            count = sum(1 for sample in self.samples if sample.id.startswith(template) and has_problem(sample))
+            samples_of_template = [sample for sample in self.samples if sample.id.startswith(template)]
+            count = sum(map(has_problem, samples_of_template))
             if count:
                 yield f"{count} samples of {template} {problem}"
 
@@ -141,25 +154,35 @@ def expand(path: Path) -> Expansion:
     """Make every sample of a templates file."""
     table = read_table(path, "templates", _COLUMNS)
     templates = list(_read_templates(table))
-    ranks = {category: rank for rank, category in enumerate(_CATEGORY_ORDER)}
-    rows = []
+    samples_with_template: list[tuple[KobbqSample, KobbqTemplate]] = []
     for template in templates:
-        category = template.id.rsplit("-", 1)[0]
-        # Categories that KoBBQ does not have follow in the order of the alphabet.
-        sort_key = (ranks.get(category, len(_CATEGORY_ORDER)), category)
         for sample in _samples(template):
-            rows.append((sort_key, sample.id, sample, (template.bbq_id, template.bbq_category)))
-    rows.sort(key=lambda row: row[:2])
-    samples = [sample for _, _, sample, _ in rows]
-    return Expansion(templates, samples, [bbq for _, _, _, bbq in rows])
+            samples_with_template.append((sample, template))
+    samples_with_template.sort(key=lambda pair: (_category_rank(pair[1]), pair[0].id))
+    samples = []
+    bbq = []
+    for sample, template in samples_with_template:
+        samples.append(sample)
+        bbq.append((template.bbq_id, template.bbq_category))
+    return Expansion(templates, samples, bbq)
+
+
+def _category_rank(template: KobbqTemplate) -> tuple[int, str]:
+    """A sort key: the category's place in the released file. Others follow in the order of the alphabet."""
+    category, _, _ = template.id.rpartition("-")
+    if category in _CATEGORY_ORDER:
+        return _CATEGORY_ORDER.index(category), category
+    return len(_CATEGORY_ORDER), category
 
 
 def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
+    """Yield the templates of a file; a DataError names the first line that cannot be read."""
     seen: set[str] = set()
     columns = [table.column(name) for name in _COLUMNS]
     for row, cells in enumerate(zip(*columns, strict=True)):
         category, number, version, label, *texts, bbq_id, bbq_category = cells
-        if not (category and number.isascii() and number.isdigit() and version in ("a", "b", "c", "d")):
+        is_number = number.isascii() and number.isdigit()
+        if not category or not is_number or version not in ("a", "b", "c", "d"):
             raise DataError(f"{table.where(row)}: Category, ID and version must be a name, a number and a, b, c or d")
         template_id = f"{category.lower()}-{int(number):03d}{version}"
         if template_id in seen:
@@ -167,24 +190,34 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
         seen.add(template_id)
         for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
             unreadable = _UNREADABLE_SLOT.search(_SLOT.sub("", text))
-            if unreadable or not text:
-                problem = f"has a slot that cannot be read: {unreadable[0][:40]}" if unreadable else "is empty"
+            problem = ""
+            if unreadable:
+                problem = f"has a slot that cannot be read: {unreadable[0][:40]}"
+            elif not text:
+                problem = "is empty"
+            if problem:
                 raise DataError(f"{table.where(row)}: {name} {problem}; slots are written [N1: word, word]")
-        lengths_by_slot: dict[str, set[int]] = {}
+        sizes: dict[str, int] = {}
+        uneven = False
         for slot, words in _SLOT.findall("\n".join(texts)):
-            lengths_by_slot.setdefault(slot, set()).add(len(words.split(",")))
+            length = len(words.split(","))
+            if sizes.setdefault(slot, length) != length:
+                # Five rows of the released file have stray extra words; the original ignores them.
+                uneven = True
+                sizes[slot] = min(sizes[slot], length)
         yield KobbqTemplate(
             id=template_id,
             label=label,
             texts=tuple(texts),
             bbq_id=bbq_id,
             bbq_category=bbq_category,
-            sizes={slot: min(lengths) for slot, lengths in lengths_by_slot.items()},
-            uneven=any(len(lengths) > 1 for lengths in lengths_by_slot.values()),
+            sizes=sizes,
+            uneven=uneven,
         )
 
 
 def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
+    """Yield the samples of all combinations: two contexts times two questions for each."""
     # In the versions b and d the context confirms the stereotype, and the two people have swapped their slots. The
     # slots are swapped here too, so that the same sample number means the same people as in a and c.
     confirms_stereotype = template.version in "bd"
@@ -197,11 +230,13 @@ def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
         filled_texts = [_fill_slots(text, index_of_slot) for text in template.texts]
         ambiguous, added, biased_question, counter_question, first, second = filled_texts
         # The original removes U+0008 from the answers, but not from contexts and questions.
-        first, second = first.replace(BACKSPACE, ""), second.replace(BACKSPACE, "")
+        first = first.replace(BACKSPACE, "")
+        second = second.replace(BACKSPACE, "")
         contexts = {"amb": ambiguous, "dis": f"{ambiguous} {added}"}
+        # Each question with the answer that the disambiguated context states, and the other one.
+        questions = (("bsd", biased_question, first, second), ("cnt", counter_question, second, first))
         for context_type, context in contexts.items():
-            for question_type, question in (("bsd", biased_question), ("cnt", counter_question)):
-                stated, other = (first, second) if question_type == "bsd" else (second, first)
+            for question_type, question, stated, other in questions:
                 yield KobbqSample(
                     id=f"{template.id}-{number:03d}-{context_type}-{question_type}",
                     label=template.label,
@@ -216,6 +251,8 @@ def _samples(template: KobbqTemplate) -> Iterator[KobbqSample]:
 def _fill_slots(text: str, index_of_slot: Mapping[str, int]) -> str:
     def chosen_word(slot: re.Match[str]) -> str:
         name, words = slot.groups()
-        return str(words.split(",")[index_of_slot[name]]).strip()
+        word: str = words.split(",")[index_of_slot[name]]
+        return word.strip()
 
-    return re.sub(r"\s+", " ", _SLOT.sub(chosen_word, text)).strip()
+    filled = _SLOT.sub(chosen_word, text)
+    return re.sub(r"\s+", " ", filled).strip()

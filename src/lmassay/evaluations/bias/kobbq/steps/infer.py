@@ -45,8 +45,10 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
     # The original accepts the misspelling as well.
     if low.startswith(("claude", "cluade")):
         return {"name": "claude", "model": name.replace("cluade", "claude")}
-    if low == "clova-x" or low.startswith("hcx-"):
-        return {"name": "clova"} if low == "clova-x" else {"name": "clova", "model": name}
+    if low == "clova-x":
+        return {"name": "clova"}
+    if low.startswith("hcx-"):
+        return {"name": "clova", "model": name}
     if low == "koalpaca-polyglot-12.8b":
         return {"name": "hf", "model": _KOALPACA}
     if low == "smollm2":
@@ -106,11 +108,11 @@ def read_questions(path: Path) -> list[InferenceQuestion]:
     try:
         document = json.loads(path.read_bytes())
         prefix = document["prefix"]
-        for entry in document["data"]:
-            question = InferenceQuestion(guid=entry[-1], truth=entry[-2], prompt=prefix + entry[0])
-            if not all(isinstance(text, str) for text in (question.guid, question.truth, question.prompt)):
-                raise TypeError("a field is not a text")
-            questions.append(question)
+        for query, *_, truth, guid in document["data"]:
+            for text in (query, truth, guid):
+                if not isinstance(text, str):
+                    raise TypeError("a field is not a text")
+            questions.append(InferenceQuestion(guid, truth, prompt=prefix + query))
     except (ValueError, LookupError, TypeError, RecursionError):
         raise DataError(
             f"{path} is not a file of `lmassay kobbq preprocess` (--evaluation-json-path); make it again"
@@ -218,8 +220,11 @@ class PredictionsFile:
         # Only now: a file that turns out not to be a predictions file is left as it is.
         self._remove_incomplete_row(complete_size)
         self._columns = header
-        self._line_end = "\r\n" if self.path.read_bytes().split(b"\n", 1)[0].endswith(b"\r") else "\n"
-        self.done = {record[HEADER.index("guid")] for record in records[1:]}
+        # The second step writes CRLF; after the third step, which rewrites the file, it has LF.
+        first_line = self.path.read_bytes().split(b"\n", 1)[0]
+        self._line_end = "\r\n" if first_line.endswith(b"\r") else "\n"
+        guid_column = HEADER.index("guid")
+        self.done = {record[guid_column] for record in records[1:]}
 
     def _remove_incomplete_row(self, complete_size: int) -> None:
         with self.path.open("r+b") as stream:
@@ -301,7 +306,9 @@ def infer(
             summary.errors.append(response.error)
         else:
             text = response.answer if isinstance(response.answer, str) else ""
-            predictions.add(question, text.strip("\n ") if strip else text)
+            if strip:
+                text = text.strip("\n ")
+            predictions.add(question, text)
             summary.finishes[response.finish] = summary.finishes.get(response.finish, 0) + 1
         summary.tokens_in += response.tokens_in or 0
         summary.tokens_out += response.tokens_out or 0

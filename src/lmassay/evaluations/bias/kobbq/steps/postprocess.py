@@ -21,7 +21,7 @@ UNFINISHED = "run `lmassay kobbq infer` again, which completes the file"
 Parsing = Literal["reference", "robust"]
 Choices = tuple[str, str, str]
 _OOC_HEADER = ("id", "choices", "raw", "processed")
-# Progress is reported after so many answers.
+# Progress is reported each time this many answers are read.
 _BLOCK = 2_000
 
 
@@ -51,32 +51,34 @@ def postprocess(
         {"--predictions-tsv-path": predictions_path, "--preprocessed-tsv-path": preprocessed_path},
     )
     table = read_table(predictions_path, "predictions", ("guid", "raw"), may_lack=PREDICTION, remedy=UNFINISHED)
-    guids, raws = table.column("guid"), table.column("raw")
+    guids = table.column("guid")
+    raws = table.column("raw")
     choices = _choices_of_answers(table, guids, preprocessed_path)
     reference = _parse_all(raws, choices, _parse_reference, advance)
     predictions = reference
     if parsing == "robust":
         predictions = _parse_all(raws, choices, _parse_robust, advance)
-    outside = [row for row, prediction in enumerate(predictions) if prediction not in LETTERS]
+    out_of_choice = [row for row, prediction in enumerate(predictions) if prediction not in LETTERS]
     if ooc_path is not None:
-        columns = (
-            [guids[row] for row in outside],
-            [repr(lowered(*choices[row])) for row in outside],
-            [raws[row] for row in outside],
-            [predictions[row] for row in outside],
-        )
+        columns: list[list[str]] = [[] for _ in _OOC_HEADER]
+        for row in out_of_choice:
+            cells = (guids[row], repr(lowered(*choices[row])), raws[row], predictions[row])
+            for column, cell in zip(columns, cells, strict=True):
+                column.append(cell)
         with atomic_write(ooc_path) as stream:
             stream.writelines(lines(_OOC_HEADER, columns, "\r\n"))
     with atomic_write(predictions_path) as stream:
         stream.writelines(rewritten(table, PREDICTION, predictions, as_is="raw"))
+    reference_out_of_choice = 0
     disagreements = 0
     for by_reference, by_chosen in zip(reference, predictions, strict=True):
+        reference_out_of_choice += by_reference not in LETTERS
         disagreements += _letter_or_blank(by_reference) != _letter_or_blank(by_chosen)
     return Postprocessed(
         answers=table.count,
-        out_of_choice=len(outside),
+        out_of_choice=len(out_of_choice),
         warnings=(*_warnings(table, guids), *_decomposed_hangul(raws, choices, reference)),
-        reference_out_of_choice=sum(prediction not in LETTERS for prediction in reference),
+        reference_out_of_choice=reference_out_of_choice,
         disagreements=disagreements,
     )
 
@@ -85,7 +87,8 @@ def _choices_of_answers(table: TsvTable, guids: Sequence[str], path: Path) -> li
     """Return the choices of each answer's question."""
     questions = read_table(path, "preprocessed", ("sample_id", *LETTERS))
     row_of_question = questions.require_unique("sample_id")
-    choices = list(zip(*(questions.column(letter) for letter in LETTERS), strict=True))
+    columns = [questions.column(letter) for letter in LETTERS]
+    choices = list(zip(*columns, strict=True))
     for row, texts in enumerate(choices):
         if "" in texts:
             raise DataError(f"{questions.where(row)}: a choice is empty; write the file again with `preprocess`")
@@ -154,10 +157,13 @@ def _decomposed_hangul(raws: Sequence[str], choices: Sequence[Choices], referenc
     """
     count = 0
     for raw, texts, prediction in zip(raws, choices, reference, strict=True):
-        if prediction in LETTERS or all(is_normalized("NFC", text) for text in (raw, *texts)):
+        if prediction in LETTERS:
+            continue
+        if all(is_normalized("NFC", text) for text in (raw, *texts)):
             continue
         a, b, c = (normalize("NFC", text) for text in texts)
-        count += parse_reference(normalize("NFC", raw), lowered(a, b, c)) in LETTERS
+        prediction_if_composed = parse_reference(normalize("NFC", raw), lowered(a, b, c))
+        count += prediction_if_composed in LETTERS
     if not count:
         return []
     return [f"{count} answers out of choice would be read as a choice if their Hangul were composed (NFC)"]

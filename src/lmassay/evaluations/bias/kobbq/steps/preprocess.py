@@ -92,22 +92,26 @@ def preprocess(
     if tsv_path:
         with atomic_write(tsv_path) as stream:
             stream.writelines(lines((*table.header, *ADDED_COLUMNS), columns))
-    known_columns = {*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS}
-    extra = tuple(name for name in table.header if name not in known_columns)
-    return PreprocessingSummary(len(samples), len(questions), tuple(defects(samples)), extra)
+    kobbq_columns = {*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS}
+    extra = [name for name in table.header if name not in kobbq_columns]
+    return PreprocessingSummary(len(samples), len(questions), tuple(defects(samples)), tuple(extra))
 
 
 def _rotated_questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator[_RotatedQuestion]:
     """Yield the question of each sample in the three orders of its choices, with the prompt's words for "unknown"."""
     orders = list(rotations(CHOICE_COUNT))
+    in_prompt = {UNKNOWN: unknown}
     for index, sample in enumerate(samples):
-        choices = [unknown if choice == UNKNOWN else choice for choice in sample.choices]
-        answer = unknown if sample.answer == UNKNOWN else sample.answer
+        choices = [in_prompt.get(choice, choice) for choice in sample.choices]
+        answer = in_prompt.get(sample.answer, sample.answer)
         for rotation, (a, b, c) in enumerate(orders):
             rotated = choices[a], choices[b], choices[c]
-            # A prompt's words for "unknown" may equal another choice. KoBBQ's program uses the last of equal choices.
-            answer_positions = [position for position, choice in enumerate(rotated) if choice == answer]
-            answer_letter = LETTERS[answer_positions[-1]]
+            answer_letter = ""
+            for letter, choice in zip(LETTERS, rotated, strict=True):
+                # A prompt's words for "unknown" may equal another choice. KoBBQ's program uses the last of equal
+                # choices.
+                if choice == answer:
+                    answer_letter = letter
             yield _RotatedQuestion(f"{sample.id}-{rotation}", index, rotated, answer, answer_letter)
 
 
@@ -145,13 +149,15 @@ def _json_parts(
         return encode_basestring(text)[1:-1]
 
     yield f'{{\n    "ver": "test",\n    "prefix": "{encoded(prompt.prefix)}",\n    "data": ['
-    context_label, question_label = encoded(prompt.context), encoded(prompt.question)
+    context_label = encoded(prompt.context)
+    question_label = encoded(prompt.question)
     label_a, label_b, label_c = map(encoded, prompt.choices)
     answer_label = encoded(prompt.answer)
     # The texts are already encoded, so the line ends between them are written as JSON's escape, a backslash and an n.
     contexts_and_questions = []
     for sample in samples:
-        context, question = encoded(sample.context), encoded(sample.question)
+        context = encoded(sample.context)
+        question = encoded(sample.question)
         contexts_and_questions.append(f"{context_label}{context}\\n{question_label}{question}\\n")
     encoded_choices: dict[str, str] = {}
     for rotated in questions:
@@ -164,7 +170,9 @@ def _json_parts(
         rows = []
         for rotated in questions[start : start + _BLOCK]:
             choice_a, choice_b, choice_c = rotated.choices
-            a, b, c = encoded_choices[choice_a], encoded_choices[choice_b], encoded_choices[choice_c]
+            a = encoded_choices[choice_a]
+            b = encoded_choices[choice_b]
+            c = encoded_choices[choice_c]
             context_and_question = contexts_and_questions[rotated.sample_index]
             query = f"{context_and_question}{label_a}{a}\\n{label_b}{b}\\n{label_c}{c}\\n{answer_label}"
             # KoBBQ's fields of a question: the query, the three choices, the letter of the answer, and the id.
