@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,6 +152,20 @@ class Task:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionReport:
+    """What a model found out about its server before the first request."""
+
+    signature: str
+    """What the answers depend on and only the server knows; it becomes part of the run's signature."""
+    findings: Sequence[str] = ()
+    """What was tested and what came out, one sentence each, for ``lmassay check --online``."""
+    tokens_in: int = 0
+    """The number of input tokens that the test used."""
+    tokens_out: int = 0
+    """The number of generated tokens that the test used."""
+
+
 class Model:
     """Answers requests. A model implements one method for each kind of request in ``can``.
 
@@ -204,8 +218,23 @@ class Model:
         """Return notes that the user sees before the run."""
         return ()
 
+    def remedy(self, missing: Set[str]) -> str:
+        """Return what to change in the configuration so that the model can do what it lacks; empty if nothing helps.
+
+        It is shown after the message that a task needs something that is not in ``can``.
+        """
+        return ""
+
     def check(self) -> None:
         """Raise a UserError if something is wrong that can be detected before the first request."""
+
+    def connect(self, needs: Set[str]) -> ConnectionReport | None:
+        """Test whether the server really provides what a task needs; None if there is nothing to test.
+
+        It is called before the first request of a run that is not in the cache, and by ``lmassay check --online``.
+        Raise a FatalModelError with one clear sentence if the server does not provide it.
+        """
+        return None
 
     def use_budget(self, budget: Budget) -> None:
         """Receive the budget; called once before the first request.

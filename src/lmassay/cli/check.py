@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lmassay.cli.console import print_sentence, print_table, warn
 from lmassay.cli.options import json_option, results_option
 from lmassay.cli.run import plan_all, plugin_output_to_stderr, show_plan
-from lmassay.errors import UserError
+from lmassay.contracts import Model
+from lmassay.errors import ModelError, UserError
 from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics.comparison import Side, load_side
@@ -48,6 +51,11 @@ _MAX_EARLIER_RUNS = 2
     multiple=True,
     help="Use the clusters and scores of an earlier run for that. Give it twice to use the changes between two runs.",
 )
+@click.option(
+    "--online",
+    is_flag=True,
+    help="Also send a few short requests to each server, to test whether it returns what the task needs.",
+)
 @results_option
 @json_option
 def check(
@@ -56,13 +64,15 @@ def check(
     conditions: Sequence[str],
     requirements: Sequence[str],
     like: Sequence[str],
+    online: bool,
     results: Path,
     as_json: bool,
 ) -> None:
     """Check a configuration and show its runs, without sending requests or writing anything.
 
     This checks keys, files, scorers and what the model can do, and counts the requests. With --fail-if or
-    --pass-only-if, it also computes how many examples such a gate of `lmassay compare` needs.
+    --pass-only-if, it also computes how many examples such a gate of `lmassay compare` needs. Only --online contacts a
+    server.
     """
     parsed = [parse_condition(text) for text in conditions]
     parsed += [parse_condition(text, "pass only if") for text in requirements]
@@ -74,12 +84,67 @@ def check(
         plans = plan_all(configs, overrides)
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
-    gate_document = None
+    further: dict[str, Any] = {}
     if parsed:
-        gate_document = {"gate": [need.as_json() for need in needed]}
-    show_plan(plans, as_json, gate_document)
+        further["gate"] = [need.as_json() for need in needed]
+    servers: list[_ServerTest] = []
+    if online:
+        with plugin_output_to_stderr():
+            servers = _test_servers(plans)
+        further["servers"] = [asdict(server) for server in servers]
+    show_plan(plans, as_json, further)
     if not as_json:
         _print_needs(parsed, needed, plans, earlier_runs)
+        _print_servers(online, servers)
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerTest:
+    """What the test of a model's server found."""
+
+    model: str
+    server: str
+    findings: list[str]
+
+
+def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
+    """Test the server of each model once for all that its tasks need."""
+    models: dict[str, Model] = {}
+    labels: dict[str, str] = {}
+    needs: dict[str, set[str]] = {}
+    for plan in plans:
+        if plan.model is None:
+            continue
+        key = plan.depends_on["model"]
+        models.setdefault(key, plan.model)
+        labels.setdefault(key, plan.model_label)
+        needs.setdefault(key, set()).update(plan.task.needs)
+    tests = []
+    for key, model in models.items():
+        try:
+            report = model.connect(needs[key])
+        except ModelError as error:
+            # Outside a run, this is something that the user can fix, not the failure of a request.
+            raise UserError(str(error)) from error
+        if report is not None:
+            tests.append(_ServerTest(labels[key], report.signature, list(report.findings)))
+    return tests
+
+
+def _print_servers(online: bool, tests: Sequence[_ServerTest]) -> None:
+    if online and not tests:
+        print_sentence("no run needs probabilities from a server, so no server was contacted")
+    for test in tests:
+        click.echo("")
+        click.echo(f"server of {test.model}: {test.server}")
+        for finding in test.findings:
+            print_sentence(f"  {finding}")
+
+
+# --- gates ------------------------------------------------------------------------------------------------------------
 
 
 def _load_runs(names: Sequence[str], results: Path) -> list[Side]:

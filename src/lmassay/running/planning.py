@@ -156,10 +156,12 @@ def _check_fit(task: Task, model: Model | None) -> None:
         raise PluginError(f"the model {model.name} says that it can {verbs}, but has no such method")
     missing = task.needs - model.can
     if missing:
-        raise ConfigError(
+        message = (
             f"model: {model.name} cannot {_joined(missing)}, which the task {task.name} needs; "
             f"it can {_joined(model.can)}"
         )
+        remedy = model.remedy(missing)
+        raise ConfigError(f"{message}; {remedy}" if remedy else message)
 
 
 def _check_budget(config: RunConfig, model: Model | None) -> None:

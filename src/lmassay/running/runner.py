@@ -50,6 +50,8 @@ Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
 """Called with the number of examples done (a fraction counts) and the total number, if known."""
 _MAX_NOTE_LENGTH = 500
+SERVER = "server"
+"""The part of a signature that a model finds out when it connects to its server."""
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -82,9 +84,13 @@ def begin(
 ) -> RunRecord:
     """Carry out a recorded run, or what is left of it. Trainings in ``failed`` are not tried again."""
     with store.lock(record.id):
-        if record.signature != planned.signature:
+        depends_on = dict(planned.depends_on)
+        if SERVER in record.depends_on:
+            depends_on[SERVER] = record.depends_on[SERVER]
+        signature = provenance.signature(depends_on)
+        if record.signature != signature:
             # An earlier version with another rule for intervals began the run. The signature names the present rule.
-            store.set_signature(record.id, planned.signature, planned.depends_on)
+            store.set_signature(record.id, signature, depends_on)
         return _carry_out(planned, store, record.id, progress, failed)
 
 
@@ -98,7 +104,7 @@ def replan(record: RunRecord) -> Plan:
     if record.status == DAMAGED and not record.config:
         raise StoreError(f"the run {record.id} cannot be resumed: {record.note}")
     planned = plan(RunConfig.model_validate(record.config))
-    if _without_interval_rule(planned.depends_on) != _without_interval_rule(record.depends_on):
+    if _what_scores_depend_on(planned.depends_on) != _what_scores_depend_on(record.depends_on):
         raise StoreError(
             f"the inputs of {record.id} have changed since it began, so old and new scores would not match; "
             f"start a new run\n  then: {record.signature}\n  now:  {planned.signature}"
@@ -106,9 +112,12 @@ def replan(record: RunRecord) -> Plan:
     return planned
 
 
-def _without_interval_rule(depends_on: Mapping[str, str]) -> dict[str, str]:
-    """Return what the scores depend on. Intervals are computed at the end, so their rule may change before."""
-    return {name: value for name, value in depends_on.items() if name != "ci"}
+def _what_scores_depend_on(depends_on: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of a signature that must not change while a run is unfinished and that a plan knows.
+
+    Intervals are computed at the end, so their rule may change before. The server is compared when it is asked again.
+    """
+    return {name: value for name, value in depends_on.items() if name not in ("ci", SERVER)}
 
 
 def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = None) -> NewRun:
@@ -255,6 +264,7 @@ class Worker:
         self.budget_reached: BudgetReached | None = None
         self.failed = failed or {}
         self.executor: Executor = InProcessExecutor()
+        self.is_connected = False
 
     def _remaining_budget(self) -> Budget:
         """Return the command's budget, with what its other runs and earlier attempts have spent."""
@@ -285,6 +295,7 @@ class Worker:
                 self._process(unfinished)
         if self.done == 0:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
+        self._adopt_server()
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
         """Yield the examples in chunks, each example with its position; ids must be unique."""
@@ -475,10 +486,45 @@ class Worker:
                 yield key, jobs[key].request, response
             return
         assert self.model is not None
+        self._connect()
         keys = list(batch)
         for number, response in ask(self.model, verb, list(batch.values())):
             key = keys[number]
             yield key, batch[key], response
+
+    def _connect(self) -> None:
+        """Let the model test its server before the first request, and add what it found to the run's signature."""
+        if self.is_connected or self.model is None:
+            return
+        report = self.model.connect(self.task.needs)
+        self.is_connected = True
+        if report is None:
+            return
+        if self.metered:
+            self._count_spending(Response("", tokens_in=report.tokens_in, tokens_out=report.tokens_out))
+        record = self.store.run(self.run)
+        before = record.depends_on.get(SERVER)
+        if before is not None and before != report.signature:
+            raise StoreError(
+                f"the server of {self.run} is not the same as when the run began (then: {before}; now: "
+                f"{report.signature}), so old and new scores would not match; start a new run"
+            )
+        self._record_server(record, report.signature)
+
+    def _record_server(self, record: RunRecord, server: str) -> None:
+        depends_on = {**record.depends_on, SERVER: server}
+        self.store.set_signature(self.run, provenance.signature(depends_on), depends_on)
+
+    def _adopt_server(self) -> None:
+        """If all answers came from the cache, the server is the one that gave them: that of an earlier run."""
+        record = self.store.run(self.run)
+        if self.is_connected or self.model is None or SERVER in record.depends_on:
+            return
+        for earlier in self.store.runs():
+            same_model = earlier.depends_on.get("model") == record.depends_on.get("model")
+            if same_model and SERVER in earlier.depends_on:
+                self._record_server(record, earlier.depends_on[SERVER])
+                return
 
     def store_response(self, key: str, request: Request, response: Response) -> None:
         """Store a response, either for all runs or for this run only."""

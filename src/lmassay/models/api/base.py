@@ -24,11 +24,13 @@ from lmassay.models.api.client import (
     Client,
     Endpoint,
     checked_host,
+    first_set,
     open_client,
 )
 from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, RequestPolicy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
+from lmassay.redaction import redact
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # How many examples the runner hands over at a time. Each chunk ends with a wait for its slowest answers, so chunks are
@@ -67,6 +69,10 @@ class ApiModel(Model):
     """The provider's own host, which requires a key."""
     address_option: ClassVar[str] = "base_url"
     """The option that sets the address, for error messages."""
+    address_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that set the address if the option does not; those of the provider's own SDK."""
+    default_address: ClassVar[str] = ""
+    """The address if neither the option nor a variable sets it."""
 
     def __init__(
         self,
@@ -82,7 +88,10 @@ class ApiModel(Model):
     ) -> None:
         self.model = model
         self.label = label or model
-        self.base_url = base_url.rstrip("/")
+        self._address_variable = ""
+        if not base_url:
+            self._address_variable, base_url = first_set(self.address_variables)
+        self.base_url = (base_url or self.default_address).rstrip("/")
         self.concurrency = policy.concurrency
         self.dialect = dialect
         self.chunk = _CHUNK
@@ -114,6 +123,12 @@ class ApiModel(Model):
 
     def identity(self) -> Mapping[str, Any]:
         return {"name": self.name, "model": self.model, "url": self.base_url, **self.dialect.identity()}
+
+    def notes(self) -> list[str]:
+        """Say where requests go if the configuration does not show it."""
+        if not self._address_variable:
+            return []
+        return [f"requests to {self.label} go to {redact(self.base_url)}, the address in {self._address_variable}"]
 
     def check(self) -> None:
         """Check what can be known without a connection."""

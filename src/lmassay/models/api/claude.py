@@ -22,11 +22,13 @@ class Claude(ApiModel):
     """A Claude model, by its name. The key is in ANTHROPIC_API_KEY or CLAUDE."""
 
     name, provider_host = "claude", "anthropic.com"
+    address_variables = ("ANTHROPIC_BASE_URL",)
+    default_address = ANTHROPIC_URL
 
     def __init__(
         self,
         model: str,
-        base_url: str = ANTHROPIC_URL,
+        base_url: str = "",
         api_key_env: str = "",
         system: str = "",
         concurrency: int = 8,

@@ -27,6 +27,9 @@ MAX_BODY = 16 << 20
 MAX_BATCH_BODY = 512 << 20
 """Bytes. The results of a batch are one file."""
 
+MAX_SCORES_BODY = 128 << 20
+"""Bytes. The probabilities of a whole vocabulary take about 100 bytes per token."""
+
 # Shorter keys are placeholders for local servers, and may be words of an answer.
 _SHORTEST_KEY = 8
 
@@ -107,6 +110,11 @@ class Client:
     def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
         self._http = http
         self._endpoint = endpoint
+
+    def native(self) -> Client:
+        """A client for what a server offers next to its OpenAI-compatible API, which is below ``/v1``."""
+        endpoint = replace(self._endpoint, url=self._endpoint.url.removesuffix("/v1"))
+        return Client(self._http, endpoint)
 
     async def post(self, path: str, content: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Post a JSON document and return the body of the response."""

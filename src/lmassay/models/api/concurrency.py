@@ -13,17 +13,19 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lmassay.budget import Budget
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError, LmassayError
 from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.failures import Failure, failure_of
-from lmassay.types import Generate, Response
+from lmassay.types import Request, Response
 
 Answered = tuple[int, Response]
 """The index of a request, and the response to it."""
 
-Ask = Callable[[Generate], Awaitable[Response]]
+Ask = Callable[[Any], Awaitable[Response]]
+"""Sends one request of the kind that the executor was given."""
 
 # Turns of the event loop until a request that was started is on its way, headers and body.
 _TURNS_TO_SEND = 3
@@ -200,7 +202,7 @@ class RequestExecutorOptions:
 
 def answers_as_they_arrive(
     open_sender: Callable[[], AbstractAsyncContextManager[Ask]],
-    requests: Sequence[Generate],
+    requests: Sequence[Request],
     options: RequestExecutorOptions,
 ) -> Iterator[Answered]:
     """Send all requests, several at a time; yield (index, response) in the order of arrival.
@@ -223,7 +225,7 @@ class _Job:
 
     due: float
     index: int
-    request: Generate = field(compare=False)
+    request: Request = field(compare=False)
     tries: int = field(default=0, compare=False)
     busy_tries: int = field(default=0, compare=False)
     """Attempts for which the server was too busy."""
@@ -236,7 +238,7 @@ class _Executor:
     """Sends the requests of one call; all of its methods run in the event loop."""
 
     def __init__(
-        self, ask: Ask, requests: Sequence[Generate], options: RequestExecutorOptions, results: ResultQueue[Answered]
+        self, ask: Ask, requests: Sequence[Request], options: RequestExecutorOptions, results: ResultQueue[Answered]
     ) -> None:
         self._ask = ask
         self._results = results

@@ -13,6 +13,8 @@ from lmassay.models.api.batch_services import OpenAIBatches
 from lmassay.models.api.client import ApiKey, Endpoint, first_set, header_value
 from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.models.api.dialects import Constrain, OpenAIDialect, Temperature, TokenParameter
+from lmassay.models.api.probabilities import ScoringModel
+from lmassay.models.api.scoring import Probabilities, ServerSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
 CLOVA_URL = "https://clovastudio.stream.ntruss.com/v1/openai"
@@ -26,19 +28,23 @@ _AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
 _AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
 
 
-class OpenAICompatible(ApiModel):
+class OpenAICompatible(ScoringModel):
     """A model behind a base URL. The key comes from an environment variable and is not stored anywhere.
 
     ``api: chat`` uses /chat/completions, ``api: completions`` the older /completions. ``constrain`` says how the server
     restricts answers to choices: grammar (llama.cpp), structured_outputs or guided_choice (vLLM), json_schema (OpenAI).
+    ``probabilities`` says how the server is asked for log-probabilities: echo or prompt_logprobs (vLLM, SGLang),
+    llama.cpp, or auto to try all. ``prefix`` is the token before a text that is scored: auto, none, or a token.
     """
 
     name, provider_host = "openai", "openai.com"
+    address_variables = ("OPENAI_BASE_URL",)
+    default_address = OPENAI_URL
 
     def __init__(
         self,
         model: str,
-        base_url: str = OPENAI_URL,
+        base_url: str = "",
         api: Literal["chat", "completions"] = "chat",
         api_key_env: str = "",
         organization_env: str = "",
@@ -51,6 +57,8 @@ class OpenAICompatible(ApiModel):
         parameters: dict[str, Any] | None = None,
         prices: Prices | None = None,
         constrain: Constrain = "none",
+        probabilities: Probabilities = "none",
+        prefix: str = "auto",
         token_parameter: TokenParameter = "max_tokens",  # noqa: S107 - no secret
         temperature: Temperature = "send",
         batch: bool = False,
@@ -59,6 +67,8 @@ class OpenAICompatible(ApiModel):
     ) -> None:
         dialect = OpenAIDialect(model, api, system, parameters or {}, constrain, token_parameter, temperature)
         super().__init__(
+            probabilities=probabilities,
+            settings=ServerSettings(model, api, system, parameters or {}, prefix),
             model=model,
             label=label,
             base_url=base_url,
@@ -85,6 +95,8 @@ class Clova(ApiModel):
     """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
 
     name, provider_host = "clova", "ntruss.com"
+    address_variables = ("CLOVA_URL",)
+    default_address = CLOVA_URL
 
     def __init__(
         self,
@@ -105,7 +117,7 @@ class Clova(ApiModel):
         super().__init__(
             model=model,
             label=label,
-            base_url=base_url or first_set(("CLOVA_URL",))[1] or CLOVA_URL,
+            base_url=base_url,
             dialect=OpenAIDialect(
                 model, "chat", system, parameters or {}, token_parameter=token_parameter, temperature=temperature
             ),
@@ -127,6 +139,7 @@ class Azure(ApiModel):
 
     name, provider_host = "azure", "azure.com"
     address_option = "endpoint"
+    address_variables = _AZURE_ENDPOINTS
 
     def __init__(
         self,
@@ -149,7 +162,7 @@ class Azure(ApiModel):
         super().__init__(
             model=model,
             label=label,
-            base_url=endpoint or first_set(_AZURE_ENDPOINTS)[1],
+            base_url=endpoint,
             dialect=OpenAIDialect(model, "chat", system, parameters or {}, constrain, token_parameter, temperature),
             policy=RequestPolicy(concurrency, timeout, tries, wait),
             key=ApiKey((api_key_env,) if api_key_env else _AZURE_KEYS),

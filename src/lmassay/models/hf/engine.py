@@ -25,6 +25,7 @@ from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.hf.masked import MaskedLM, MaskedReader
 from lmassay.models.hf.source import Kind, ModelSource
 from lmassay.models.hf.tokenization import Position, WordTokenizer
+from lmassay.models.spelling import not_comparable
 from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
 
 Answers = Iterator[tuple[int, Response | ModelError]]
@@ -329,20 +330,6 @@ class Engine:
                 long_words.append((index, ids))
         return long_words
 
-    def _not_comparable(self, request: Slot) -> list[int]:
-        """Candidates whose tokens are the beginning of another's, or the other way round.
-
-        A model that reads from the left can never find the longer one more probable.
-        """
-        spellings = self._spellings(request)
-        indices = []
-        for index, ids in enumerate(spellings):
-            if not ids:
-                continue
-            if any(other and other != ids and _one_begins_other(ids, other) for other in spellings):
-                indices.append(index)
-        return indices
-
     def _add_long_words(
         self, requests: Sequence[Slot], contexts: Sequence[Any], waiting: dict[int, Candidates]
     ) -> Answers:
@@ -370,14 +357,9 @@ class Engine:
                 yield entry, errors[entry]
                 continue
             if self._options.kind == "causal":
-                logprobs[entry][self._not_comparable(requests[entry])] = np.nan
+                logprobs[entry][not_comparable(self._spellings(requests[entry]))] = np.nan
             complete = replace(answer, logprobs=logprobs[entry])
             yield entry, Response(complete, tokens_in=self._reader.length(contexts[entry]))
 
     def _is_too_long(self, item: Any) -> bool:
         return self._loaded.window is not None and self._reader.length(item) > self._loaded.window
-
-
-def _one_begins_other(a: Tokens, b: Tokens) -> bool:
-    shared = min(len(a), len(b))
-    return a[:shared] == b[:shared]

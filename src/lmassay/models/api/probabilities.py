@@ -1,0 +1,144 @@
+"""A model behind an API that returns probabilities, as far as the probe of its server confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
+from typing import Any
+
+from lmassay.contracts import ConnectionReport
+from lmassay.errors import BudgetReached, ConfigError
+from lmassay.models.api.background import ResultQueue, in_background
+from lmassay.models.api.base import ApiModel
+from lmassay.models.api.client import MAX_SCORES_BODY
+from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, answers_as_they_arrive
+from lmassay.models.api.probe import ProbeResult, ServerConnection, probe
+from lmassay.models.api.scoring import Probabilities, ServerSettings
+from lmassay.redaction import redact
+from lmassay.types import LogProbs, Response, Slot
+
+_SCORED = frozenset({"logprobs", "slot"})
+_WAYS = "vLLM, SGLang or llama.cpp"
+
+
+class ScoringModel(ApiModel):
+    """Adds ``logprobs`` and ``slot`` to a model behind an API.
+
+    What it claims to be able to do depends on the user's option ``probabilities``. The probe confirms it before the
+    first request, or the run is refused.
+    """
+
+    # A server reads from left to right.
+    sees_right = False
+
+    def __init__(self, *, probabilities: Probabilities, settings: ServerSettings, **options: Any) -> None:
+        super().__init__(**options)
+        self._probabilities = probabilities
+        self._settings = settings
+        self._probed: ProbeResult | None = None
+
+    @property
+    def can(self) -> frozenset[str]:  # type: ignore[override]  # depends on the options
+        abilities = super().can
+        if self._probabilities == "none":
+            return abilities
+        if self._probabilities in ("echo", "prompt_logprobs"):
+            return abilities | {"logprobs"}
+        return abilities | _SCORED
+
+    def remedy(self, missing: Set[str]) -> str:
+        if not missing & _SCORED:
+            return ""
+        if self._probabilities == "none":
+            return f"if the server is {_WAYS}, set model.probabilities to auto"
+        if "slot" in missing:
+            return (
+                f"with `probabilities: {self._probabilities}`, a server scores texts but not all words of its "
+                "vocabulary; llama.cpp does (`probabilities: llama.cpp`)"
+            )
+        return ""
+
+    def identity(self) -> Mapping[str, Any]:
+        identity = dict(super().identity())
+        # Options at their defaults are left out, so that cached answers to other requests stay valid.
+        if self._probabilities != "none":
+            identity["probabilities"] = self._probabilities
+            if self._settings.prefix != "auto":
+                identity["prefix"] = self._settings.prefix
+        return identity
+
+    def check(self) -> None:
+        super().check()
+        if self._probabilities == "none":
+            if self._settings.prefix != "auto":
+                raise ConfigError(
+                    "model.prefix: only scored texts have a prefix; also set model.probabilities, e.g. to auto"
+                )
+            return
+        if not self._settings.prefix:
+            raise ConfigError("model.prefix: write auto, none, or a token of the model such as <|endoftext|>")
+        if self._batching is not None:
+            raise ConfigError("model.batch: batches cannot return probabilities; remove batch or probabilities")
+
+    # --- the server ---------------------------------------------------------------------------------------------------
+
+    def connect(self, needs: Set[str]) -> ConnectionReport | None:
+        """Probe the server if the task needs probabilities."""
+        if self._probabilities == "none" or not needs & _SCORED:
+            return None
+        if self._budget is not None and not self._budget.allows(0):
+            raise BudgetReached(f"the budget is used up: {self._budget.describe()}")
+        result = self._probe(frozenset(needs))
+        return ConnectionReport(
+            signature=redact(result.signature),
+            findings=result.findings,
+            tokens_in=result.tokens_in,
+            tokens_out=result.tokens_out,
+        )
+
+    def _probe(self, needs: frozenset[str]) -> ProbeResult:
+        async def work(results: ResultQueue[ProbeResult]) -> None:
+            async with self._client(MAX_SCORES_BODY) as client:
+                connection = ServerConnection(client, self._settings, self._policy, redact(self.base_url))
+                results.put(await probe(connection, self._probabilities, needs))
+
+        for result in in_background(work):
+            self._probed = result
+        assert self._probed is not None
+        self._server_has_answered = True
+        return self._probed
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Answered]:
+        return self._score(requests)
+
+    def slot(self, requests: Sequence[Slot]) -> Iterator[Answered]:
+        return self._score(requests)
+
+    def _score(self, requests: Sequence[LogProbs] | Sequence[Slot]) -> Iterator[Answered]:
+        if self._probed is None:
+            # A caller from Python may not have connected first.
+            self._probe(frozenset(request.verb for request in requests))
+        options = RequestExecutorOptions(
+            policy=self._policy,
+            budget=self._budget,
+            server_has_answered=True,
+            server=self.base_url,
+        )
+        yield from answers_as_they_arrive(self._open_scorer, requests, options)
+
+    @asynccontextmanager
+    async def _open_scorer(self) -> AsyncIterator[Ask]:
+        """Open the connections and yield a function that answers one request."""
+        assert self._probed is not None
+        async with self._client(MAX_SCORES_BODY) as client:
+            connection = ServerConnection(client, self._settings, self._policy, redact(self.base_url))
+            scorer = connection.scorer(self._probed)
+
+            async def ask(request: LogProbs | Slot) -> Response:
+                if isinstance(request, Slot):
+                    return await scorer.slot(request)
+                return await scorer.logprobs(request)
+
+            yield ask

@@ -1,0 +1,383 @@
+"""Test what a server really returns, before the first request: questions whose answers are known by other means.
+
+A server with an OpenAI-compatible API may accept a parameter and ignore it, so that other tools report chance. Nothing
+is taken on trust here:
+
+- Each response must have as many numbers as tokens, none above 0, and tokens that spell the prompt.
+- The server generates a token after a context and reports its log-probability. The context with this token as a prompt
+  must get the same number for it. This holds for every model, good or bad, and fails for numbers that are shifted,
+  sampled, scaled, all 0, or those of another tokenizer.
+- A nonsense continuation must come back as it was sent, and cannot be more probable than the most probable token.
+- A text and the same text with a longer ending must get the same numbers where they agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lmassay.errors import FatalModelError, ModelError
+from lmassay.models.api.client import Client
+from lmassay.models.api.concurrency import RequestPolicy, with_tries
+from lmassay.models.api.failures import failure_of, refuse_error
+from lmassay.models.api.llama_cpp import LlamaCppPrefix, LlamaCppScorer, find_prefix
+from lmassay.models.api.scoring import (
+    SEPARATORS,
+    CompletionsScorer,
+    Post,
+    Probabilities,
+    ScoredPrompt,
+    Scorer,
+    ServerSettings,
+    TextPrefix,
+    Way,
+    json_poster,
+)
+
+# The texts of the probe. Any text will do: no answer depends on what the model knows.
+_CONTEXTS = ("The keys to the old house", "When the rain stopped, the children went back to the")
+_SENTENCE = "The keys to the old house are on the table."
+_ENDING = " Nobody knows why, and nobody asks."
+_NONSENSE = " qzxv wplk"
+# How far two computations of the same log-probability may be apart, in nats and relative to its size. Servers compute
+# in 16 bits or less, and prompts and generated tokens in different batches.
+_TOLERANCE = 0.2
+_RELATIVE_TOLERANCE = 0.02
+# The most probable tokens that are requested to compare two ways of asking.
+_TOP_TOKENS = 5
+_NO_NEXT_TOKENS = "the server reports no log-probabilities of the tokens that it generates"
+# An HTTP status that says that the server does not know this request, rather than that something is wrong with it.
+_UNKNOWN_REQUEST = (400, 404, 405, 415, 422, 501)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What a server returns."""
+
+    way: Way
+    """How the server is asked for probabilities."""
+    prefix: TextPrefix | LlamaCppPrefix
+    """What is put before a text."""
+    vocabulary: int | None
+    """The number of tokens in the distribution at a blank; None if the server does not return all of it."""
+    deviation: float
+    """The largest difference between two computations of the same log-probability, in nats."""
+    findings: tuple[str, ...]
+    """One line per way that was tried, for the user."""
+    tokens_in: int
+    tokens_out: int
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """What the server was shown to be able to do."""
+        if self.vocabulary is None:
+            return frozenset({"logprobs"})
+        return frozenset({"logprobs", "slot"})
+
+    @property
+    def signature(self) -> str:
+        """What the numbers depend on."""
+        if isinstance(self.prefix, LlamaCppPrefix):
+            prefix = self.prefix.name
+        elif self.prefix.always:
+            prefix = self.prefix.text or "none"
+        else:
+            prefix = f"server's own/{self.prefix.text}" if self.prefix.text else "server's own"
+        parts = [f"prefix={prefix}"]
+        if self.vocabulary is not None:
+            parts.append(f"vocabulary={self.vocabulary}")
+        return f"{self.way}({','.join(parts)})"
+
+
+class ServerConnection:
+    """The two parts of a server: its OpenAI-compatible API, and what it offers next to it."""
+
+    def __init__(self, client: Client, settings: ServerSettings, policy: RequestPolicy, url: str) -> None:
+        self.post = json_poster(client)
+        self.post_native = json_poster(client.native())
+        self.settings = settings
+        self.policy = policy
+        self.url = url
+
+    def scorer(self, result: ProbeResult) -> Scorer:
+        """What answers requests, as the probe found out."""
+        if isinstance(result.prefix, LlamaCppPrefix):
+            return LlamaCppScorer(self.post_native, self.settings, result.prefix)
+        return CompletionsScorer(self.post, self.post_native, self.settings, result.way, result.prefix)
+
+
+async def probe(connection: ServerConnection, wanted: Probabilities, needs: frozenset[str]) -> ProbeResult:
+    """Find a way to ask a server for probabilities. Raises a FatalModelError with what was found if there is none.
+
+    ``needs`` are the verbs that the task needs; a way that offers less is not used.
+    """
+    ways: Sequence[Way] = ("echo", "prompt_logprobs", "llama.cpp")
+    if wanted not in ("auto", "none"):
+        ways = [way for way in ways if way == wanted]
+    needed = needs & {"logprobs", "slot"}
+    findings: list[str] = []
+    usage = _Usage()
+    for way in ways:
+        attempt = _Attempt(connection, way, usage)
+        try:
+            result = await attempt.run()
+        except _NotSupportedError as error:
+            findings.append(f"{way}: {error}")
+            continue
+        lacking = needed - result.verbs
+        if lacking:
+            findings.append(
+                f"{way}: works for texts, but the server does not return the probabilities of its whole vocabulary, "
+                "which a blank needs"
+            )
+            continue
+        findings.append(f"{way}: {attempt.summary(result)}")
+        return replace(result, findings=tuple(findings), tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
+    verbs = " and ".join(sorted(needed)) or "logprobs"
+    raise FatalModelError(
+        f"the server at {connection.url} does not return the probabilities that this task needs ({verbs}); "
+        + "; ".join(findings)
+    )
+
+
+class _NotSupportedError(ModelError):
+    """The server failed a test; the message says which."""
+
+
+@dataclass(slots=True)
+class _Usage:
+    """The tokens that the probe used."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def add(self, data: Any) -> None:
+        if not isinstance(data, dict):
+            return
+        usage = data.get("usage")
+        if not isinstance(usage, dict):
+            usage = {"prompt_tokens": data.get("tokens_evaluated"), "completion_tokens": 1}
+        tokens_in = usage.get("prompt_tokens")
+        tokens_out = usage.get("completion_tokens")
+        if type(tokens_in) is int and type(tokens_out) is int:
+            self.tokens_in += tokens_in
+            self.tokens_out += tokens_out
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """Tests one way to ask a server."""
+
+    connection: ServerConnection
+    way: Way
+    usage: _Usage
+    deviations: list[float] = field(default_factory=list)
+
+    async def run(self) -> ProbeResult:
+        """Raises _NotSupportedError if the server fails a test."""
+        try:
+            if self.way == "llama.cpp":
+                return await self._test_llama_cpp()
+            return await self._test_completions()
+        except FatalModelError:
+            raise
+        except ModelError as error:
+            raise _NotSupportedError(str(error)) from error
+
+    def summary(self, result: ProbeResult) -> str:
+        """What was found, for the user."""
+        agreement = f"two computations of the same log-probability differ by at most {result.deviation:.4f}"
+        if result.vocabulary is None:
+            return f"log-probabilities of prompts; {agreement}"
+        return f"log-probabilities of given tokens, and of all {result.vocabulary:,} tokens at a blank; {agreement}"
+
+    # --- OpenAI-compatible completions --------------------------------------------------------------------------------
+
+    async def _test_completions(self) -> ProbeResult:
+        post = self._patient(self.connection.post)
+        settings = self.connection.settings
+        scorer = CompletionsScorer(post, post, settings, self.way, TextPrefix())
+        sentence = await self._scored(scorer, _SENTENCE)
+        longer = await self._scored(scorer, _SENTENCE + _ENDING)
+        self._require_same_beginning(sentence, longer)
+        for context in _CONTEXTS:
+            await self._compare_with_generation(post, scorer, context)
+        prefix = await self._prefix(scorer, sentence)
+        return ProbeResult(self.way, prefix, None, max(self.deviations), (), 0, 0)
+
+    async def _scored(self, scorer: CompletionsScorer, text: str) -> ScoredPrompt:
+        """A scored text whose tokens spell it."""
+        scored = await scorer.score(text)
+        scored.start(len(text))
+        return scored
+
+    def _require_same_beginning(self, short: ScoredPrompt, long: ScoredPrompt) -> None:
+        """A text has the same log-probabilities whatever follows it."""
+        # The last token of the short text may be another one in the long text.
+        shared = len(short.texts) - 1
+        if short.texts[:shared] != long.texts[:shared]:
+            raise _NotSupportedError("the same text has other tokens if more text follows")
+        for a, b in zip(short.logprobs[1:shared], long.logprobs[1:shared], strict=True):
+            assert a is not None
+            assert b is not None
+            self._compare(a, b, "the numbers of a text change if more text follows")
+
+    async def _compare_with_generation(self, post: Post, scorer: CompletionsScorer, context: str) -> None:
+        """The number of a token as the next one and as part of the prompt must be the same."""
+        top_tokens = await self._next_tokens(post, context)
+        compared: list[float] = []
+        for text, logprob in top_tokens.items():
+            scored = await self._scored(scorer, context + text)
+            # The tokenizer may spell the same text with other tokens; then nothing can be compared.
+            number = scored.logprobs[-1]
+            if scored.texts[-1] == text and scored.start(len(context)) == len(scored.texts) - 1 and number is not None:
+                self._compare(
+                    logprob, number, f"the token {text!r} has another number as part of the prompt than as the next one"
+                )
+                compared.append(number)
+        if not compared:
+            raise _NotSupportedError("none of the server's next tokens comes back when it is sent as part of a prompt")
+        nonsense = await self._scored(scorer, context + _NONSENSE)
+        total = math.fsum(value for value in nonsense.logprobs[nonsense.start(len(context)) :] if value is not None)
+        if total >= max(compared) - 1e-6:
+            raise _NotSupportedError("a nonsense text is as probable as the most probable token")
+
+    async def _next_tokens(self, post: Post, context: str) -> dict[str, float]:
+        """The most and the least probable of the server's top tokens after a context."""
+        body = {
+            "model": self.connection.settings.model,
+            "prompt": context,
+            "max_tokens": 1,
+            # At temperature 1, sampling options cannot have changed the reported numbers.
+            "temperature": 1,
+            "logprobs": _TOP_TOKENS,
+            **self.connection.settings.parameters,
+        }
+        data = await post("/completions", body)
+        refuse_error(data, "choice")
+        try:
+            columns = data["choices"][0]["logprobs"]
+            top = columns["top_logprobs"][0]
+            ordered = sorted(top.items(), key=lambda item: -item[1])
+        except (LookupError, TypeError, AttributeError):
+            raise _NotSupportedError(_NO_NEXT_TOKENS) from None
+        # Tokens without visible letters are spelled in several ways.
+        usable = {text: float(value) for text, value in ordered if text.strip() and value > -100}
+        if not usable:
+            raise _NotSupportedError(_NO_NEXT_TOKENS)
+        return usable
+
+    async def _prefix(self, scorer: CompletionsScorer, sentence: ScoredPrompt) -> TextPrefix:
+        """What has to be put before a text so that its first token is scored."""
+        settings = self.connection.settings
+        if settings.prefix == "none":
+            return TextPrefix("", always=True)
+        if settings.prefix != "auto":
+            if not await self._is_token(scorer, settings.prefix, sentence):
+                raise _NotSupportedError(f"model.prefix: '{settings.prefix}' is not a token of this model")
+            return TextPrefix(settings.prefix, always=True)
+        if sentence.start(0) > 0:
+            # The server puts a token there itself.
+            return TextPrefix()
+        for text in SEPARATORS:
+            if await self._is_token(scorer, text, sentence):
+                return TextPrefix(text)
+        return TextPrefix()
+
+    async def _is_token(self, scorer: CompletionsScorer, text: str, sentence: ScoredPrompt) -> bool:
+        """Whether a text is one token when it precedes the sentence."""
+        try:
+            scored = await self._scored(scorer, text + _SENTENCE)
+        except ModelError:
+            return False
+        own_tokens = sentence.start(0)
+        has_one_more = len(scored.texts) == len(sentence.texts) + 1
+        return has_one_more and scored.start(len(text)) == own_tokens + 1
+
+    # --- llama.cpp ----------------------------------------------------------------------------------------------------
+
+    async def _test_llama_cpp(self) -> ProbeResult:
+        post = self._patient(self.connection.post_native)
+        settings = self.connection.settings
+        prefix = await find_prefix(post, settings)
+        scorer = LlamaCppScorer(post, settings, prefix)
+        vocabulary = 0
+        for context in _CONTEXTS:
+            tokens = await scorer.tokenize(context)
+            ids = (*prefix.before(something_precedes=True), *tokens.ids)
+            distribution = await scorer.distribution(ids)
+            vocabulary = len(distribution.ids)
+            if len(set(distribution.ids)) != vocabulary:
+                raise _NotSupportedError("the server's distribution names a token twice")
+            nonsense = await scorer.tokenize(_NONSENSE)
+            most_probable = distribution.ids[0]
+            for token in (most_probable, nonsense.ids[0]):
+                forced = await scorer.forced(ids, token)
+                self._compare(
+                    distribution.by_id[token], forced, f"the token {token} has two different log-probabilities"
+                )
+            await self._compare_with_text(post, prefix, context, distribution.logprobs[0])
+        return ProbeResult("llama.cpp", prefix, vocabulary, max(self.deviations), (), 0, 0)
+
+    async def _compare_with_text(self, post: Post, prefix: LlamaCppPrefix, context: str, top_logprob: float) -> None:
+        """The server must read a text as it reads our tokens of the text."""
+        body = {"prompt": context, "n_predict": 1, "n_probs": 1, "temperature": 0}
+        data = await post("/completion", body)
+        try:
+            top = data["completion_probabilities"][0]["top_logprobs"][0]["logprob"]
+        except (LookupError, TypeError):
+            # The most probable token may end inside a character; then the server reports none.
+            return
+        if self.connection.settings.prefix == "auto" and isinstance(top, int | float):
+            self._compare(top_logprob, float(top), "the server reads a text otherwise than its tokens")
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _compare(self, a: float, b: float, complaint: str) -> None:
+        deviation = abs(a - b)
+        if deviation > _TOLERANCE + _RELATIVE_TOLERANCE * min(abs(a), abs(b)):
+            raise _NotSupportedError(f"{complaint} ({a:.2f} and {b:.2f})")
+        self.deviations.append(deviation)
+
+    def _patient(self, post: Post) -> Post:
+        """A post that waits for a busy server, as the executor of requests does."""
+        policy = self.connection.policy
+
+        async def patient(path: str, body: Mapping[str, Any]) -> Any:
+            tries = 0
+            while True:
+                tries += 1
+                try:
+                    async with asyncio.timeout(policy.timeout):
+                        data = await post(path, body)
+                except Exception as error:
+                    pause = self._pause(error, tries, path)
+                    await asyncio.sleep(pause)
+                    continue
+                self.usage.add(data)
+                return data
+
+        return patient
+
+    def _pause(self, error: Exception, tries: int, path: str) -> float:
+        """Seconds to wait before the next attempt. Raises an error if there should be none."""
+        failure = failure_of(error)
+        if failure is None:
+            raise error
+        if failure.unreachable:
+            raise FatalModelError(
+                f"no server answers at {self.connection.url}: {failure.message}; is it running?"
+            ) from error
+        if failure.status in _UNKNOWN_REQUEST or failure.finish is not None:
+            raise _NotSupportedError(f"{path} answers {failure.message}") from error
+        if isinstance(error, ModelError) and not failure.retryable and not failure.fatal:
+            raise error
+        if failure.fatal:
+            raise FatalModelError(f"the server at {self.connection.url} cannot be tested: {failure.message}") from error
+        pause = self.connection.policy.pause(failure, tries)
+        if pause is None:
+            raise _NotSupportedError(f"{path} answers {with_tries(failure, tries)}") from error
+        return pause
