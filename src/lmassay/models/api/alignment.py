@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lmassay.errors import ModelError
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# Whether the next character of the prompt has begun in a token without being complete: it has not; it has, and each of
-# its tokens shows U+FFFD; it has, and only its last token shows it.
-_NOT_BEGUN = 0
-_AS_FRAGMENTS = 1
-_IN_LAST_TOKEN = 2
-
-_Position = tuple[int, int]
-"""How many characters of the prompt are read, and whether the next one has begun."""
 # A token that a tokenizer puts before a text, such as <s>, <|begin_of_text|> or [CLS].
 _SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|")
-# The longest first token, in characters, if the server does not name it.
-_LONGEST_FIRST_TOKEN = 64
-# The characters of a prompt and of a token that an error message shows.
+# The longest first token, in bytes, if the server does not name it.
+_LONGEST_FIRST_TOKEN = 128
+# The part of a prompt and of a token that an error message shows.
 _SHOWN = 40
 
 
@@ -43,11 +36,12 @@ def continuation_start(prompt: str, token_texts: Sequence[str | None], context_l
     """
     if token_texts and token_texts[-1] == "":
         raise ModelError("the server adds a token after the text, so the text cannot be scored by itself")
-    for index, positions in enumerate(_possible_ends(prompt, token_texts)):
-        reaches = [read + (begun != _NOT_BEGUN) for read, begun in positions]
-        if max(reaches) <= context_length:
+    context_bytes = len(_encoded(prompt[:context_length]))
+    for index, positions in enumerate(_Alignment(prompt).possible_ends(token_texts)):
+        reaches = [position.reach for position in positions]
+        if max(reaches) <= context_bytes:
             continue
-        if min(reaches) <= context_length:
+        if min(reaches) <= context_bytes:
             raise ModelError(
                 "the server's tokens do not show where the continuation begins; put a space or a punctuation mark there"
             )
@@ -55,90 +49,122 @@ def continuation_start(prompt: str, token_texts: Sequence[str | None], context_l
     return len(token_texts)
 
 
-def _possible_ends(prompt: str, token_texts: Sequence[str | None]) -> list[set[_Position]]:
-    """For each token, the positions at which it may end if all tokens together cover the prompt."""
-    forward: list[set[_Position]] = []
-    positions: set[_Position] = {(0, _NOT_BEGUN)}
-    for index, text in enumerate(token_texts):
-        reached: set[_Position] = set()
-        for position in positions:
-            reached.update(_ends(prompt, position, text, is_first=index == 0))
-        if not reached:
-            raise ModelError(_mismatch(prompt, max(positions)[0], text))
-        forward.append(reached)
-        positions = reached
-    whole = (len(prompt), _NOT_BEGUN)
-    if whole not in positions:
-        raise ModelError(_mismatch(prompt, max(positions)[0], None))
-    # Of these positions, those remain from which the following tokens reach the end of the prompt.
-    ends: list[set[_Position]] = [{whole}]
-    for index in range(len(token_texts) - 1, 0, -1):
-        following = ends[-1]
-        usable: set[_Position] = set()
-        for position in forward[index - 1]:
-            if following.intersection(_ends(prompt, position, token_texts[index], is_first=False)):
-                usable.add(position)
-        ends.append(usable)
-    ends.reverse()
-    return ends
+@dataclass(frozen=True, slots=True, order=True)
+class _Position:
+    """How far the tokens so far have read the prompt."""
+
+    offset: int
+    """In bytes; inside a character if its parts appear as U+FFFD."""
+    is_in_character: bool = False
+    """Whether tokens without a text have begun a character that a later token shows as a whole."""
+
+    @property
+    def reach(self) -> int:
+        return self.offset + self.is_in_character
 
 
-def _ends(prompt: str, position: _Position, text: str | None, *, is_first: bool) -> Iterator[_Position]:
-    """The positions at which a token may end that begins at ``position``."""
-    read, begun = position
-    if text is None:
-        if is_first:
-            for end in range(min(len(prompt), _LONGEST_FIRST_TOKEN) + 1):
-                yield end, _NOT_BEGUN
-        return
-    if is_first and _SPECIAL.fullmatch(text) and not (text and prompt.startswith(text)):
-        yield position
-        return
-    if not text:
-        # Part of a character that appears whole in a later token, or a token without a text.
-        if begun == _NOT_BEGUN and _is_beyond_ascii(prompt, read):
-            begun = _IN_LAST_TOKEN
-        yield read, begun
-        return
-    if _REPLACEMENT in text and not prompt.startswith(text, read):
-        yield from _ends_of_fragment(prompt, position, text)
-        return
-    if begun == _AS_FRAGMENTS:
-        return
-    if prompt.startswith(text, read):
-        yield read + len(text), _NOT_BEGUN
-        return
-    # Decoding a SentencePiece token by itself removes the space that it begins with.
-    if begun == _NOT_BEGUN and prompt.startswith(f" {text}", read):
-        yield read + 1 + len(text), _NOT_BEGUN
+class _Alignment:
+    """All ways to lay the texts of tokens over a prompt."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = _encoded(prompt)
+
+    def possible_ends(self, token_texts: Sequence[str | None]) -> list[set[_Position]]:
+        """For each token, the positions at which it may end if all tokens together cover the prompt."""
+        forward: list[set[_Position]] = []
+        positions = {_Position(0)}
+        for index, text in enumerate(token_texts):
+            reached: set[_Position] = set()
+            for position in positions:
+                reached.update(self._ends(position, text, is_first=index == 0))
+            if not reached:
+                raise ModelError(self._mismatch(max(positions), text))
+            forward.append(reached)
+            positions = reached
+        whole = _Position(len(self._prompt))
+        if whole not in positions:
+            raise ModelError(self._mismatch(max(positions), None))
+        # Of these positions, those remain from which the following tokens reach the end of the prompt.
+        ends = [{whole}]
+        for index in range(len(token_texts) - 1, 0, -1):
+            following = ends[-1]
+            usable: set[_Position] = set()
+            for position in forward[index - 1]:
+                if following.intersection(self._ends(position, token_texts[index], is_first=False)):
+                    usable.add(position)
+            ends.append(usable)
+        ends.reverse()
+        return ends
+
+    def _ends(self, position: _Position, text: str | None, *, is_first: bool) -> Iterator[_Position]:
+        """The positions at which a token may end that begins at ``position``."""
+        if text is None:
+            if is_first:
+                for end in range(min(len(self._prompt), _LONGEST_FIRST_TOKEN) + 1):
+                    yield _Position(end)
+            return
+        content = _encoded(text)
+        if is_first and _SPECIAL.fullmatch(text) and not (content and self._prompt.startswith(content)):
+            yield position
+            return
+        offset = position.offset
+        if not text:
+            # Part of a character that appears whole in a later token, or a token without a text.
+            is_beyond_ascii = self._character_end(offset) > offset + 1
+            yield _Position(offset, position.is_in_character or is_beyond_ascii)
+            return
+        if _REPLACEMENT in text and not position.is_in_character:
+            # The prompt itself may contain the character, so the text below may match as well.
+            yield from self._ends_of_fragment(offset, text)
+        if not self._is_boundary(offset):
+            return
+        if self._prompt.startswith(content, offset):
+            yield _Position(offset + len(content))
+        elif not position.is_in_character and self._prompt.startswith(b" " + content, offset):
+            # Decoding a SentencePiece token by itself removes the space that it begins with.
+            yield _Position(offset + 1 + len(content))
+
+    def _ends_of_fragment(self, offset: int, text: str) -> Iterator[_Position]:
+        """The ends of a token with parts of characters, each of which appears as U+FFFD."""
+        offsets = {offset}
+        for character in text:
+            reached: set[int] = set()
+            for start in offsets:
+                if character == _REPLACEMENT:
+                    reached.update(self._ends_of_part(start))
+                elif self._is_boundary(start) and self._prompt.startswith(_encoded(character), start):
+                    reached.add(start + len(_encoded(character)))
+            offsets = reached
+        for end in offsets:
+            yield _Position(end)
+
+    def _ends_of_part(self, offset: int) -> range:
+        """The ends of a part of a character: at least one byte, and not the whole character."""
+        end = self._character_end(offset)
+        if self._is_boundary(offset):
+            return range(offset + 1, end)
+        return range(offset + 1, end + 1)
+
+    def _is_boundary(self, offset: int) -> bool:
+        """Whether a character begins here: in UTF-8, the bytes 10xxxxxx continue one."""
+        return offset >= len(self._prompt) or self._prompt[offset] & 0xC0 != 0x80
+
+    def _character_end(self, offset: int) -> int:
+        """The end of the character that this byte belongs to."""
+        end = min(offset + 1, len(self._prompt))
+        while not self._is_boundary(end):
+            end += 1
+        return end
+
+    def _mismatch(self, position: _Position, text: str | None) -> str:
+        expected = self._prompt[position.offset : position.offset + _SHOWN].decode("utf-8", "replace")
+        if text is None:
+            return f"the server's tokens end before the prompt does: {expected!r} is missing"
+        return (
+            f"the server's tokens are not those of the prompt: it returned {text[:_SHOWN]!r} where the prompt "
+            f"continues with {expected!r}"
+        )
 
 
-def _ends_of_fragment(prompt: str, position: _Position, text: str) -> Iterator[_Position]:
-    """The ends of a token with parts of characters beyond ASCII, each of which appears as U+FFFD."""
-    positions = {position}
-    for character in text:
-        reached: set[_Position] = set()
-        for read, begun in positions:
-            if character != _REPLACEMENT:
-                if begun == _NOT_BEGUN and prompt[read : read + 1] == character:
-                    reached.add((read + 1, _NOT_BEGUN))
-            elif _is_beyond_ascii(prompt, read):
-                reached.add((read, _AS_FRAGMENTS))
-                if begun == _AS_FRAGMENTS:
-                    reached.add((read + 1, _NOT_BEGUN))
-        positions = reached
-    yield from positions
-
-
-def _is_beyond_ascii(text: str, position: int) -> bool:
-    return not text[position : position + 1].isascii()
-
-
-def _mismatch(prompt: str, position: int, text: str | None) -> str:
-    expected = prompt[position : position + _SHOWN]
-    if text is None:
-        return f"the server's tokens end before the prompt does: {expected!r} is missing"
-    return (
-        f"the server's tokens are not those of the prompt: it returned {text[:_SHOWN]!r} where the prompt continues "
-        f"with {expected!r}"
-    )
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -26,6 +26,8 @@ _CLOVA_KEYS = ("CLOVA_API_KEY", "CLOVA")
 _AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "API_KEY")
 _AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
 _AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
+# A model of Anthropic, as gateways name it.
+_CLAUDE = re.compile(r"(anthropic[./])?claude", re.IGNORECASE)
 
 
 class OpenAICompatible(ScoringModel):
@@ -78,7 +80,17 @@ class OpenAICompatible(ScoringModel):
             prices=prices,
             batching=Batching(OpenAIBatches(dialect.path), poll, batch_size) if batch else None,
         )
+        self._names_key = bool(api_key_env)
         self._organizations = (organization_env,) if organization_env else _ORGANIZATIONS
+
+    def check(self) -> None:
+        super().check()
+        # The user's OpenAI key is not for somebody else's model, unless the user says so.
+        if _CLAUDE.match(self.model) and not self._names_key and self._key.value():
+            raise ConfigError(
+                f"model: {self.model} would get your OpenAI key; write `name: claude` for Anthropic's protocol and "
+                "key, or name the key of a server with OpenAI's protocol in api_key_env"
+            )
 
     def endpoint(self) -> Endpoint:
         headers = _bearer(self._key)

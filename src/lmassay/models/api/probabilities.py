@@ -71,9 +71,7 @@ class ScoringModel(ApiModel):
         super().check()
         if self._probabilities == "none":
             if self._settings.prefix != "auto":
-                raise ConfigError(
-                    "model.prefix: only scored texts have a prefix; also set model.probabilities, e.g. to auto"
-                )
+                raise ConfigError("model.prefix: only scored texts have a prefix; also set model.probabilities")
             return
         if not self._settings.prefix:
             raise ConfigError("model.prefix: write auto, none, or a token of the model such as <|endoftext|>")

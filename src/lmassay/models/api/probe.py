@@ -34,6 +34,7 @@ from lmassay.models.api.scoring import (
     ServerSettings,
     TextPrefix,
     Way,
+    checked_logprob,
     json_poster,
 )
 
@@ -48,6 +49,8 @@ _TOLERANCE = 0.2
 _RELATIVE_TOLERANCE = 0.02
 # The most probable tokens that are requested to compare two ways of asking.
 _TOP_TOKENS = 5
+# How many of them are compared.
+_COMPARED_TOKENS = 3
 _NO_NEXT_TOKENS = "the server reports no log-probabilities of the tokens that it generates"
 # An HTTP status that says that the server does not know this request, rather than that something is wrong with it.
 _UNKNOWN_REQUEST = (400, 404, 405, 415, 422, 501)
@@ -230,6 +233,8 @@ class _Attempt:
         top_tokens = await self._next_tokens(post, context)
         compared: list[float] = []
         for text, logprob in top_tokens.items():
+            if len(compared) == _COMPARED_TOKENS:
+                break
             scored = await self._scored(scorer, context + text)
             # The tokenizer may spell the same text with other tokens; then nothing can be compared.
             number = scored.logprobs[-1]
@@ -246,7 +251,7 @@ class _Attempt:
             raise _NotSupportedError("a nonsense text is as probable as the most probable token")
 
     async def _next_tokens(self, post: Post, context: str) -> dict[str, float]:
-        """The most and the least probable of the server's top tokens after a context."""
+        """The server's most probable tokens after a context, with their log-probabilities; the best one first."""
         body = {
             "model": self.connection.settings.model,
             "prompt": context,
@@ -264,8 +269,11 @@ class _Attempt:
             ordered = sorted(top.items(), key=lambda item: -item[1])
         except (LookupError, TypeError, AttributeError):
             raise _NotSupportedError(_NO_NEXT_TOKENS) from None
-        # Tokens without visible letters are spelled in several ways.
-        usable = {text: float(value) for text, value in ordered if text.strip() and value > -100}
+        usable: dict[str, float] = {}
+        for text, logprob in ordered:
+            # White space is spelled in several ways, and part of a character cannot be sent.
+            if text.strip().isprintable() and text.strip() and "\N{REPLACEMENT CHARACTER}" not in text:
+                usable[text] = checked_logprob(logprob)
         if not usable:
             raise _NotSupportedError(_NO_NEXT_TOKENS)
         return usable

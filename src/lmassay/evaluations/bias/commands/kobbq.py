@@ -108,7 +108,9 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     short_help="Step 2: ask a model.",
 )
 @click.option("--data-path", type=click.Path(path_type=Path), required=True, help="JSON file of step 1.")
-@click.option("--model-name", required=True, help="gpt-4, claude-…, clova-x, KoAlpaca-Polyglot-12.8B, a folder, …")
+@click.option(
+    "--model-name", required=True, help="gpt-4, claude-…, clova-x (HCX-005), KoAlpaca-Polyglot-12.8B, a folder, …"
+)
 @click.option(
     "--output-dir",
     type=click.Path(path_type=Path),
@@ -124,7 +126,10 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     help="Accepted, but not used: local models choose their batches by memory, servers get concurrent requests.",
 )
 @click.option(
-    "--base-url", cls=AddedOption, help="Ask any OpenAI-compatible server (llama.cpp, vLLM, Ollama) at this address."
+    "--base-url",
+    cls=AddedOption,
+    help="Ask a server at this address: claude-… in Anthropic's protocol and with its key, other names as any "
+    "OpenAI-compatible server (llama.cpp, vLLM, Ollama).",
 )
 @click.option(
     "--model-config",
@@ -164,7 +169,8 @@ def infer(
     """Send the questions to a model. Answers are saved as they come; questions with a saved answer are skipped.
 
     API keys are read from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
-    (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT.
+    (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT. OPENAI_BASE_URL and ANTHROPIC_BASE_URL set other
+    addresses.
     """
     from lmassay.budget import Budget
     from lmassay.evaluations.bias.kobbq.steps import infer as step
@@ -176,8 +182,15 @@ def infer(
     questions = step.read_questions(data_path)
     spec = _model_spec(model_name, base_url, model_config, overrides)
     model = _build_model(spec, budget_usd, model_config)
+    # An alias such as clova-x hides which model is asked.
+    asked_model = str(model.identity()["model"]) if model.metered else model_name
+    shown_model = model_name if asked_model == model_name else f"{model_name} ({asked_model})"
     topic = data_path.name.removesuffix(".json")
     click.echo(topic)
+    if shown_model != model_name:
+        say(f"{model_name} is the model {asked_model}")
+    for note in model.notes():
+        warn(note)
     predictions = step.PredictionsFile(step.predictions_path(data_path, output_dir, model_name), topic)
     budget = Budget(budget_usd, budget_tokens)
     stopped: BudgetReached | None = None
@@ -185,14 +198,14 @@ def infer(
     with predictions.opened(), _notes(predictions.path) as notes:
 
         def write_note(question: InferenceQuestion, response: Response) -> None:
-            notes.write(json.dumps(step.answer_note(question, response)).encode() + b"\n")
+            notes.write(json.dumps(step.answer_note(question, response, asked_model)).encode() + b"\n")
 
         if predictions.cut:
             warn(f"the last row of {predictions.path} was cut off; the question is asked again")
         if predictions.done:
             click.echo(f"Continue on {predictions.path}")
         try:
-            with progress_bar(f"{topic}: {model_name}") as advance:
+            with progress_bar(f"{topic}: {shown_model}") as advance:
                 step.infer(
                     model,
                     questions,
@@ -366,7 +379,7 @@ def _rate(part: int, whole: int) -> str:
 
 def _model_spec(name: str, base_url: str | None, config: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
     """Return the configuration of the model that the options of ``infer`` describe."""
-    from lmassay.evaluations.bias.kobbq.steps.infer import model_spec
+    from lmassay.evaluations.bias.kobbq.steps.infer import model_spec, model_spec_at
     from lmassay.running.config import set_value
     from lmassay.storage.yamlfile import read_mapping
 
@@ -382,7 +395,7 @@ def _model_spec(name: str, base_url: str | None, config: Path | None, overrides:
         if base_url is not None:
             spec["base_url"] = base_url
     elif base_url is not None:
-        spec = {"name": "openai", "model": name, "base_url": base_url}
+        spec = model_spec_at(name, base_url)
     else:
         spec = model_spec(name)
     for override in overrides:

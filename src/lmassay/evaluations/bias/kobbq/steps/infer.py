@@ -30,9 +30,25 @@ from lmassay.types import Generate, Response, SourceLocation
 _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
 _OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
+# Providers whose models are recognised by their names. Others at a given address speak OpenAI's protocol.
+_PROVIDERS_WITH_ADDRESS = frozenset({"claude", "clova"})
 _AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
 # KoBBQ's programs strip the answers of these models, and only of these.
 _STRIPPED = frozenset({"openai", "azure", "clova"})
+
+
+def model_spec_at(name: str, base_url: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return the configuration of a model at an address: a provider's model in its own protocol and with its own key.
+
+    >>> model_spec_at("claude-2.0", "https://gateway.example", {})["name"]
+    'claude'
+    >>> model_spec_at("my-model", "http://127.0.0.1:8000/v1", {})["name"]
+    'openai'
+    """
+    spec = model_spec(name, environment)
+    if spec["name"] not in _PROVIDERS_WITH_ADDRESS:
+        spec = {"name": "openai", "model": name}
+    return {**spec, "base_url": base_url}
 
 
 def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -318,10 +334,11 @@ def infer(
         progress(answered_before + summary.asked, len(questions))
 
 
-def answer_note(question: InferenceQuestion, response: Response) -> dict[str, Any]:
-    """Return what the predictions file has no column for."""
+def answer_note(question: InferenceQuestion, response: Response, model: str) -> dict[str, Any]:
+    """Return what the predictions file has no column for. ``model`` is the model that was asked, not an alias of it."""
     return {
         "guid": question.guid,
+        "model": model,
         "finish": response.finish,
         "tokens_in": response.tokens_in,
         "tokens_out": response.tokens_out,
