@@ -37,8 +37,9 @@ class VllmServer:
     lie: Lie = lambda scored: scored
     returns_numbers: bool = True
     """False for a server that accepts ``echo`` and returns numbers of generated tokens only."""
-    adds: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
     """Parameters that the server rejects."""
+    reports_usage: bool = True
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,11 +51,11 @@ class VllmServer:
     def serve(self, method: str, path: str, raw: bytes, answer: Any) -> Reply | None:
         body = json.loads(raw)
         self.requests.append({"path": path, **body})
-        if any(name in body for name in self.adds):
+        if any(name in body for name in self.rejects):
             return 400, JSON, json.dumps({"error": {"message": "unknown parameter"}}).encode()
         if path == "/v1/completions":
             return self._reply(self._completion(body))
-        if path == "/tokenize":
+        if path == "/tokenize" and "messages" in body:
             return self._reply({"tokens": self._tokenize(body)})
         if path == "/detokenize":
             return self._reply({"prompt": self.tokenizer.decode(body["tokens"])})
@@ -93,6 +94,8 @@ class VllmServer:
         if "prompt_logprobs" in body:
             choice["prompt_logprobs"] = self._prompt_logprobs(scored) if self.returns_numbers else None
         usage = {"prompt_tokens": len(ids), "completion_tokens": 1}
+        if not self.reports_usage:
+            return {"choices": [choice]}
         return {"choices": [choice], "usage": usage}
 
     def _prompt_logprobs(self, scored: Scored) -> list[Any]:

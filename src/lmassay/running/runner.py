@@ -265,6 +265,7 @@ class Worker:
         self.failed = failed or {}
         self.executor: Executor = InProcessExecutor()
         self.is_connected = False
+        self.depends_on = planned.depends_on
 
     def _remaining_budget(self) -> Budget:
         """Return the command's budget, with what its other runs and earlier attempts have spent."""
@@ -509,10 +510,10 @@ class Worker:
                 f"the server of {self.run} is not the same as when the run began (then: {before}; now: "
                 f"{report.signature}), so old and new scores would not match; start a new run"
             )
-        self._record_server(record, report.signature)
+        self._record_server(report.signature)
 
-    def _record_server(self, record: RunRecord, server: str) -> None:
-        depends_on = {**record.depends_on, SERVER: server}
+    def _record_server(self, server: str) -> None:
+        depends_on = {**self.depends_on, SERVER: server}
         self.store.set_signature(self.run, provenance.signature(depends_on), depends_on)
 
     def _adopt_server(self) -> None:
@@ -523,7 +524,7 @@ class Worker:
         for earlier in self.store.runs():
             same_model = earlier.depends_on.get("model") == record.depends_on.get("model")
             if same_model and SERVER in earlier.depends_on:
-                self._record_server(record, earlier.depends_on[SERVER])
+                self._record_server(earlier.depends_on[SERVER])
                 return
 
     def store_response(self, key: str, request: Request, response: Response) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_an_honest_server_gives_the_numbers_of_the_local_model(vllm, expected, w
     with vllm_server(vllm) as server:
         model = server_model(server.url, probabilities=way)
         report = model.connect({"logprobs"})
-        assert report.signature == f"{way}(prefix=server's own/<|endoftext|>)"
+        assert report.signature == f"{way}(prefix=none/<|endoftext|>)"
         assert report.tokens_in > 100
         for response, answer in zip(scores(model), expected, strict=True):
             assert response.answer.tokens == pytest.approx(answer.tokens, abs=1e-4)
@@ -64,8 +64,10 @@ def test_an_honest_server_gives_the_numbers_of_the_local_model(vllm, expected, w
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lying_server_is_refused_or_its_numbers_are_right(vllm, expected, lie, way):
-    liar = dataclasses.replace(vllm, lie=LIES[lie])
+@pytest.mark.parametrize("reports_usage", [True, False])
+def test_a_lying_server_is_refused_or_its_numbers_are_right(vllm, expected, lie, way, reports_usage):
+    liar = copy.copy(vllm)
+    liar.lie, liar.reports_usage = LIES[lie], reports_usage
     with vllm_server(liar) as server:
         model = server_model(server.url, probabilities=way)
         try:
@@ -77,3 +79,13 @@ def test_a_lying_server_is_refused_or_its_numbers_are_right(vllm, expected, lie,
         for response, answer in zip(scores(model), expected, strict=True):
             if isinstance(response.answer, Continuation):
                 assert response.answer.total == pytest.approx(answer.total, abs=1e-3)
+
+
+def test_a_server_that_accepts_echo_and_returns_no_numbers_is_reported(vllm):
+    silent = copy.copy(vllm)
+    silent.returns_numbers = False
+    with vllm_server(silent) as server, pytest.raises(FatalModelError) as caught:
+        server_model(server.url).connect({"logprobs"})
+    assert "echo: the server accepts `echo` but returns no log-probabilities of the prompt" in str(caught.value)
+    assert "prompt_logprobs: the server ignores `prompt_logprobs`" in str(caught.value)
+    assert "llama.cpp: /tokenize: there is no such model or address (HTTP 404" in str(caught.value)

@@ -83,13 +83,7 @@ class ProbeResult:
     @property
     def signature(self) -> str:
         """What the numbers depend on."""
-        if isinstance(self.prefix, LlamaCppPrefix):
-            prefix = self.prefix.name
-        elif self.prefix.always:
-            prefix = self.prefix.text or "none"
-        else:
-            prefix = f"server's own/{self.prefix.text}" if self.prefix.text else "server's own"
-        parts = [f"prefix={prefix}"]
+        parts = [f"prefix={self.prefix.name}"]
         if self.vocabulary is not None:
             parts.append(f"vocabulary={self.vocabulary}")
         return f"{self.way}({','.join(parts)})"
@@ -282,18 +276,18 @@ class _Attempt:
         """What has to be put before a text so that its first token is scored."""
         settings = self.connection.settings
         if settings.prefix == "none":
-            return TextPrefix("", always=True)
+            return TextPrefix("", always=True, name="none")
         if settings.prefix != "auto":
             if not await self._is_token(scorer, settings.prefix, sentence):
                 raise _NotSupportedError(f"model.prefix: '{settings.prefix}' is not a token of this model")
-            return TextPrefix(settings.prefix, always=True)
+            return TextPrefix(settings.prefix, always=True, name=settings.prefix)
         if sentence.start(0) > 0:
             # The server puts a token there itself.
-            return TextPrefix()
+            return TextPrefix(name="own")
         for text in SEPARATORS:
             if await self._is_token(scorer, text, sentence):
-                return TextPrefix(text)
-        return TextPrefix()
+                return TextPrefix(text, name=f"none/{text}")
+        return TextPrefix(name="none")
 
     async def _is_token(self, scorer: CompletionsScorer, text: str, sentence: ScoredPrompt) -> bool:
         """Whether a text is one token when it precedes the sentence."""
@@ -380,12 +374,12 @@ class _Attempt:
                 f"no server answers at {self.connection.url}: {failure.message}; is it running?"
             ) from error
         if failure.status in _UNKNOWN_REQUEST or failure.finish is not None:
-            raise _NotSupportedError(f"{path} answers {failure.message}") from error
+            raise _NotSupportedError(f"{path}: {failure.message}") from error
         if isinstance(error, ModelError) and not failure.retryable and not failure.fatal:
             raise error
         if failure.fatal:
             raise FatalModelError(f"the server at {self.connection.url} cannot be tested: {failure.message}") from error
         pause = self.connection.policy.pause(failure, tries)
         if pause is None:
-            raise _NotSupportedError(f"{path} answers {with_tries(failure, tries)}") from error
+            raise _NotSupportedError(f"{path}: {with_tries(failure, tries)}") from error
         return pause

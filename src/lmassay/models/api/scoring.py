@@ -57,6 +57,8 @@ class TextPrefix:
     text: str = ""
     always: bool = False
     """Also before a text that continues a context, which needs none."""
+    name: str = ""
+    """As the signature shows it."""
 
     def before(self, context: str) -> str:
         """What is sent before a context, which may be empty."""
