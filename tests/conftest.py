@@ -128,6 +128,16 @@ def smollm2() -> Path:
 
 
 @pytest.fixture(scope="session")
+def llama_url(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of a llama.cpp server with the embedded model; one for all tests of a session."""
+    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed: pip install xllamacpp")
+    from tests.llama import llama_server
+
+    with llama_server(smollm2_gguf, tmp_path_factory.mktemp("llama") / "log") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
     """The embedded model's GGUF file, for llama.cpp."""
     from lmassay.errors import UserError

@@ -7,17 +7,14 @@ import json
 import pytest
 
 from tests.helpers import ROOT, lmassay, write_config
-from tests.llama import llama_server
 
 pytestmark = pytest.mark.slow
 OWN = ROOT / "examples" / "bias"
 
 
-@pytest.fixture(scope="module")
-def server(smollm2_gguf, tmp_path_factory):
-    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed: pip install xllamacpp")
-    with llama_server(smollm2_gguf, tmp_path_factory.mktemp("llama") / "log") as url:
-        yield url
+@pytest.fixture
+def server(llama_url):
+    return llama_url
 
 
 def config(server, **task):

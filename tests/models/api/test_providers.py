@@ -17,7 +17,7 @@ KEY = "sentinel-key-0123456789"
 VARIABLES = (
     *("OPENAI_API_KEY", "OPENAI", "OPENAI_ORG_ID", "OPENAI_ORG", "CLOVA_API_KEY", "CLOVA", "CLOVA_URL", "CLAUDE"),
     *("AZURE_OPENAI_API_KEY", "API_KEY", "AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT", "OPENAI_API_VERSION"),
-    *("API_VERSION", "ANTHROPIC_API_KEY", "OPENAI_PROJECT_ID"),
+    *("API_VERSION", "ANTHROPIC_API_KEY", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"),
 )
 
 
@@ -102,6 +102,32 @@ def test_openai_takes_the_originals_names_of_key_and_organization(monkeypatch):
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert server.headers[0]["Openai-Organization"] == "org-1"
     assert OpenAICompatible("m").identity()["url"] == "https://api.openai.com/v1"
+
+
+def test_the_address_is_that_of_the_sdks_variable_unless_an_option_sets_it(monkeypatch):
+    with openai_server(lambda body, _: completion("yes") if "messages" in body else failure(404)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        model = OpenAICompatible("m")
+        assert answer_of(model).text == "yes"
+        assert model.notes() == [f"requests to m go to {server.url}, the address in OPENAI_BASE_URL"]
+        assert OpenAICompatible("m", base_url="http://127.0.0.1:9/v1").base_url == "http://127.0.0.1:9/v1"
+        assert OpenAICompatible("m", base_url="http://127.0.0.1:9/v1").notes() == []
+
+
+def test_claude_is_found_by_anthropics_variable_with_or_without_the_version(monkeypatch):
+    with openai_server(lambda body, _: message("yes")) as server:
+        for address in (server.root, server.url):
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
+            assert answer_of(Claude("claude-x")).text == "yes"
+    assert server.paths == ["POST /v1/messages"] * 2
+
+
+def test_the_openai_key_is_not_sent_for_a_claude_model(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("claude-2.0", "anthropic/claude-x"):
+        with pytest.raises(ConfigError, match="would get your OpenAI key; write `name: claude`"):
+            OpenAICompatible(name, base_url="http://127.0.0.1:9/v1").check()
+    OpenAICompatible("claude-2.0", base_url="http://127.0.0.1:9/v1", api_key_env="OPENAI_API_KEY").check()
 
 
 @pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "CLAUDE"])

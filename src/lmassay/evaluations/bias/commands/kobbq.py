@@ -233,7 +233,7 @@ def infer(
             say(f"  {count} × {error_text}")
         return EXIT_WITH_ERRORS
     predictions.sort(questions)
-    click.echo(f"{topic} - {model_name} done")
+    click.echo(f"{topic} - {shown_model} done")
     return 0
 
 

@@ -19,7 +19,7 @@ from lmassay.evaluations.bias.kobbq.steps.infer import (
     read_questions,
 )
 from tests.helpers import ROOT, lmassay
-from tests.servers import completion, failure, openai_server, prompt_of
+from tests.servers import completion, failure, message, openai_server, prompt_of
 
 SENTINEL = "sk-sentinel-0123456789abcdef"
 QUESTIONS = [
@@ -279,6 +279,26 @@ def test_a_base_url_beside_a_configuration_is_heeded(data):
         done, _ = infer(data, server, "--model-config", file, "--set", "parameters.seed=7")
     assert done.returncode == 0, done.stderr
     assert {body["seed"] for body in server.bodies} == {7}
+
+
+def test_a_claude_name_at_an_address_is_asked_in_anthropics_protocol_and_with_its_key(data):
+    with openai_server(lambda body, _: message("A")) as server:
+        done, _ = infer(data, server, name="claude-2.0", CLAUDE="claude-key-0123456789")
+    assert done.returncode == 0, done.stderr
+    assert set(server.paths) == {"POST /v1/messages"}
+    assert {headers["X-Api-Key"] for headers in server.headers} == {"claude-key-0123456789"}
+    assert SENTINEL not in str(server.headers)
+
+
+def test_an_alias_shows_the_model_that_is_asked(data):
+    with openai_server(lambda body, _: completion("A")) as server:
+        done, path = infer(data, server, name="clova-x", CLOVA="clova-key-0123456789")
+    assert done.returncode == 0, done.stderr
+    assert "clova-x is the model HCX-005" in done.stderr
+    assert done.stdout.splitlines()[-1].endswith("clova-x (HCX-005) done")
+    notes = path.with_name(f"{path.stem}.notes.jsonl").read_text().splitlines()
+    assert {json.loads(line)["model"] for line in notes} == {"HCX-005"}
+    assert {body["model"] for body in server.bodies} == {"HCX-005"}
 
 
 def test_notes_stay_readable_after_a_crash(data):
