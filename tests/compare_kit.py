@@ -28,8 +28,8 @@ def failed(i: object) -> Row:
     return Row(Example(str(i), {}), "error", error="HTTP 500")
 
 
-def unscored(i: object, metric: str = "accuracy") -> Row:
-    return Row(Example(str(i), {}), "unscored", Score(unscored={metric: "refused"}))
+def unscored(i: object, metric: str = "accuracy", groups: Mapping[str, str] | None = None) -> Row:
+    return Row(Example(str(i), {}, None, groups or {}), "unscored", Score(unscored={metric: "refused"}))
 
 
 def rates(values: Iterable[int], metric: str = "accuracy", groups: Sequence[Mapping[str, str]] = ()) -> list[Row]:

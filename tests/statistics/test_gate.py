@@ -508,8 +508,12 @@ def test_ten_answers_that_turn_wrong_are_a_drop_whatever_else_only_one_run_answe
     design = {"combinations": {"accuracy_amb": Combination({"accuracy_amb": 1.0}).as_dict()}, "cluster": "template"}
 
     def row(number: int, value: float | None):
+        # Declined questions keep their template, as in a real run. Without it, the earlier version did not treat the
+        # two runs as comparable by template, and its fault did not show.
         groups = {"template": f"t{number // 3}"}
-        return unscored(number, "accuracy_amb") if value is None else scored(number, groups, accuracy_amb=value)
+        if value is None:
+            return unscored(number, "accuracy_amb", groups)
+        return scored(number, groups, accuracy_amb=value)
 
     shared = range(20)
     before = [row(i, float(i % 2 == 0)) for i in shared] + [row(i, None) for i in range(20, 60)]
