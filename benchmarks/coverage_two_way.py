@@ -22,6 +22,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -45,6 +46,8 @@ FREQUENT = 4
 CONSTRUCTIONS = (-0.7, 0.0, 0.7)
 MEAN_TARGET, LEAST_TARGET = 0.94, 0.92
 STANDARD_ERRORS = 2.6
+# Gauss-Hermite quadrature of a standard normal variable.
+POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,10 @@ def settings() -> Iterator[Setting]:
 
 def mean_rate(intercept: float, spread: float) -> float:
     """The rate over all nouns and verbs: the mean of a logistic function of a normal variable, by quadrature."""
-    points, weights = np.polynomial.hermite_e.hermegauss(80)
-    return float((weights * sigmoid(intercept + spread * points)).sum() / weights.sum())
+    return float((WEIGHTS * sigmoid(intercept + spread * POINTS)).sum() / WEIGHTS.sum())
 
 
+@cache
 def intercept_of(rate: float, spread: float) -> float:
     """The inverse of :func:`mean_rate`, by bisection."""
     low, high = -30.0, 30.0

@@ -11,20 +11,38 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from lmassay.statistics.variance import PRIOR_CORRELATION
+from lmassay.statistics import estimation
+from lmassay.statistics.estimation import rate_intervals
+from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "uncertainty.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def coverage() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("coverage_benchmark", ROOT / "benchmarks" / "coverage.py")
+def benchmark(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{name}_benchmark", ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look up the module that they are defined in.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def coverage() -> ModuleType:
+    return benchmark("coverage")
+
+
+@pytest.fixture(scope="module")
+def coverage_two_way() -> ModuleType:
+    return benchmark("coverage_two_way")
+
+
+def cells_of(start: str) -> list[list[float]]:
+    """The numbers in the cells of the table row that starts so, without its first cell."""
+    line = next(line for line in PAGE.splitlines() if line.startswith(f"| {start} |"))
+    cells = line.removeprefix(f"| {start} |").strip("|").split("|")
+    return [[float(number) for number in cell.split(",")] for cell in cells]
 
 
 def rows_of_the_page() -> dict[tuple[str, str], list[list[float]]]:
@@ -56,16 +74,130 @@ def test_the_table_of_coverage_is_what_the_simulation_gives(coverage):
             assert relative == pytest.approx(width, abs=0.1)
 
 
+def test_the_summary_of_the_table_is_that_of_its_column():
+    stated = rows_of_the_page()
+    mean, least = re.search(r"The new rule covers ([\d.]+) % on average and ([\d.]+) % at least", PAGE).groups()
+    # Four numbers of clusters are in the rows "12 to 100", three in the rows "3 to 8".
+    weights = [4 if clusters == "12 to 100" else 3 for clusters, _ in stated]
+    means = [cells[0][0] for cells in stated.values()]
+    assert 100 * np.average(means, weights=weights) == pytest.approx(float(mean), abs=0.11)
+    assert 100 * min(cells[0][1] for cells in stated.values()) == pytest.approx(float(least), abs=0.051)
+
+
 def test_published_sizes_cover_as_stated(coverage):
     rng = np.random.default_rng(6)
     covered = []
+    settings = above = 0
     for name, sizes in coverage.published_sizes().items():
         for rate in coverage.PUBLISHED_RATES:
             for correlation in coverage.PUBLISHED_CORRELATIONS:
-                covered.append(coverage.measure(name, sizes, rate, correlation, 200, rng).coverage["new"])
-    # Stated are 94.6 to 100 %; 200 data sets have a standard error of 1.6 points.
-    assert min(covered) > 0.946 - 0.05
+                setting = coverage.measure(name, sizes, rate, correlation, 200, rng)
+                covered.append(setting.coverage["new"])
+                if setting.effective >= 6:
+                    settings += 1
+                    above += setting.coverage["new"] > 0.97
+    least = re.search(r"coverage lies between\s+([\d.]+) and 100 %", PAGE)
+    # 200 data sets have a standard error of 1.6 points.
+    assert min(covered) == pytest.approx(float(least[1]) / 100, abs=0.05)
+    stated_above, stated_settings = map(int, re.search(r"(\d+) of (\d+) are\. The rules", PAGE).groups())
+    assert settings == stated_settings
+    # Coverages close to 97 % fall on either side by chance.
+    assert above == pytest.approx(stated_above, abs=20)
 
 
-def test_the_page_names_the_prior_correlation_of_the_code():
+def test_one_more_error_does_to_both_rules_what_is_stated(coverage):
+    rng = np.random.default_rng(8)
+    errors = rises = old_rises = 0
+    for sizes, hits in coverage._data_for_errors(80, rng):
+        right = np.flatnonzero(hits)
+        variants = np.repeat(hits[None, :], len(right) + 1, axis=0)
+        variants[np.arange(1, len(right) + 1), right] -= 1
+        lower, _ = rate_intervals(variants, sizes)
+        old_lower, _ = coverage.old_rule(variants, sizes)
+        errors += len(right)
+        rises += int((lower[1:] > lower[0] + 1e-9).sum())
+        old_rises += int((np.clip(old_lower, 0, 1)[1:] > max(old_lower[0], 0) + 1e-9).sum())
+    assert rises == 0
+    stated_errors, stated_rises = re.search(r"5 % in ([\d,]+) cases; .*?rose in ([\d,]+) of", PAGE, re.S).groups()
+    share = int(stated_rises.replace(",", "")) / int(stated_errors.replace(",", ""))
+    assert old_rises / errors == pytest.approx(share, abs=0.12)
+
+
+SCORES = {
+    "close to 1, as EW (mixture, mean .966)": "close to 1 (mixture)",
+    "90 % zeros": "90 % zeros",
+    "within .001 of 1, 5 % zeros": "nearly 1, 5 % zeros",
+    "concentrated, 0.95 ± 0.03": "concentrated, 0.95 ± 0.03",
+    "concentrated, 0.1 ± 0.05": "concentrated, 0.1 ± 0.05",
+}
+
+
+@pytest.mark.parametrize("start", SCORES)
+def test_the_table_of_means_is_what_the_simulation_gives(coverage, start):
+    make, mean = coverage.score_makers(np.random.default_rng(9))[SCORES[start]]
+    for rows, stated in zip((10, 30, 100, 200), cells_of(start), strict=True):
+        if rows not in (30, 100):
+            continue
+        covered, covered_by_t, width = coverage.mean_coverage(make, mean, rows, 100)
+        # 100 data sets have a standard error of up to 5 points.
+        assert (covered, covered_by_t) == pytest.approx((stated[0], stated[1]), abs=0.12)
+        assert width == pytest.approx(stated[2], rel=0.15)
+
+
+def two_way_rows() -> list[tuple[str, int, list[float], list[float]]]:
+    """Of the table of two-way clustering: number, verbs, and for either clustering mean, least and width."""
+    rows = []
+    for line in PAGE.splitlines():
+        match = re.match(r"\| (rate|mean of three constructions|difference of two models) \| (\d+) \|", line)
+        if match is not None:
+            both, by_noun = line.removeprefix(match[0]).strip("|").split("|")
+            numbers = [[float(number) for number in cell.split(",")] for cell in (both, by_noun)]
+            rows.append((match[1], int(match[2]), *numbers))
+    return rows
+
+
+KINDS = {
+    "rate": "rate",
+    "mean of three constructions": "mean of constructions",
+    "difference of two models": "difference",
+}
+
+
+@pytest.mark.parametrize(("number", "verbs", "both", "by_noun"), two_way_rows())
+def test_the_table_of_two_way_clustering_is_what_the_simulation_gives(coverage_two_way, number, verbs, both, by_noun):
+    rng = np.random.default_rng(10)
+    tallies = []
+    for setting in coverage_two_way.settings():
+        if (setting.kind, setting.verbs) == (KINDS[number], verbs):
+            tallies.append(coverage_two_way.simulate(setting, 4, rng))
+    for position, stated in enumerate((both, by_noun)):
+        covered = np.mean([tally[position].coverage for tally in tallies])
+        width = np.mean([tally[position].width for tally in tallies])
+        assert covered == pytest.approx(stated[0], abs=0.15)
+        assert width == pytest.approx(stated[2], rel=0.2)
+
+
+def test_the_lower_bounds_of_perfect_results_are_as_stated(coverage):
+    stated = re.search(r"lower bound of a perfect result is between ([\d.]+) and ([\d.]+)\.", PAGE)
+    lowest = []
+    for sizes in coverage.published_sizes().values():
+        if coverage.clusters_of(sizes).effective >= 6:
+            lower, _ = rate_intervals(sizes[None, :], sizes)
+            lowest.append(float(lower[0]))
+    assert len(lowest) == int(re.search(r"On all (\d+)\s+published cluster sizes", PAGE)[1])
+    assert f"{min(lowest):.2f}".lstrip("0") == stated[1]
+    assert f"{max(lowest):.2f}".lstrip("0") == stated[2]
+
+
+def test_eight_clusters_without_an_error_are_as_common_as_stated():
+    # The beta-binomial probability of no error in twelve rows at a rate of .95 and a correlation of .5.
+    without_error = np.prod([(0.95 + row) / (1 + row) for row in range(12)])
+    stated = re.search(r"answered without an error in (\d+) % of data sets", PAGE)
+    assert f"{100 * without_error**8:.0f}" == stated[1]
+
+
+def test_the_page_names_the_constants_of_the_code():
     assert f"pulled towards {PRIOR_CORRELATION:g}" in PAGE
+    assert re.search(rf"at\s+all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
+    assert f"coefficient of variation is below {estimation._CLEARLY_AWAY:g}," in PAGE
+    assert f"above {estimation._PILED_UP:g} the protection is complete" in PAGE
