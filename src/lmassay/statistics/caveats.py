@@ -20,7 +20,10 @@ from lmassay.statistics.observations import counted_labels, label_in_plural
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
-    warnings = [f"{side.record.id} is {side.record.status}" for side in (base, *others) if side.record.status != "done"]
+    warnings = []
+    for side in (base, *others):
+        if side.record.status != "done":
+            warnings.append(f"{side.record.id} is {side.record.status}")
     for other in others:
         warnings += _coverage(base, other)
         warnings += _tested_apart(base, other)
@@ -49,11 +52,15 @@ def _tested_apart(base: Side, other: Side) -> list[str]:
     """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
     warnings = []
     for metric in headline(base):
-        ours, theirs = (side.table.on_tests(metric) for side in (base, other))
-        if (ours is None and theirs is None) or paired_on_tests(base, other, metric):
+        base_tests = base.table.on_tests(metric)
+        other_tests = other.table.on_tests(metric)
+        if base_tests is None and other_tests is None:
+            # Neither run has scores on single tests, so nothing could have been paired test by test.
             continue
-        if ours is None or theirs is None:
-            side = base if ours is None else other
+        if paired_on_tests(base, other, metric):
+            continue
+        if base_tests is None or other_tests is None:
+            side = base if base_tests is None else other
             why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
         else:
             why = f"{base.record.id} and {other.record.id} were tested on different tests"
@@ -66,21 +73,24 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
     warnings = []
     crossed = {**other.record.design.crossed, **base.record.design.crossed}
     for metric, name in crossed.items():
-        found = [labelled_units_of(side, metric, None) for side in (base, other)]
+        base_units = labelled_units_of(base, metric, None)
+        other_units = labelled_units_of(other, metric, None)
         names = label_in_plural(name)
-        for side, units in zip((base, other), found, strict=True):
+        for side, units in ((base, base_units), (other, other_units)):
             if not units and side.table.has(metric):
                 warnings.append(
                     f"{side.record.id} was made by an earlier version, which did not record {metric} by "
                     f"{name.replace('_', ' ')}: the difference in {metric} says nothing of other {names}"
                 )
-        if not all(found):
+        if not base_units or not other_units:
             continue
-        ours, theirs = ({label for _, label in units} for units in found)
-        if ours != theirs:
+        labels_of_base = {label for _, label in base_units}
+        labels_of_other = {label for _, label in other_units}
+        if labels_of_base != labels_of_other:
+            shared = counted_labels(len(labels_of_base & labels_of_other), name)
             warnings.append(
-                f"{metric} is compared on {counted_labels(len(ours & theirs), name)} that both runs have, of "
-                f"{len(ours):,} ({base.record.id}) and {len(theirs):,} ({other.record.id})"
+                f"{metric} is compared on {shared} that both runs have, of "
+                f"{len(labels_of_base):,} ({base.record.id}) and {len(labels_of_other):,} ({other.record.id})"
             )
     return warnings
 
@@ -109,16 +119,23 @@ def asked_differently(base: Side, other: Side) -> list[str]:
 
     Labels that differ show as much, but not that the prompt is another one, too.
     """
-    ours, theirs = base.depends_on, other.depends_on
     variation = variation_of(base.record)
-    names = [name for name in variation.question_parts if ours.get(name) != theirs.get(name)]
-    # Different labels already say that what they show differs, but not that something else does, too.
-    is_said_by_labels = not any(name in variation.hidden for name in names[1:])
-    if not _have_same_label(base, other) and is_said_by_labels:
+    differing: list[str] = []
+    descriptions: list[str] = []
+    for name in variation.question_parts:
+        if base.depends_on.get(name) != other.depends_on.get(name):
+            differing.append(name)
+            base_value = base.depends_on.get(name, "none")
+            other_value = other.depends_on.get(name, "none")
+            descriptions.append(f"another {name} ({other_value}, not {base_value})")
+    if not differing:
         return []
-    parts = [f"another {name} ({theirs.get(name, 'none')}, not {ours.get(name, 'none')})" for name in names]
-    warnings = f"{other.record.id} has {' and '.join(parts)} than {base.record.id}"
-    return [f"{warnings}: a difference may come from that, not from the model"] if parts else []
+    # Different labels already say that what they show differs, but not that something else does, too.
+    is_hidden = any(name in variation.hidden for name in differing[1:])
+    if not _have_same_label(base, other) and not is_hidden:
+        return []
+    difference = f"{other.record.id} has {' and '.join(descriptions)} than {base.record.id}"
+    return [f"{difference}: a difference may come from that, not from the model"]
 
 
 def _have_same_label(base: Side, other: Side) -> bool:
@@ -137,15 +154,14 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
         combined = side.record.design.combinations
         for row in rows:
             reported = _reported(side, row.metric)
-            # Where a part of the run is compared, its mean must be another one.
-            whole = side.record.id in (row.base, row.new) and row.n == len(side.table.by_id(row.metric))
+            if reported is None or row.metric in combined or row.metric in side.record.design.crossed:
+                continue
+            # Where only a part of the run is compared, its mean differs from that of the run anyway.
+            is_of_this_run = side.record.id in (row.base, row.new)
+            if not is_of_this_run or row.n != len(side.table.by_id(row.metric)):
+                continue
             mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if (
-                whole
-                and row.metric not in {*combined, *side.record.design.crossed}
-                and reported is not None
-                and abs(reported - mean) > _SAME
-            ):
+            if abs(reported - mean) > _SAME:
                 warnings.append(
                     f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
                     f"the mean over examples that is compared here, {mean:.4f}"
@@ -157,5 +173,7 @@ _SAME = 1e-9
 
 
 def _reported(side: Side, metric: str) -> float | None:
-    found = (r.value for r in side.record.results if r.metric == metric and r.group == "overall")
-    return next(found, None)
+    for result in side.record.results:
+        if result.metric == metric and result.group == "overall":
+            return result.value
+    return None

@@ -443,18 +443,22 @@ def _values_by_label(
     import numpy as np
 
     labels = labels_of(side.table, combination.each)
-    values: dict[str, float] = {}
-    for position, (column, coefficient) in enumerate(combination.terms.items()):
+    totals: dict[str, float] = {}
+    columns_of_label: dict[str, int] = {}
+    for column, coefficient in combination.terms.items():
         shared = base.table.by_id(column).keys() & other.table.by_id(column).keys() & usable
-        is_shared = np.fromiter((example in shared for example in side.table.ids), bool, len(side.table))
+        is_shared = np.array([example in shared for example in side.table.ids], dtype=bool)
         sums = sums_of(side.table, Combination({column: coefficient}), labels, is_shared)
-        of_column = dict(zip(sums.labels, sums.by_label().tolist(), strict=True))
-        if position == 0:
-            values = {label: combination.constant + value for label, value in of_column.items()}
-        else:
-            # A label without one of the columns has no value.
-            values = {label: values[label] + value for label, value in of_column.items() if label in values}
-    return {label: value for label, value in values.items() if not np.isnan(value)}
+        for label, value in zip(sums.labels, sums.by_label().tolist(), strict=True):
+            totals[label] = totals.get(label, combination.constant) + value
+            columns_of_label[label] = columns_of_label.get(label, 0) + 1
+    values: dict[str, float] = {}
+    for label, total in totals.items():
+        # A label without one of the columns has no value.
+        has_all_columns = columns_of_label[label] == len(combination.terms)
+        if has_all_columns and not np.isnan(total):
+            values[label] = total
+    return values
 
 
 def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:

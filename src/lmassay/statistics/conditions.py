@@ -71,16 +71,20 @@ class Condition:
         if self.sign not in ("worse", "not worse"):
             return self
         if metric.better == "zero":
-            both = "'{0}<-NUMBER' or '{0}>NUMBER'" if self.reading == "fail if" else "'{0}>-NUMBER' and '{0}<NUMBER'"
+            name = self.metric
+            both = f"'{name}>-NUMBER' and '{name}<NUMBER'"
+            if self.reading == "fail if":
+                both = f"'{name}<-NUMBER' or '{name}>NUMBER'"
             raise UserError(
-                f"{self.option}: 0 is the best value of {self.metric}, so both directions can be worse; "
-                f"write {both.format(self.metric)}"
+                f"{self.option}: 0 is the best value of {name}, so both directions can be worse; write {both}"
             )
-        is_drop = metric.better == "higher"
-        threshold = -self.threshold if is_drop else self.threshold
-        if self.sign == "worse":
-            return replace(self, sign="<" if is_drop else ">", threshold=threshold)
-        return replace(self, sign=">" if is_drop else "<", threshold=threshold)
+        if metric.better == "higher":
+            # Worse is lower: "worse by 0.02" is a difference below -0.02.
+            worse, not_worse, threshold = "<", ">", -self.threshold
+        else:
+            worse, not_worse, threshold = ">", "<", self.threshold
+        sign = worse if self.sign == "worse" else not_worse
+        return replace(self, sign=sign, threshold=threshold)
 
     @property
     def is_below(self) -> bool:
@@ -122,36 +126,44 @@ def parse_condition(text: str, reading: Reading = "fail if") -> Condition:
     match = _CONDITION.fullmatch(text.strip())
     if match is None:
         raise UserError(f"{option} cannot be read; {_SHAPES[reading]}")
+    metric, sign, percent = match["metric"], match["sign"], match["percent"]
     number = match["number"].replace("\N{MINUS SIGN}", "-")
-    threshold = float(number) / (100 if match["percent"] else 1)
+    threshold = _threshold(number, percent, option)
+    # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
+    size = number.lstrip("+-")
+    slip = ""
+    if sign.startswith("<") and threshold > 0:
+        slip = f"a drop is below 0; did you mean '{metric}{sign}-{size}{percent}'?"
+    elif sign.startswith(">") and threshold < 0:
+        slip = f"a rise is above 0; did you mean '{metric}{sign}{size}{percent}'?"
+    if reading == "fail if" and slip:
+        raise UserError(f"{option}: a difference is new less base, so {slip}")
+    return Condition(metric, sign, threshold, bool(percent), reading)
+
+
+def _threshold(number: str, percent: str, option: str) -> float:
+    threshold = float(number) / (100 if percent else 1)
     if not math.isfinite(threshold):
         raise UserError(f"{option}: the threshold is not a finite number")
-    is_below = match["sign"].startswith("<")
-    if reading == "fail if" and (threshold > 0 if is_below else threshold < 0):
-        # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
-        meant = f"{match['metric']}{match['sign']}{'-' if is_below else ''}{number.lstrip('+-')}{match['percent']}"
-        raise UserError(
-            f"{option}: a difference is new less base, so a {'drop is below' if is_below else 'rise is above'} 0; "
-            f"did you mean '{meant}'?"
-        )
-    return Condition(match["metric"], match["sign"], threshold, bool(match["percent"]), reading)
+    return threshold
 
 
 def _worse(match: re.Match[str], reading: Reading, option: str) -> Condition:
     sign = " ".join(match["sign"].split())
-    expected = "worse" if reading == "fail if" else "not worse"
+    metric = match["metric"]
     number = match["number"] or "0"
+    percent = match["percent"] or ""
+    expected, takes = "not worse", "what must hold"
+    if reading == "fail if":
+        expected, takes = "worse", "what must not hold"
     if sign != expected:
         raise UserError(
-            f"{option}: this option takes what must {'not ' if reading == 'fail if' else ''}hold; "
-            f"did you mean '{match['metric']} {expected} by {number}{match['percent'] or ''}'?"
+            f"{option}: this option takes {takes}; did you mean '{metric} {expected} by {number}{percent}'?"
         )
-    size = float(number) / (100 if match["percent"] else 1)
-    if not math.isfinite(size):
-        raise UserError(f"{option}: the threshold is not a finite number")
+    size = _threshold(number, percent, option)
     if reading == "pass only if" and size == 0:
-        raise UserError(f"{option}: say by how much, such as '{match['metric']} not worse by 0.02'")
-    return Condition(match["metric"], sign, size, bool(match["percent"]), reading)
+        raise UserError(f"{option}: say by how much, such as '{metric} not worse by 0.02'")
+    return Condition(metric, sign, size, bool(percent), reading)
 
 
 def likely_slip(condition: Condition, metric: Metric) -> str:
@@ -161,7 +173,7 @@ def likely_slip(condition: Condition, metric: Metric) -> str:
         return ""
     looks_for_gain = condition.is_below is (better == "lower")
     direction = "less" if better == "lower" else "more"
-    size = f"{abs(condition.threshold) * (100 if condition.relative else 1):g}{'%' if condition.relative else ''}"
+    size = replace(condition, threshold=abs(condition.threshold)).threshold_text
     if condition.reading == "fail if" and looks_for_gain:
         return (
             f"{condition.option}: {direction} is better for {condition.metric}, so this fails on an improvement; "

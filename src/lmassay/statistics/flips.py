@@ -142,9 +142,20 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         # A unit that stands for another number of rows in the other run is not the same unit.
         if name in after and after[name].weight == unit.weight:
             pairs.append(Change(name, unit.value, after[name].value))
-    is_rate = bool(pairs) and all(pair.before in (0.0, 1.0) and pair.after in (0.0, 1.0) for pair in pairs)
-    changes = [pair for pair in pairs if not is_same(pair.before, pair.after)]
+    is_rate = bool(pairs)
+    both_one = both_zero = 0
+    changes: list[Change] = []
+    for pair in pairs:
+        if pair.before not in (0.0, 1.0) or pair.after not in (0.0, 1.0):
+            is_rate = False
+        if pair.before == pair.after == 1:
+            both_one += 1
+        if pair.before == pair.after == 0:
+            both_zero += 1
+        if not is_same(pair.before, pair.after):
+            changes.append(pair)
     if not is_rate:
+        # The largest changes of graded scores come first; flips stay in the order of the examples.
         changes.sort(key=lambda change: -abs(change.change))
     compared = {pair.id for pair in pairs}
     return Flips(
@@ -154,8 +165,8 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         paired_by=key or "example",
         n=len(pairs),
         is_rate=is_rate,
-        both_one=sum(pair.before == pair.after == 1 for pair in pairs) if is_rate else 0,
-        both_zero=sum(pair.before == pair.after == 0 for pair in pairs) if is_rate else 0,
+        both_one=both_one if is_rate else 0,
+        both_zero=both_zero if is_rate else 0,
         left_out=_excluded(base, other, key, set(before), set(after), compared),
         changes=changes,
     )

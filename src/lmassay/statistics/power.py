@@ -85,6 +85,7 @@ class Spread:
 
         # How the lead varies from one comparison to the next (delta method). More falls than expected also make the
         # standard error larger, so mean and mean square do not vary independently.
+        # Both slopes are numerical: a central difference in the mean, a forward difference in the mean square.
         step = 1e-6 * self.size
         slope_mean = (lead(first + step, second) - lead(first - step, second)) / (2 * step)
         slope_square = (lead(first, second + step**2) - lead(first, second)) / step**2
@@ -188,9 +189,11 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
         degrees = estimated.degrees
         effect = cautious_effect(effect, degrees)
     if count == 0:
-        lies_in_unit = all(bool(np.all((c.before >= 0) & (c.before <= 1))) for c in pairs.columns)
-        # Nobody knows by how much a score of another range would change.
-        return Spread(rows, 0.0, 1.0, effect, degrees) if lies_in_unit else None
+        for column in pairs.columns:
+            if np.any((column.before < 0) | (column.before > 1)):
+                # Nobody knows by how much a score of another range would change.
+                return None
+        return Spread(rows, 0.0, 1.0, effect, degrees)
     size = math.sqrt(square * rows / count)
     changed = count / rows - _reliable(estimated) / size
     return Spread(rows, max(changed, 0.0), size, effect, degrees)
@@ -206,7 +209,10 @@ def cautious_effect(effect: float, degrees: float) -> float:
 
 
 def _reliable(estimated: Estimate) -> float:
-    """The difference without what chance would make it (the positive part of James and Stein's estimate)."""
+    """The difference, shrunken by what chance alone would make of it.
+
+    It is the positive part of James and Stein's estimate (1961), here of a single value: ``d · (1 - error² / d²)``.
+    """
     value = abs(estimated.value)
     if value <= estimated.standard_error:
         return 0.0

@@ -54,21 +54,28 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
     best = by_id[best_id]
     metric = rows[0].metric
     compared: list[Comparison] = []
-    for run in (rows[0].base, *(row.new for row in rows)):
+    for run in [rows[0].base, *[row.new for row in rows]]:
         if run != best_id:
             compared += _against(best, by_id[run], metric)
-    with_p = [row for row in compared if row.p is not None]
+
+    # Holm (1979) for all pairs of runs, not only those with the best: see above.
     runs = len(compared) + 1
     tests = runs * (runs - 1) // 2
-    adjusted = holm_adjusted([row.p for row in with_p if row.p is not None], tests)
-    by_run = dict(zip((row.new for row in with_p), adjusted, strict=True))
+    tested_runs: list[str] = []
+    p_values: list[float] = []
+    for row in compared:
+        if row.p is not None:
+            tested_runs.append(row.new)
+            p_values.append(row.p)
+    p_of_run = dict(zip(tested_runs, holm_adjusted(p_values, tests), strict=True))
+
     standings = []
     for row in compared:
-        p = by_run.get(row.new)
-        # Without a test nothing tells the run from the best one either.
-        mark: Mark = "tie" if p is None or p >= alpha else ""
-        standing = Standing(metric, row.new, row.new_mean, mark, tests, replace(row, p_adjusted=p))
-        standings.append(standing)
+        p = p_of_run.get(row.new)
+        is_worse = p is not None and p < alpha
+        # A run without a p-value cannot be distinguished from the best one either.
+        mark: Mark = "" if is_worse else "tie"
+        standings.append(Standing(metric, row.new, row.new_mean, mark, tests, replace(row, p_adjusted=p)))
     standings.sort(key=lambda standing: _badness(standing.mean, rows[0].better))
     return [Standing(metric, best_id, best_mean, "best", tests), *standings]
 

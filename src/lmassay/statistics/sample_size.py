@@ -120,6 +120,8 @@ def expected(metric: str, like: Sequence[Side]) -> Expectation:
 
 def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
     """Clusters and spread of the scores of an earlier run."""
+    import numpy as np
+
     table = side.table
     if not table.has(metric):
         raise UserError(
@@ -127,8 +129,11 @@ def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
             "--like RUN --like RUN"
         )
     values = table.values(metric)
-    groups = [name for name in side.record.design.clusters if name in table.groups]
-    estimated = mean_estimate(values, [table.clusters(metric, name) for name in groups])
+    groupings = []
+    for name in side.record.design.clusters:
+        if name in table.groups:
+            groupings.append(table.clusters(metric, name))
+    estimated = mean_estimate(values, groupings)
     if estimated.reason:
         raise UserError(f"{side.record.id} tells nothing about {metric}: {estimated.reason}")
     size = 1.0
@@ -137,18 +142,15 @@ def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
         size = math.sqrt(2 * float(values.var()))
     if size == 0:
         raise UserError(f"{side.record.id} tells nothing about {metric}: all {len(values):,} values are the same")
-    effect, degrees = 1.0, None
-    if groups:
-        effect = estimated.rows / estimated.effective
-        sizes = [_sizes(table.clusters(metric, name).tolist()) for name in groups]
-        degrees = min(clusters_of(of_group).degrees_of_freedom() for of_group in sizes)
+    if not groupings:
+        return Spread(len(values), 0.0, size), estimated.value
+    effect = estimated.rows / estimated.effective
+    # Of two groupings, the one that leaves fewer degrees of freedom decides, as in the estimate itself.
+    degrees = math.inf
+    for codes in groupings:
+        _, sizes = np.unique(codes, return_counts=True)
+        degrees = min(degrees, clusters_of(sizes.astype(float)).degrees_of_freedom())
     return Spread(len(values), 0.0, size, effect, degrees), estimated.value
-
-
-def _sizes(codes: Sequence[int]) -> Any:
-    import numpy as np
-
-    return np.unique(np.asarray(codes), return_counts=True)[1].astype(float)
 
 
 def _as_between(metric: str, base: Side, new: Side) -> Expectation:
