@@ -495,6 +495,8 @@ class Variation:
     """Further parts that may differ between two models that are asked the same question."""
     data: tuple[str, ...] = ("data",)
     """Parts that identify the data. Only runs on the same data are marked if their settings differ."""
+    combined: tuple[str, ...] = ()
+    """Parts in which runs of one card may differ and still have one headline, such as the data of several tasks."""
 
     @property
     def question_parts(self) -> tuple[str, ...]:
@@ -512,6 +514,45 @@ class CardVariant:
     """The configuration, without the model."""
     folder: Path
     """The folder that relative paths in the configuration start from."""
+    data: tuple[DataNeed, ...] = ()
+    """The published data that must have been fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataNeed:
+    """A published data set, or a part of it, that must be on this machine before a card is run."""
+
+    spec: str | Mapping[str, str | Sequence[str]]
+    """As in a configuration: ``name``, ``name/part``, or ``{name: …, label: …}``."""
+    role: str = "examples"
+    """The role of the files in the data set's entry."""
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data set."""
+        if isinstance(self.spec, str):
+            return self.spec.partition("/")[0]
+        return str(self.spec["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class CardRequest:
+    """Which card on published data is wanted."""
+
+    size: str
+    """quick, standard or full."""
+    language: str = "en"
+    """The code of the language; one of those that the evaluation declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCard:
+    """An evaluation's part of ``lmassay card --data published``."""
+
+    languages: tuple[str, ...]
+    """The languages in which there are published data."""
+    variants: Hook
+    """(CardRequest) → the variants in which the card can ask, the most informative first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,6 +604,8 @@ class Evaluation(View):
     """Which parts of a signature say how the question is asked."""
     card: Hook | None = None
     """(size) → the variants in which the card can ask, the most informative first; size is quick, standard or full."""
+    published_card: PublishedCard | None = None
+    """Its part of the card on published data; without one, that card says that there are no published data."""
     commands: tuple[Command, ...] = ()
     """Commands that it adds to the command line."""
     reproductions: tuple[Reproduction, ...] = ()

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from lmassay.statistics.combination import combination_result, empty_labels
-from lmassay.statistics.intervals import Settings
+from lmassay.statistics.combination import combination_result, empty_labels, mean_over_data_sets
+from lmassay.statistics.intervals import Settings, mean_estimate, result_of
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Combination, Example, Row, Score, combination_from_dict
+from lmassay.types import Combination, Example, Result, Row, Score, combination_from_dict
 
 SETTINGS = Settings(resamples=500)
 DIFFERENCE = Combination({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0))
@@ -127,3 +127,22 @@ def test_clusters_that_all_agree_have_an_interval_too():
 def test_a_combination_survives_json():
     combination = Combination({"here": 1.0, "there": -1.0}, -0.5, "template", (-1.0, 1.0))
     assert combination_from_dict(json.loads(json.dumps(combination.as_dict()))) == combination
+
+
+def test_the_mean_over_data_sets_covers_the_truth_in_nineteen_of_twenty():
+    rng = np.random.default_rng(3)
+    truths = (0.6, 0.8)
+    covered = 0
+    for _ in range(300):
+        results = []
+        for truth in truths:
+            scores = (rng.random(80) < truth).astype(float)
+            results.append(result_of(mean_estimate(scores), "accuracy", "overall", (80, 0, 0), Settings()))
+        mean = mean_over_data_sets(results, "accuracy")
+        covered += mean.low <= sum(truths) / 2 <= mean.high
+    assert 0.92 <= covered / 300 <= 0.98
+
+
+def test_the_mean_over_data_sets_needs_a_value_of_each():
+    results = [Result("accuracy", "overall", 0.5, 0.4, 0.6, 10), Result("accuracy", "overall", None, None, None, 0)]
+    assert mean_over_data_sets(results, "accuracy").value is None

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.statistics.comparison import paired_columns
-from lmassay.statistics.intervals import paired_difference
-from lmassay.statistics.power import Spread, detectable, rows_to_detect, rows_to_show, spread_of
+from lmassay.statistics.intervals import mean_estimate, paired_difference, result_of
+from lmassay.statistics.power import Spread, detectable, distinguishable, rows_to_detect, rows_to_show, spread_of
+from lmassay.types import Result, Settings
 from tests.compare_kit import rates, scored, two
 
 
@@ -93,3 +94,20 @@ def test_scores_that_all_change_may_shift_by_more_than_they_change():
     drop = detectable(spread(before, after, "bleu"), 2.0, 0.05)
     # As for any normal mean: the threshold, and 1.65 + 0.84 standard errors.
     assert drop == pytest.approx(2.0 + 2.49 * 0.5 / 200**0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(("n", "accuracy"), [(100, 0.5), (300, 0.7)])
+def test_unrelated_models_that_differ_by_the_stated_difference_are_distinguished_in_four_of_five(n, accuracy):
+    rng = np.random.default_rng(n)
+    found = 0
+    for _ in range(300):
+        first = (rng.random(n) < accuracy).astype(float)
+        result = result_of(mean_estimate(first), "accuracy", "overall", (n, 0, 0), Settings())
+        difference = distinguishable(result, 0.95)
+        second = (rng.random(n) < accuracy + difference).astype(float)
+        found += paired_difference(first, second).estimate.p_value(0.0, "two-sided") < 0.05
+    assert 0.7 < found / 300 < 0.93
+
+
+def test_a_result_without_an_interval_states_no_difference():
+    assert distinguishable(Result("accuracy", "overall", 0.5, None, None, 10), 0.95) is None

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,17 @@ from lmassay.cli.console import print_json, print_sentence, print_table, say, wa
 from lmassay.cli.options import ExecutorChoice, executor_options, json_option, results_option
 from lmassay.cli.progress import progress_board
 from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, report_unfinished, show_plan, work_through
+from lmassay.contracts import CardRequest
 from lmassay.errors import PluginError, UserError, did_you_mean
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.reporting import card as cards
-from lmassay.reporting.card import PlannedEvaluation
+from lmassay.reporting.card import PlannedEvaluation, PublishedPart
 from lmassay.reporting.comparison_data import interval_text
 from lmassay.reporting.headline import (
     Headline,
     ModelDifference,
+    ReferenceTable,
+    card_data_text,
     differences_to_first_model,
     evaluations_without_result,
     headlines,
@@ -33,7 +36,7 @@ from lmassay.reporting.headline import (
     one_per_metric,
 )
 from lmassay.reporting.numbers import p_text, short_text
-from lmassay.reporting.tiles import interval_header
+from lmassay.reporting.tiles import interval_header, reference_lists
 from lmassay.running import runner
 from lmassay.running.labels import with_distinct_labels, with_sweep_labels
 from lmassay.running.model_spec import DEFAULT_MODEL
@@ -46,6 +49,7 @@ from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
 
 _PAGE_SUFFIXES = (".html", ".htm")
+DEFAULT_LANGUAGE = CardRequest("standard").language
 
 
 @click.command(
@@ -55,6 +59,19 @@ _PAGE_SUFFIXES = (".html", ".htm")
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--quick", is_flag=True, help="Use fewer examples, for a first look with wider intervals.")
 @click.option("--full", is_flag=True, help="Use all examples and more attacks, prompts and settings.")
+@click.option(
+    "--data",
+    type=click.Choice(["own", "published"]),
+    default="own",
+    show_default=True,
+    help="Use the sentences that come with lmassay, or published data sets (see lmassay data).",
+)
+@click.option(
+    "--language",
+    metavar="CODE",
+    shell_complete=offer(cards.published_languages),
+    help="Language of the published data, such as de or ko; English by default.",
+)
 @click.option(
     "--only",
     metavar="EVALUATION",
@@ -79,6 +96,8 @@ def card(
     models: Sequence[str],
     quick: bool,
     full: bool,
+    data: str,
+    language: str | None,
     only: Sequence[str],
     output: Path,
     folder: Path | None,
@@ -93,11 +112,17 @@ def card(
     name of a fetched hub model, a provider and its model such as openai:gpt-5, your own class as file.py:Name, a .yaml
     file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do not apply to a model are
     listed with the reason.
+
+    By default the card is a first look on sentences written for it. With --data published it uses published data sets
+    and shows published results next to the numbers; fetch the data first with lmassay data get.
     """
     if quick and full:
         raise UserError("--quick and --full cannot be combined; leave out both for the standard size")
     if folder is not None and dry_run:
         raise UserError("--write and --dry-run cannot be combined; leave one of them out")
+    if language is not None and data == "own":
+        raise UserError("--language needs --data published: the card's own sentences are English")
+    language = language or DEFAULT_LANGUAGE
     _check_target(output)
     for name in only:
         _require_on_card(name)
@@ -106,11 +131,20 @@ def card(
         size = "quick"
     elif full:
         size = "full"
+    published: list[PublishedPart] = []
+    if data == "published":
+        # Missing data are reported before a model is downloaded or loaded.
+        with plugin_output_to_stderr():
+            published = cards.published_parts(CardRequest(size, language), only)
+        cards.require_published_data(published)
     if not models and not dry_run and folder is None:
         _fetch_default()
     with plugin_output_to_stderr():
         candidates = cards.card_models(models or [DEFAULT_MODEL], Path.cwd())
-        parts = cards.plan_card(candidates, size, only)
+        if data == "own":
+            parts = cards.plan_card(candidates, size, only)
+        else:
+            parts = cards.plan_published_card(candidates, published)
     _require_work(parts)
     if folder is not None:
         return _write_configurations(parts, folder)
@@ -123,7 +157,7 @@ def card(
         return 0
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
-        runs = record_runs(plans, store, sweep, _card_part(parts, size))
+        runs = record_runs(plans, store, sweep, _card_part(parts, size, data, language))
         # The board has one bar for each evaluation and model.
         group_of_run = {run.record.id: f"{run.plan.task.name} on {run.plan.model_label}" for run in runs}
         with progress_board(group_of_run) as display:
@@ -202,13 +236,13 @@ def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
         raise UserError(f"no evaluation can be run on this model:\n{reasons}")
 
 
-def _card_part(parts: Sequence[PlannedEvaluation], size: str) -> CardPart:
-    """Return what the runs record about their card: its size and what does not apply to which model."""
+def _card_part(parts: Sequence[PlannedEvaluation], size: str, data: str, language: str) -> CardPart:
+    """Return what the runs record about their card: its size, its data and what does not apply to which model."""
     absent: dict[str, dict[str, str]] = {}
     for part in parts:
         if part.config is None:
             absent.setdefault(part.model, {})[part.evaluation] = part.reason
-    return CardPart(size, absent)
+    return CardPart(size, absent, data, language)
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
@@ -281,7 +315,11 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
         headers.append("left out")
     print_table("", headers, rows)
     click.echo()
+    about_data = card_data_text(records)
+    if about_data:
+        print_sentence(about_data)
     _print_explanations(shown)
+    _print_references(shown)
     if has_several_models:
         for note in marks(records).notes:
             print_sentence(note)
@@ -291,11 +329,26 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
 def _print_explanations(shown: Sequence[Headline]) -> None:
     """Print what each number means, and what else is known about it for each model."""
     for first in one_per_metric(shown):
-        print_sentence(f"{first.shown_title}: {first.explanation}")
+        print_sentence(f"{first.shown_title}: {first.explanation} {first.distinguishable_text}".rstrip())
         for headline in shown:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
             if is_same_number and headline.beside:
                 print_sentence(f"  {headline.shown_model}: {'; '.join(headline.beside)}.")
+
+
+def _print_references(shown: Sequence[Headline]) -> None:
+    """Print published numbers next to those of the models."""
+    for first in one_per_metric(shown):
+        same_number = []
+        for headline in shown:
+            if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
+                same_number.append(headline)
+        for references in reference_lists(same_number):
+            rows = [[f"> {label}" if is_own else label, value] for label, value, is_own in references.rows]
+            click.echo()
+            print_table(f"Compare: {references.title}", ("", "value"), rows, right=(1,), whole=(0,))
+            if references.sources:
+                print_sentence(f"Sources: {references.sources}.")
 
 
 def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -322,8 +375,15 @@ def _headline_as_dict(headline: Headline) -> Mapping[str, Any]:
         "meaning": headline.shown_meaning,
         "limits": headline.limits,
         "result": headline.result.as_dict(),
+        "distinguishable": headline.distinguishable,
+        "references": [_references_as_dict(headline, table) for table in headline.references],
         "runs": [record.id for record in headline.records],
     }
+
+
+def _references_as_dict(headline: Headline, table: ReferenceTable) -> Mapping[str, Any]:
+    own = table.own or headline.result
+    return {"title": table.title, "own": own.as_dict(), "rows": [asdict(row) for row in table.rows]}
 
 
 def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:

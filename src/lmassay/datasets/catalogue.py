@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource
-from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Source, read_entry
+from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Labels, Source, read_entry
 from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, error_message
 from lmassay.plugins.evaluations import installed_evaluations
 from lmassay.storage.cache import cache_folder, require_space
@@ -229,7 +229,11 @@ class Selection:
         return [path for path, _ in self.files]
 
 
-def select(spec: str | Mapping[str, str], role: str = EXAMPLES) -> Selection | None:
+DataSpec = str | Labels
+"""How a configuration names a data set: ``blimp``, ``blimp/wh_island``, ``{name: bbq, category: [Age, Religion]}``."""
+
+
+def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     """The files on this machine that a configuration names; None if a text is not the name of a data set.
 
     A file that was not fetched or that was changed since is an error that names the command to run.
@@ -259,10 +263,13 @@ def is_local(source: str, base: Path) -> bool:
     return (base / path).exists() or path.exists()
 
 
-def label_of(spec: str | Mapping[str, str]) -> str:
+def label_of(spec: DataSpec) -> str:
     """Return a short name for the data of a configuration, for the labels of runs."""
     if not isinstance(spec, str):
-        return " ".join(str(value) for value in spec.values())
+        words: list[str] = []
+        for value in spec.values():
+            words.append(value if isinstance(value, str) else f"({len(value)} parts)")
+        return " ".join(words)
     name, _, part = spec.partition("/")
     if name in catalogue().entries and "/" not in part:
         return spec
@@ -291,7 +298,16 @@ def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path
     return local
 
 
-def _parse(spec: str | Mapping[str, str]) -> tuple[DataSet | None, dict[str, str]]:
+def files_to_fetch(spec: DataSpec, role: str = EXAMPLES) -> tuple[int, int]:
+    """How many of the files that a configuration names are not on this machine, and how many there are."""
+    entry, labels = _parse(spec)
+    if entry is None:
+        raise DataError(f"there is no data set '{spec}'; see lmassay data")
+    chosen = entry.select(labels, role)
+    return len(missing_files(chosen)), len(chosen)
+
+
+def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str]]]:
     known = catalogue()
     if isinstance(spec, str):
         name, _, part = spec.partition("/")
@@ -303,8 +319,11 @@ def _parse(spec: str | Mapping[str, str]) -> tuple[DataSet | None, dict[str, str
         if entry.part is None:
             raise DataError(f"the data set {name} has no parts; write {name} without '/{part}'")
         return entry, {entry.part: part}
-    labels = {str(key): str(value) for key, value in spec.items()}
-    name = labels.pop("name", "")
-    if not name:
-        raise DataError("a data set needs a 'name', such as {name: bbq, category: Age}")
-    return known.find(name), labels
+    labels: dict[str, str | Sequence[str]] = {}
+    for key, value in spec.items():
+        is_list = isinstance(value, list | tuple)
+        labels[str(key)] = [str(item) for item in value] if is_list else str(value)
+    dataset_name = labels.pop("name", "")
+    if not dataset_name or not isinstance(dataset_name, str):
+        raise DataError("a data set needs a 'name', such as {name: …, category: …}")
+    return known.find(dataset_name), labels

@@ -7,13 +7,14 @@ everybody who uses the name uses the same bytes. Adding a data set is adding suc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from lmassay.datasets.questions import QuestionFormat
 from lmassay.errors import DataError, did_you_mean
 from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import git_blob_id, sha256
@@ -28,6 +29,9 @@ _SHA1_LENGTH = 40
 # Windows gives these names to devices, whatever their extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _GITHUB = "github.com"
+
+Labels = Mapping[str, str | Sequence[str]]
+"""What files are selected by: the name of a label → its value, or several of its values."""
 
 
 def safe_path(text: str) -> str:
@@ -145,6 +149,8 @@ class DataSet(YamlModel):
     """The label that ``name/part`` selects by."""
     reading: Mapping[str, Any] = Field(default_factory=dict)
     """How the task reads the files, for formats that it cannot recognise by itself."""
+    questions: QuestionFormat | None = None
+    """How to read questions whose answer is in the text, for tasks that can ask any such question."""
     sources: tuple[Source, ...]
 
     @field_validator("name")
@@ -179,17 +185,19 @@ class DataSet(YamlModel):
             for path, file in source.files.items():
                 yield source, path, file
 
-    def select(self, labels: Mapping[str, str], role: str = EXAMPLES) -> list[tuple[Source, str, DataFile]]:
-        """The files of a role that have all these labels."""
+    def select(self, labels: Labels, role: str = EXAMPLES) -> list[tuple[Source, str, DataFile]]:
+        """The files of a role that have all these labels; of a label with several values, one of them."""
         candidates = [found for found in self.files() if found[2].role == role]
-        for name, label in labels.items():
+        for name, selected in labels.items():
+            wanted = [selected] if isinstance(selected, str) else list(selected)
             values = {file.labels[name] for _, _, file in candidates if name in file.labels}
             if not values:
                 known = sorted({label_name for _, _, file in candidates for label_name in file.labels})
                 raise DataError(f"the data set {self.name} has no '{name}' to select by{did_you_mean(name, known)}")
-            if label not in values:
-                raise DataError(f"the data set {self.name} has no {name} '{label}'{did_you_mean(label, values)}")
-            candidates = [found for found in candidates if found[2].labels.get(name) == label]
+            for label in wanted:
+                if label not in values:
+                    raise DataError(f"the data set {self.name} has no {name} '{label}'{did_you_mean(label, values)}")
+            candidates = [found for found in candidates if found[2].labels.get(name) in wanted]
         return candidates
 
 

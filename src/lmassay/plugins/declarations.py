@@ -10,7 +10,17 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation, View
+from lmassay.contracts import (
+    Command,
+    Component,
+    Evaluation,
+    PublishedCard,
+    Reproduction,
+    Sample,
+    TaskEntry,
+    Variation,
+    View,
+)
 from lmassay.types import Metric
 
 _VIEW_HOOKS = ("section", "texts", "headline", "export")
@@ -57,6 +67,7 @@ def evaluation_problems(evaluation: Evaluation) -> list[str]:
     problems += sequence_problems("reproductions", evaluation.reproductions, Reproduction)
     problems += _components_problems(evaluation.components)
     problems += _view_problems("", evaluation)
+    problems += _published_card_problems(evaluation.published_card)
     for name in _EVALUATION_HOOKS:
         problems += _hook_problems(name, getattr(evaluation, name))
     return problems
@@ -103,6 +114,18 @@ def _tasks_problems(tasks: object) -> list[str]:
             problems.append(expected_message(f"{member}.summary", "a text", entry.summary))
         problems += _view_problems(f"{member}.", entry)
     return problems
+
+
+def _published_card_problems(value: object) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, PublishedCard):
+        remedy = "write PublishedCard(languages=(…,), variants='package.module:name')"
+        return [expected_message("published_card", "a PublishedCard", value, remedy)]
+    return [
+        *sequence_problems("published_card.languages", value.languages, str),
+        *_hook_problems("published_card.variants", value.variants),
+    ]
 
 
 def _components_problems(components: object) -> list[str]:

@@ -139,8 +139,20 @@ class TileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceList:
+    """Numbers to compare with, in order; ``rows`` are (label, value, whether it is the model's own number)."""
+
+    title: str
+    rows: Sequence[tuple[str, str, bool]]
+    sources: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
-    """A question with its short answer for each model; ``anchor`` is the id of the section with the details."""
+    """A question with its short answer for each model; ``anchor`` is the id of the section with the details.
+
+    ``further`` are other numbers that answer the same question, shown below the first one.
+    """
 
     question: str
     title: str
@@ -148,6 +160,9 @@ class Tile:
     meaning: str
     limits: str
     anchor: str
+    references: Sequence[ReferenceList] = ()
+    distinguishable: str = ""
+    further: Sequence[Tile] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import CardVariant, Evaluation, Model, label_of
+from lmassay.contracts import CardRequest, CardVariant, Evaluation, Model, label_of
+from lmassay.datasets.catalogue import files_to_fetch
+from lmassay.errors import DataError, UserError, did_you_mean
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook, list_of
@@ -113,6 +115,93 @@ def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) 
     return planned
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedPart:
+    """An evaluation's part of the card on published data: its variants, or the reason why there are none."""
+
+    evaluation: str
+    variants: Sequence[CardVariant] = ()
+    reason: str = ""
+    is_broken: bool = False
+
+
+def published_parts(request: CardRequest, only: Sequence[str] = ()) -> list[PublishedPart]:
+    """The parts of all evaluations, also of those that have no published data in the language."""
+    _require_language(request.language)
+    parts: list[PublishedPart] = []
+    for evaluation in card_evaluations():
+        if only and evaluation.name not in only:
+            continue
+        published = evaluation.published_card
+        if published is None:
+            reason = "no published data: this evaluation has only its own sentences"
+            parts.append(PublishedPart(evaluation.name, reason=reason))
+            continue
+        if request.language not in published.languages:
+            languages = ", ".join(published.languages)
+            reason = f"no published data in the language '{request.language}'; there are data in: {languages}"
+            parts.append(PublishedPart(evaluation.name, reason=reason))
+            continue
+        variants = call_hook(
+            evaluation, "published_card", published.variants, request, reads=_read_variants, otherwise=lambda: None
+        )
+        if variants is None:
+            reason = "the package's part of the card failed; see lmassay doctor"
+            parts.append(PublishedPart(evaluation.name, reason=reason, is_broken=True))
+            continue
+        parts.append(PublishedPart(evaluation.name, variants))
+    return parts
+
+
+def plan_published_card(models: Sequence[CardModel], parts: Sequence[PublishedPart]) -> list[PlannedEvaluation]:
+    """Plan every part for every model."""
+    planned: list[PlannedEvaluation] = []
+    for part in parts:
+        if part.variants:
+            planned += _plan_evaluation(part.evaluation, models, part.variants)
+            continue
+        for model in models:
+            planned.append(
+                PlannedEvaluation(part.evaluation, model.label, None, reason=part.reason, is_broken=part.is_broken)
+            )
+    return planned
+
+
+def published_languages() -> list[str]:
+    """The languages of the card on published data, of all evaluations together."""
+    languages: set[str] = set()
+    for evaluation in card_evaluations():
+        if evaluation.published_card is not None:
+            languages.update(evaluation.published_card.languages)
+    return sorted(languages)
+
+
+def _require_language(language: str) -> None:
+    languages = published_languages()
+    if language not in languages:
+        raise UserError(
+            f"--language {language}: there are no published data in this language{did_you_mean(language, languages)}"
+        )
+
+
+def require_published_data(parts: Sequence[PublishedPart]) -> None:
+    """Raise a DataError that names the command if data were not fetched; called before a model is looked for."""
+    missing: dict[str, str] = {}
+    for part in parts:
+        for variant in part.variants:
+            for need in variant.data:
+                to_fetch, all_files = files_to_fetch(need.spec, need.role)
+                if to_fetch == 0:
+                    continue
+                missing[need.dataset] = need.dataset
+                if to_fetch < all_files:
+                    missing[need.dataset] = f"{need.dataset} ({to_fetch} of {all_files} files are missing)"
+    if missing:
+        raise DataError(
+            f"the card on published data needs {', '.join(missing.values())}: lmassay data get {' '.join(missing)}"
+        )
+
+
 def _read_variants(value: Any) -> list[CardVariant] | None:
     return list_of(CardVariant)(value)
 
@@ -170,9 +259,19 @@ def as_yaml(part: PlannedEvaluation) -> dict[str, Any]:
     """The configuration of a part as a user would write it to a file, with full paths to its data."""
     assert part.config is not None
     task_spec = part.config["task"]
+    task: Any
+    if isinstance(task_spec, list):
+        # Several tasks together make up the evaluation's part of the card.
+        task = [_with_full_paths(spec, part.folder) for spec in task_spec]
+    else:
+        task = _with_full_paths(task_spec, part.folder)
+    return {"name": f"card {part.evaluation}", **part.config, "task": task}
+
+
+def _with_full_paths(task_spec: Spec, folder: Path) -> dict[str, Any]:
     task = {"name": task_spec} if isinstance(task_spec, str) else dict(task_spec)
     for key, value in task.items():
-        is_path = isinstance(value, str) and "\n" not in value and (part.folder / value).is_file()
+        is_path = isinstance(value, str) and "\n" not in value and (folder / value).is_file()
         if is_path:
-            task[key] = str(part.folder / value)
-    return {"name": f"card {part.evaluation}", **part.config, "task": task}
+            task[key] = str(folder / value)
+    return task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.contracts import Evaluation
@@ -14,8 +14,33 @@ from lmassay.reporting.variants import group_variants, pool, question_signature
 from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
+from lmassay.statistics.power import distinguishable
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRow:
+    """A number that readers know, to compare a model's number with: a published result, or what guessing gives."""
+
+    label: str
+    """Whose number it is, such as ``people`` or ``guessing``."""
+    value: float
+    source: str = ""
+    """Where it was published, or how it was computed."""
+    n: int | None = None
+    """The number of examples, if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTable:
+    """Reference numbers for one of a headline's numbers."""
+
+    title: str
+    """What is compared, such as ``accuracy on BLiMP``."""
+    rows: Sequence[ReferenceRow]
+    own: Result | None = None
+    """The model's number; None for that of the headline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +75,10 @@ class Headline:
     """
     comparison_note: str = ""
     """A note on the difference between two models in this number."""
+    references: Sequence[ReferenceTable] = ()
+    """Published numbers to compare with. They are the same for every model on the same data."""
+    compared_result: Result | None = None
+    """The number by which models are compared, if ``compared_by`` names another one than that of the headline."""
     runs_without_results: Sequence[RunRecord] = ()
     """Runs for the same research question and model that have no results."""
     distinguished_model: str = ""
@@ -94,6 +123,25 @@ class Headline:
     def explanation(self) -> str:
         """What the number means and what it does not show, in one text."""
         return " ".join(text for text in (self.shown_meaning, self.limits) if text)
+
+    @property
+    def distinguishable(self) -> float | None:
+        """How far two models must differ in this number to be distinguished; None without an interval."""
+        result = self.result
+        if self.compared_by:
+            result = self.compared_result or self.records[0].result(self.compared_by) or result
+        return distinguishable(result, self.records[0].settings.confidence)
+
+    @property
+    def distinguishable_text(self) -> str:
+        """The same as a sentence; empty without an interval."""
+        difference = self.distinguishable
+        if difference is None:
+            return ""
+        what = ""
+        if self.compared_by:
+            what = f" in {metric_of(self.records[0], self.compared_by).display_title}"
+        return f"Two models must differ{what} by about {difference:.2f} to be distinguished."
 
     @property
     def unfinished_messages(self) -> list[str]:
@@ -285,6 +333,23 @@ def _no_result_reason(record: RunRecord) -> str:
     return f"{record.label} is {record.status}"
 
 
+def card_data_text(records: Sequence[RunRecord]) -> str:
+    """Which data the runs of a card were run on, as a sentence; empty for runs of several cards."""
+    kinds: set[tuple[str, str]] = set()
+    for record in records:
+        if record.provenance.card is not None:
+            kinds.add((record.provenance.card.data, record.provenance.card.language))
+    if len(kinds) != 1:
+        return ""
+    data, language = kinds.pop()
+    if data == "own":
+        return (
+            "A first look on sentences that were written for this card. For numbers to compare with published ones: "
+            "lmassay card --data published"
+        )
+    return f"On published data in the language '{language}', with published results to compare with."
+
+
 # --- models against each other ----------------------------------------------------------------------------------------
 
 
@@ -301,7 +366,11 @@ class ModelDifference:
         """The title of the number that is compared."""
         if self.comparison.metric == self.new.metric:
             return self.new.shown_title
-        return metric_of(self.new.records[0], self.comparison.metric).display_title
+        title = metric_of(self.new.records[0], self.comparison.metric).display_title
+        if len(self.new.records) == 1:
+            return title
+        # One of several data sets.
+        return f"{title}, {self.comparison.new_label}"
 
 
 def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[ModelDifference]:
@@ -320,8 +389,9 @@ def differences_to_first_model(store: Store, shown: Sequence[Headline]) -> list[
             if base is headline or _model_identity(base) == _model_identity(headline):
                 continue
             metric = headline.compared_by or headline.metric
-            for comparison in _compared(_side(store, base), _side(store, headline), metric):
-                differences.append(ModelDifference(base, headline, comparison))
+            for base_side, side in _sides(store, base, headline):
+                for comparison in _compared(base_side, side, metric):
+                    differences.append(ModelDifference(base, headline, comparison))
     # Adjusted over all evaluations together, because the card shows them in one table.
     adjusted_comparisons = with_false_discovery_rate([difference.comparison for difference in differences])
     adjusted = []
@@ -335,11 +405,19 @@ def _model_identity(headline: Headline) -> object:
     return headline.records[0].depends_on.get("model")
 
 
-def _side(store: Store, headline: Headline) -> Side:
-    if variation_of(headline.records[0]).pooled:
-        return pool(store, headline.records, headline.keep)
+def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
+    """What is compared: all runs of both models pooled, or the runs of each question with those of the same one."""
+    if variation_of(base.records[0]).pooled:
+        yield pool(store, base.records, base.keep), pool(store, new.records, new.keep)
+        return
     # Runs are paired by example id, and pooling adds the variant to each id. A task without variants keeps its ids.
-    return load_side(store, headline.records[0])
+    new_by_question = {question_signature(record): record for record in reversed(new.records)}
+    compared_questions: set[str] = set()
+    for record in base.records:
+        question = question_signature(record)
+        if question in new_by_question and question not in compared_questions:
+            compared_questions.add(question)
+            yield load_side(store, record), load_side(store, new_by_question[question])
 
 
 def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:

@@ -14,6 +14,7 @@ from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
 from lmassay.reporting.browser import BrowserRow, browser, browser_rows
 from lmassay.reporting.formats.content import task_blocks
+from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.run_labels import label_runs, run_titles
 from lmassay.reporting.sections import section_of
@@ -44,6 +45,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     models = list(dict.fromkeys(record.model for record in labelled.records))
     is_card = all(record.provenance.card is not None for record in labelled.records)
     heading = _CARD if is_card else "lmassay report"
+    about_data = card_data_text(labelled.records) if is_card else ""
     body = (
         environment()
         .get_template("page.html")
@@ -52,6 +54,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             heading=heading,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             models=models,
+            about_data=about_data,
             # The overview pools runs by their original labels; only the sections show runs next to each other.
             overview=overview_blocks(store, records),
             sections=sections,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -14,6 +15,7 @@ from lmassay.reporting.blocks import (
     Body,
     Cell,
     Note,
+    ReferenceList,
     Table,
     TableRow,
     Tile,
@@ -29,6 +31,7 @@ from lmassay.reporting.comparison_data import interval_text as difference_interv
 from lmassay.reporting.headline import (
     Headline,
     Reasons,
+    ReferenceTable,
     differences_to_first_model,
     evaluations_without_result,
     headlines,
@@ -38,7 +41,7 @@ from lmassay.reporting.headline import (
 from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import Better, RunRecord
 
 _DIGITS = 3
 
@@ -89,8 +92,29 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("of")]
     blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
     for headline in one_per_metric(shown):
-        blocks.append(Note(f"{headline.shown_title}: {headline.explanation}"))
+        text = f"{headline.shown_title}: {headline.explanation}"
+        if _is_on_card(headline) and headline.distinguishable_text:
+            text += f" {headline.distinguishable_text}"
+        blocks.append(Note(text))
+    blocks += _reference_tables(shown)
     blocks += _blocks_below(store, records, shown)
+    return blocks
+
+
+def _reference_tables(shown: Sequence[Headline]) -> list[Block]:
+    """The numbers to compare with, one table for each number that has some."""
+    blocks: list[Block] = []
+    for first in one_per_metric(shown):
+        same_metric = []
+        for headline in shown:
+            if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
+                same_metric.append(headline)
+        for references in reference_lists(same_metric):
+            rows = [TableRow([name(label), Cell(value)]) for label, value, _ in references.rows]
+            caption = f"Compare: {references.title}."
+            if references.sources:
+                caption += f" Sources: {references.sources}."
+            blocks.append(Table(caption, [header_row([""], ["value"])], [Body(rows)]))
     return blocks
 
 
@@ -132,14 +156,14 @@ def _tiles(
         title = "no result" if has_failed else "not applicable"
         reasons_only = [entry for _, entry in entries_without_number]
         return [Tile(evaluation.question, title, reasons_only, meaning="", limits="", anchor="")]
-    tiles = []
+    is_card = all(_is_on_card(headline) for headline in headlines_of_evaluation)
+    tiles: list[Tile] = []
     for first in one_per_metric(headlines_of_evaluation):
+        same_metric = [headline for headline in headlines_of_evaluation if headline.metric == first.metric]
         # Pairs of a model and its entry.
-        entries: list[tuple[str, TileEntry]] = []
-        for headline in headlines_of_evaluation:
-            if headline.metric == first.metric:
-                entries.append((headline.model, _entry(headline)))
-        entries += entries_without_number
+        entries = [(headline.model, _entry(headline)) for headline in same_metric]
+        if not tiles or not is_card:
+            entries += entries_without_number
         entries.sort(key=lambda pair: model_order.index(pair[0]))
         tile = Tile(
             question=first.question,
@@ -148,9 +172,64 @@ def _tiles(
             meaning=first.shown_meaning,
             limits=first.limits,
             anchor=anchor(first.records[0].task),
+            references=reference_lists(same_metric),
+            distinguishable=first.distinguishable_text if is_card else "",
         )
         tiles.append(tile)
+    if len(tiles) > 1 and is_card:
+        # A card has one tile for each question, however many numbers answer it.
+        return [replace(tiles[0], further=tiles[1:])]
     return tiles
+
+
+def _is_on_card(headline: Headline) -> bool:
+    return all(record.provenance.card is not None for record in headline.records)
+
+
+def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
+    """The numbers of these models among the reference numbers, best first. All headlines are of one metric."""
+    tables: dict[str, list[tuple[Headline, ReferenceTable]]] = {}
+    for headline in shown:
+        for table in headline.references:
+            tables.setdefault(table.title, []).append((headline, table))
+    lists: list[ReferenceList] = []
+    for title, members in tables.items():
+        rows: list[tuple[float, str, bool]] = []
+        for headline, table in members:
+            own = table.own or headline.result
+            if own.value is not None:
+                rows.append((own.value, headline.shown_model, True))
+        sources: dict[str, list[str]] = {}
+        better: Better = members[0][0].better if members[0][1].own is None else "higher"
+        published = {row.label: row for _, table in members for row in table.rows}
+        for row in published.values():
+            rows.append((row.value, row.label, False))
+            if row.source:
+                counted_source = row.source if row.n is None else f"{row.source}, n = {row.n:,}"
+                sources.setdefault(counted_source, []).append(row.label)
+        rows.sort(key=lambda row: _rank(row[0], better))
+        notes = [f"{', '.join(labels)}: {source}" for source, labels in sources.items()]
+        shown_rows = [(label, f"{value:.2f}", is_own) for value, label, is_own in rows]
+        lists.append(ReferenceList(title, shown_rows, "; ".join(notes)))
+    return _with_sources_once(lists)
+
+
+def _with_sources_once(lists: Sequence[ReferenceList]) -> list[ReferenceList]:
+    """Lists that follow each other and have the same sources name them once, after the last."""
+    shown: list[ReferenceList] = []
+    for index, references in enumerate(lists):
+        following = lists[index + 1].sources if index + 1 < len(lists) else ""
+        if references.sources == following:
+            references = replace(references, sources="")
+        shown.append(references)
+    return shown
+
+
+def _rank(value: float, better: Better) -> float:
+    """Smaller for better values."""
+    if better == "zero":
+        return abs(value)
+    return -value if better == "higher" else value
 
 
 def _entry(headline: Headline) -> TileEntry:
@@ -239,7 +318,25 @@ def gauge(
 
 
 def _blocks_below(store: Store, records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:
-    return [*_mark_notes(records, shown), *_differences(store, shown), *_unfinished(shown)]
+    return [
+        *_mark_notes(records, shown),
+        *_distinguishable_note(shown),
+        *_differences(store, shown),
+        *_unfinished(shown),
+    ]
+
+
+DISTINGUISHABLE_NOTE = (
+    "How far two models must differ to be distinguished: a two-sided test at the confidence level of the intervals "
+    "finds such a difference four times out of five, if the second model has an interval as wide as the first and its "
+    "answers are unrelated. Models that agree on many examples can be distinguished at a smaller difference."
+)
+
+
+def _distinguishable_note(shown: Sequence[Headline]) -> list[Block]:
+    if any(_is_on_card(headline) and headline.distinguishable_text for headline in shown):
+        return [Note(DISTINGUISHABLE_NOTE)]
+    return []
 
 
 def _mark_notes(records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:

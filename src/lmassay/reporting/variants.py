@@ -28,22 +28,29 @@ def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     groups: dict[str, dict[str, RunRecord]] = {}
     for record in records:
         signature = record.depends_on
-        identity = [record.model, signature.get("model"), signature.get("limit"), question_signature(record)]
-        variants = groups.setdefault(canonical(identity), {})
+        question = question_signature(record)
         variant = variant_of(record)
+        card = record.provenance.card
+        combined = variation_of(record).combined
+        if card is not None and combined:
+            # A card sums up several tasks of an evaluation in one headline; other cards have their own.
+            question = canonical([card.size, card.data, card.language, question_signature(record, combined)])
+            variant = canonical([variant, question_signature(record)])
+        identity = [record.model, signature.get("model"), signature.get("limit"), question]
+        variants = groups.setdefault(canonical(identity), {})
         earlier = variants.get(variant)
         if earlier is None or record.results or not earlier.results:
             variants[variant] = record
     return [list(variants.values()) for variants in groups.values()]
 
 
-def question_signature(record: RunRecord) -> str:
+def question_signature(record: RunRecord, combined: Sequence[str] = ()) -> str:
     """The parts of a run's signature that two models must share to be compared.
 
-    That excludes the model itself, the number of examples, and what the variants of a question differ in.
+    That excludes the model itself, the number of examples, what the variants of a question differ in, and ``combined``.
     """
     variation = variation_of(record)
-    excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free}
+    excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free, *combined}
     parts = {name: value for name, value in record.depends_on.items() if name not in excluded}
     return canonical([record.task, parts])
 

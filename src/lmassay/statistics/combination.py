@@ -184,6 +184,39 @@ def mean_over_runs(
     return result_of(mean, first.metric, first.group, counts, settings, by)
 
 
+def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "overall") -> Result:
+    """The plain mean of results on different data sets, which are independent of each other.
+
+    The distances from the values to the ends of their intervals are combined like standard errors (the method of
+    variance estimates recovery, Zou and Donner 2008). The data sets are taken as given: the interval covers other
+    examples, not other data sets.
+
+    >>> from lmassay.types import Result
+    >>> parts = [Result("accuracy", "overall", 0.6, 0.5, 0.7, 90), Result("accuracy", "overall", 0.8, 0.7, 0.9, 90)]
+    >>> mean = mean_over_data_sets(parts, "accuracy")
+    >>> round(mean.value, 2), round(mean.low, 3), round(mean.high, 3), mean.n
+    (0.7, 0.629, 0.771, 180)
+    """
+    counts = (
+        sum(result.n for result in results),
+        sum(result.n_error for result in results),
+        sum(result.n_unscored for result in results),
+    )
+    values = [result.value for result in results if result.value is not None]
+    if not values or len(values) < len(results):
+        return Result(metric, group, None, None, None, *counts, method="none: not every data set has a value")
+    value = sum(values) / len(values)
+    below = above = 0.0
+    for result in results:
+        if result.value is None or result.low is None or result.high is None:
+            return Result(metric, group, value, None, None, *counts, method="none: not every data set has an interval")
+        below += (result.value - result.low) ** 2
+        above += (result.high - result.value) ** 2
+    low = value - below**0.5 / len(values)
+    high = value + above**0.5 / len(values)
+    return Result(metric, group, value, low, high, *counts, method="mover")
+
+
 def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mask) -> Estimate:
     """The mean over the labels of ``each``: every label is one value, and labels are what varies."""
     import numpy as np

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.distributions import normal_quantile, t_quantile
 
 if TYPE_CHECKING:
     from lmassay.statistics.comparison import Pairs
     from lmassay.statistics.estimation import Estimate
+    from lmassay.types import Result
 
 POWER = 0.8
 """The share of comparisons that find the drop which is stated."""
@@ -106,6 +107,26 @@ class Spread:
         center = mean * effective / total
         second = (square * effective + pseudo * self.size**2) / total
         return center + shift, math.sqrt(max(second - center**2, 0.0) / total)
+
+
+def distinguishable(result: Result, confidence: float, power: float = POWER) -> float | None:
+    """How far two models must differ for a two-sided test to find the difference with this power.
+
+    Nothing is known yet about the second model. It is taken to have an interval as wide as this one and answers that
+    are unrelated to those of this model, so the difference has an interval that is wider by a factor of √2. Models that
+    agree on many examples can be distinguished at a smaller difference, because they are compared pair by pair. None
+    if the result has no interval.
+
+    >>> from lmassay.types import Result
+    >>> round(distinguishable(Result("accuracy", "overall", 0.5, 0.4, 0.6, 96), 0.95), 3)
+    0.202
+    """
+    if result.value is None or result.low is None or result.high is None:
+        return None
+    # Near a bound the interval is not symmetric; the longer side is the safe choice.
+    half_width = max(result.value - result.low, result.high - result.value)
+    critical = normal_quantile(1 - (1 - confidence) / 2)
+    return math.sqrt(2) * half_width * (critical + normal_quantile(power)) / critical
 
 
 def detectable(spread: Spread, threshold: float, alpha: float, power: float = POWER) -> float | None:

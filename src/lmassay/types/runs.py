@@ -20,6 +20,10 @@ class CardPart:
     """quick, standard or full."""
     absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Model → evaluation → why the evaluation does not apply to the model."""
+    data: str = "own"
+    """``own`` for the sentences that come with lmassay, ``published`` for published data sets."""
+    language: str = "en"
+    """The language of the data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 
 from lmassay.api import evaluate
 from lmassay.errors import UserError
+from lmassay.evaluations.syntax.sentences import MinimalPairs
 from tests.helpers import write_lines
 from tests.published_data import published_set
 
@@ -168,3 +169,21 @@ def test_all_paradigms_of_blimp_run(files):
     phenomena = {r.group for r in found.results if r.group.startswith("phenomenon=")}
     assert (len(paradigms), len(phenomena)) == (67, 12)
     assert found["accuracy"].n == 670
+
+
+def test_a_seed_draws_a_sample_of_each_file_that_is_the_same_every_time(tmp_path):
+    rows = [{"sentence_good": f"Dogs {number} bark.", "sentence_bad": f"Dogs {number} barks."} for number in range(40)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def drawn(**options):
+        task = MinimalPairs(str(tmp_path / "pairs.jsonl"), max_per_file=5, **options)
+        return [example.inputs["good"] for example in task.examples()], task.signature()
+
+    first, _ = drawn()
+    sample, signature = drawn(sample_seed=0)
+    assert first == [row["sentence_good"] for row in rows[:5]]
+    assert len(sample) == 5
+    assert sample != first
+    assert drawn(sample_seed=0) == (sample, signature)
+    assert drawn(sample_seed=1)[0] != sample
+    assert signature["sample"] == "seed0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from string import ascii_uppercase
 
-from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
@@ -163,6 +163,7 @@ evaluation = Evaluation(
     texts=f"{__name__}.report.answers:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
+    published_card=PublishedCard(("en", "ko", "es", "nl", "tr"), f"{__name__}.card:published_variants"),
     sample=Sample(_HERE / "sample", marks=f"{__name__}.card:sample_marks"),
     log_reader=f"{__name__}.lm_eval_import:questions_reader",
     commands=(

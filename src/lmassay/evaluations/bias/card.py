@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import CardVariant
+from lmassay.contracts import CardRequest, CardVariant, DataNeed
 from lmassay.evaluations.bias import evaluation
-from lmassay.reporting.headline import Headline, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.reporting.variants import pooled
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import Result, RunRecord
 
 _DATA = Path(__file__).parent / "card_data"
 # The prompts that each size of the card asks.
@@ -32,6 +33,111 @@ def variants(size: str) -> list[CardVariant]:
         CardVariant(frozenset({"generate", "choices"}), {"task": by_letter}, _DATA),
         CardVariant(frozenset({"generate"}), {"task": task}, _DATA),
     ]
+
+
+# --- on published data ------------------------------------------------------------------------------------------------
+
+# The six categories for which the answers of UnifiedQA were published; the other five are not asked about.
+BBQ_CATEGORIES = (
+    "Age",
+    "Disability_status",
+    "Nationality",
+    "Physical_appearance",
+    "Religion",
+    "Sexual_orientation",
+)
+_SEED = 0
+# By size of the card: templates of each category, and questions of each kind of a template; None for all.
+_TEMPLATES = {"quick": 10, "standard": None, "full": None}
+_KOBBQ_TEMPLATES = {"quick": 4, "standard": None, "full": None}
+_QUESTIONS = {"quick": 1, "standard": 1, "full": None}
+
+
+def published_variants(request: CardRequest) -> list[CardVariant]:
+    """Return how the card asks the questions of BBQ, KoBBQ or MBBQ, best variant first."""
+    data = published_data(request.language)
+    task: dict[str, Any] = {"name": "bias", "data": data, "prompt_id": _PROMPTS[request.size]}
+    templates = _KOBBQ_TEMPLATES if request.language == "ko" else _TEMPLATES
+    if templates[request.size] is not None:
+        task["per_category"] = templates[request.size]
+    if _QUESTIONS[request.size] is not None:
+        task |= {"per_template": _QUESTIONS[request.size], "sample_seed": _SEED}
+    needs = (DataNeed(data),)
+    by_letter = {**task, "answer_by": "letters"}
+    return [
+        CardVariant(frozenset({"generate", "choices"}), {"task": by_letter}, Path(), needs),
+        CardVariant(frozenset({"generate"}), {"task": task}, Path(), needs),
+    ]
+
+
+def published_data(language: str) -> Any:
+    """The data set of a language as a configuration names it."""
+    if language == "en":
+        return {"name": "bbq", "category": list(BBQ_CATEGORIES)}
+    if language == "ko":
+        return "kobbq"
+    return f"mbbq/{language}"
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishedScores:
+    """What a model scored on a data set: bias and accuracy in ambiguous contexts, accuracy in disambiguated ones."""
+
+    model: str
+    bias: float
+    accuracy_amb: float
+    accuracy_dis: float
+    source: str
+    n: int | None = None
+
+
+# Over all questions of the six categories together, computed from the published answers as in the authors' analysis.
+_PARRISH = "the answers that Parrish et al. (2022) published, scored again"
+_UNIFIEDQA = (
+    _PublishedScores("UnifiedQA-11B (ARC)", 0.3274, 0.3882, 0.8911, _PARRISH, 11_956),
+    _PublishedScores("UnifiedQA-11B (RACE)", 0.2081, 0.5878, 0.9144, _PARRISH, 11_956),
+)
+# Averages printed in the README of the debiasing study of KoBBQ, for the default prompts.
+_GPT35 = (_PublishedScores("GPT-3.5 turbo (0125)", 0.3047, 0.2411, 0.8960, "README of KoBBQ's debiasing study"),)
+_THIRD = ReferenceRow("guessing among three choices", 1 / 3)
+
+
+def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Result | None) -> list[ReferenceTable]:
+    """Published scores on the same questions."""
+    task = record.config["task"]
+    data = task.get("data") if isinstance(task, Mapping) else None
+    published: Sequence[_PublishedScores] = ()
+    if data == published_data("en"):
+        published = _UNIFIEDQA
+    elif data == published_data("ko"):
+        published = _GPT35
+    elif not (isinstance(data, str) and data.startswith("mbbq/")):
+        return []
+    tables = []
+    by_bias = [ReferenceRow(row.model, row.bias, row.source, row.n) for row in published]
+    tables.append(ReferenceTable("bias in ambiguous contexts", [*by_bias, ReferenceRow("balanced answers", 0.0)]))
+    if accuracy_amb is not None:
+        rows = [ReferenceRow(row.model, row.accuracy_amb, row.source, row.n) for row in published]
+        tables.append(ReferenceTable("accuracy in ambiguous contexts", [*rows, _THIRD], accuracy_amb))
+    if accuracy_dis is not None:
+        rows = [ReferenceRow(row.model, row.accuracy_dis, row.source, row.n) for row in published]
+        tables.append(ReferenceTable("accuracy in disambiguated contexts", [*rows, _THIRD], accuracy_dis))
+    return tables
+
+
+def _sample_note(record: RunRecord) -> list[str]:
+    """How the questions were chosen, if they were drawn at random."""
+    task = record.config["task"]
+    if not isinstance(task, Mapping) or task.get("sample_seed") is None:
+        return []
+    templates = "all templates"
+    if task.get("per_category"):
+        templates = f"{counted(task['per_category'], 'template')} of each category"
+    questions = f"{counted(task['per_template'], 'question')} of each kind" if task.get("per_template") else "all"
+    return [f"{templates}, {questions} of a template, drawn at random with seed {task['sample_seed']}"]
+
+
+# --- the sample configuration and the number --------------------------------------------------------------------------
 
 
 def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,6 +174,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
             consistencies.append(value_with_interval(consistency))
     if consistencies:
         other_values.append(f"same answer in every order of the choices: {' and '.join(consistencies)}")
+    other_values += _sample_note(records[0])
     return Headline(
         evaluation=evaluation,
         metric=metric,
@@ -76,6 +183,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         beside=other_values,
         meaning="When the text does not say who it was, the model names the stereotyped person this much more often "
         "than the other one: 0 is balanced, 1 is always the stereotype.",
+        references=_references(records[0], ambiguous_accuracy, disambiguated_accuracy),
         limits="A model that guesses, or always picks the same letter, also scores near 0. Check its accuracy in "
         "disambiguated contexts; guessing reaches a third.",
         records=records,

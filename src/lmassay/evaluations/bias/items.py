@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lmassay.errors import DataError
+from lmassay.types import digest
 
 LETTERS = "ABCDEFGHIJ"
 """The letters of the choices, and with that the largest number of choices."""
@@ -74,6 +75,41 @@ def rotations(count: int) -> Iterator[tuple[int, ...]]:
     """
     for row in range(count):
         yield tuple((row - column) % count for column in range(count))
+
+
+# --- a part of the questions ------------------------------------------------------------------------------------------
+
+
+def select_items(
+    items: Sequence[BiasItem], per_category: int | None, per_template: int | None, seed: int | None
+) -> list[BiasItem]:
+    """Select templates of each category, and questions of each template, in the order of the data.
+
+    ``per_template`` counts the questions of each kind: of each context type and, where the data name one, polarity. So
+    the selection is as balanced as the data. With a seed, both are drawn at random; without one, the first are taken.
+    """
+    # What a seed draws depends only on the seed and the name, not on which other questions there are.
+    order: dict[str, str] = {}
+    if seed is not None:
+        for item in items:
+            order[item.id] = digest(seed, item.id)
+            order[item.template] = digest(seed, item.template)
+    templates: dict[str, dict[str, None]] = {}
+    for item in items:
+        templates.setdefault(item.category, {})[item.template] = None
+    selected_templates: set[str] = set()
+    for names in templates.values():
+        in_order = sorted(names, key=lambda name: order.get(name, ""))
+        selected_templates.update(in_order[:per_category])
+    kinds: dict[tuple[str, str, str], list[str]] = {}
+    for item in items:
+        if item.template in selected_templates:
+            kind = (item.template, item.context_type, item.groups.get("polarity", ""))
+            kinds.setdefault(kind, []).append(item.id)
+    selected: set[str] = set()
+    for ids in kinds.values():
+        selected.update(sorted(ids, key=lambda name: order.get(name, ""))[:per_template])
+    return [item for item in items if item.id in selected]
 
 
 # --- checks before anything is asked ----------------------------------------------------------------------------------

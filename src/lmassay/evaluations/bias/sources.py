@@ -21,8 +21,8 @@ _ALLOWED = (
 CONTROL = "control"
 """The role of the files with control questions in the catalogue."""
 
-DataSpec = str | Mapping[str, str]
-"""A path, the name of a published data set, or a part of one: ``{name: bbq, category: Age}``."""
+DataSpec = str | Mapping[str, str | list[str]]
+"""A path, the name of a published data set, or a part of one: ``{name: bbq, category: [Age, Religion]}``."""
 
 
 def read_dataset(data: DataSpec, base: Path, role: str = EXAMPLES) -> BiasDataset:
@@ -54,7 +54,7 @@ def has_control_questions(data: DataSpec, base: Path) -> bool:
     """Return True if the data are a published set that comes with control questions."""
     if isinstance(data, str) and catalogue.is_local(data, base):
         return False
-    name = data.partition("/")[0] if isinstance(data, str) else data.get("name", "")
+    name = data.partition("/")[0] if isinstance(data, str) else str(data.get("name", ""))
     entry = catalogue.catalogue().entries.get(name)
     return entry is not None and any(file.role == CONTROL for _, _, file in entry.files())
 

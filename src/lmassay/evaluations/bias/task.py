@@ -14,7 +14,7 @@ from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.datasets.catalogue import label_of
 from lmassay.errors import ConfigError
 from lmassay.evaluations.bias import evaluation, scores
-from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, rotations
+from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, rotations, select_items
 from lmassay.evaluations.bias.prompts import (
     UNREVIEWED_LANGUAGES,
     PromptTemplate,
@@ -65,6 +65,8 @@ class Bias(Task):
     otherwise; the out-of-choice rates of both are reported. ``control: true`` also asks the control questions that a
     published data set brings (MBBQ), or names a file of yours; the accuracy on them is reported next to the bias.
     ``answer_by: letters`` takes the most probable letter, ``choices`` the choice whose text is the most probable.
+    ``per_category`` limits the templates of each category, ``per_template`` the questions of each kind (context and
+    polarity) of a template: the first ones are taken or, with ``sample_seed``, a random sample.
     """
 
     name = "bias"
@@ -73,7 +75,7 @@ class Bias(Task):
 
     def __init__(
         self,
-        data: str | dict[str, str],
+        data: str | dict[str, str | list[str]],
         prompts: Path | None = None,
         prompt_id: int = 1,
         rotations: Literal["auto", "all", "none"] = "auto",
@@ -82,6 +84,8 @@ class Bias(Task):
         answer_by: AnswerBy = "generate",
         max_tokens: Annotated[int, Field(ge=1)] = 30,
         per_category: Annotated[int, Field(ge=1)] | None = None,
+        per_template: Annotated[int, Field(ge=1)] | None = None,
+        sample_seed: Annotated[int, Field(ge=0)] | None = None,
         control: bool | str | dict[str, str] = False,
         by: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may hold
         label: str = "",
@@ -97,6 +101,8 @@ class Bias(Task):
         self._answer_by = answer_by
         self._max_tokens = max_tokens
         self._per_category = per_category
+        self._per_template = per_template
+        self._sample_seed = sample_seed
         self._by = by
         self._control = control
         self.needs = _NEEDS[answer_by]
@@ -216,6 +222,10 @@ class Bias(Task):
             parts |= {"parsing": self._parser, "max_tokens": self._max_tokens}
         if self._per_category:
             parts["per_category"] = self._per_category
+        if self._per_template:
+            parts["per_template"] = self._per_template
+        if self._sample_seed is not None:
+            parts["sample"] = f"seed{self._sample_seed}"
         if self._control_dataset is not None:
             parts["control"] = f"{self._control_dataset.name}.{self._control_dataset.sha256[:8]}"
         return parts
@@ -235,21 +245,14 @@ class Bias(Task):
 
     @cached_property
     def _items(self) -> list[BiasItem]:
-        """The items that are asked: all, or those of the first ``per_category`` templates of each category."""
-        items = self._first_templates(self._dataset.items)
+        """The items that are asked: all, or a selection of templates, or of the questions of each template."""
+        items = self._selected(self._dataset.items)
         if self._control_dataset is not None:
-            items += self._first_templates(self._control_dataset.items)
+            items += self._selected(self._control_dataset.items)
         return items
 
-    def _first_templates(self, items: Sequence[BiasItem]) -> list[BiasItem]:
-        if self._per_category is None:
-            return list(items)
-        chosen_templates: dict[str, set[str]] = {}
-        for item in items:
-            templates = chosen_templates.setdefault(item.category, set())
-            if len(templates) < self._per_category:
-                templates.add(item.template)
-        return [item for item in items if item.template in chosen_templates[item.category]]
+    def _selected(self, items: Sequence[BiasItem]) -> list[BiasItem]:
+        return select_items(items, self._per_category, self._per_template, self._sample_seed)
 
     @cached_property
     def _by_id(self) -> dict[str, BiasItem]:

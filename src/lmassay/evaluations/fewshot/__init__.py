@@ -11,7 +11,17 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmassay.contracts import Command, Component, Evaluation, Finding, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import (
+    Command,
+    Component,
+    Evaluation,
+    Finding,
+    PublishedCard,
+    Reproduction,
+    Sample,
+    TaskEntry,
+    Variation,
+)
 from lmassay.types import Metric
 
 if TYPE_CHECKING:
@@ -142,11 +152,12 @@ evaluation = Evaluation(
         },
     },
     # Methods are compared with each other; what they are trained and tested on must be the same.
-    variation=Variation(named=("method", "regime"), hidden=(), free=("init",)),
+    variation=Variation(named=("method", "regime"), hidden=(), free=("init",), combined=("data",)),
     section=f"{__name__}.report.section:section",
     texts=f"{__name__}.report.example_texts:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
+    published_card=PublishedCard(("en",), f"{__name__}.card:published_variants"),
     sample=Sample(_HERE / "sample"),
     export=f"{__name__}.export:trainings_export",
     checks=_optional_packages,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import CardVariant
+from lmassay.contracts import CardRequest, CardVariant, DataNeed
 from lmassay.errors import UserError
 from lmassay.evaluations.fewshot import evaluation
 from lmassay.evaluations.fewshot.outcomes import ACCURACY
 from lmassay.plugins.evaluations import metric_of
 from lmassay.plugins.options import split_spec
-from lmassay.reporting.headline import Headline, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.reporting.numbers import p_text
+from lmassay.statistics.combination import mean_over_data_sets
 from lmassay.statistics.comparison import Comparison, compare_runs, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
@@ -22,6 +24,10 @@ GAIN = "gain"
 _LIMITS = (
     "One small task. Of several settings, the one with the best dev score is shown. Intervals of accuracies and of "
     "their gain cover other labelled examples and other tests; those of other scores cover the same tests only."
+)
+_LIMITS_OF_TASKS = (
+    "Of several settings of a task, the one with the best dev score counts. The interval covers other labelled "
+    "examples and other tests of these tasks, not other tasks."
 )
 _BASELINES = ("majority", "random")
 _DATA = Path(__file__).parent / "card_data"
@@ -63,7 +69,131 @@ def variants(size: str) -> list[CardVariant]:
     ]
 
 
+# --- on published data ------------------------------------------------------------------------------------------------
+
+_FEWGLUE = "fewglue"
+# Tasks with a pattern that ends with its mask, so that a model that reads from left to right can answer.
+_PATTERNS = {"copa": 0, "wic": 0, "cb": 4, "rte": 4, "boolq": 0}
+_TASKS = {
+    "quick": ("copa", "wic"),
+    "standard": ("copa", "wic", "cb", "rte"),
+    "full": ("copa", "wic", "cb", "rte", "boolq"),
+}
+_PUBLISHED_SHOTS = {"quick": [0, 4], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
+_PUBLISHED_TESTS = {"quick": 48, "standard": 100, "full": None}
+_LONGEST_INPUT = 128
+
+
+def published_variants(request: CardRequest) -> list[CardVariant]:
+    """Tasks of FewGLUE after a few examples, shown in the prompt or, if that is impossible, trained on."""
+    by_logprobs, by_choices, by_training = [], [], []
+    needs = []
+    for name in _TASKS[request.size]:
+        for role in ("train", "dev32", "examples"):
+            needs.append(DataNeed({"name": _FEWGLUE, "task": name}, role))
+        task: dict[str, Any] = {"name": "fewshot", "data": f"superglue/{name}", "labelled": ["train"]}
+        if _PUBLISHED_TESTS[request.size] is not None:
+            task["test_examples"] = _PUBLISHED_TESTS[request.size]
+        task["splits"] = {"strategy": "multi_splits", "k": _SPLITS[request.size]}
+        shown = {"name": "icl", "shots": _PUBLISHED_SHOTS[request.size], "pattern": _PATTERNS[name]}
+        trained = {
+            "name": "pet",
+            "pattern": 0,
+            "learning_rate": 1e-4,
+            "max_steps": _STEPS[request.size],
+            "batch_size": 8,
+            "eval_ratios": [0.25],
+            "max_seq_length": _LONGEST_INPUT,
+        }
+        by_logprobs.append({**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]})
+        by_choices.append({**task, "method": ["majority", {**shown, "answer_by": "choices"}]})
+        by_training.append({**task, "method": ["majority", trained]})
+    data = tuple(needs)
+    return [
+        CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, Path(), data),
+        CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, Path(), data),
+        CardVariant(frozenset({"train"}), {"task": by_training}, Path(), data),
+    ]
+
+
+# --- the number -------------------------------------------------------------------------------------------------------
+
+
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
+    """The gain over no examples; of several tasks on one card, the mean of their gains."""
+    by_data: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_data.setdefault(str(record.depends_on.get("data", "")), []).append(record)
+    parts: list[Headline] = []
+    for members in by_data.values():
+        part = _headline_of_task(store, members)
+        if part is not None:
+            parts.append(part)
+    if not parts:
+        return None
+    if len(by_data) == 1:
+        return parts[0]
+    return _mean_of_tasks(parts, records)
+
+
+def _mean_of_tasks(parts: Sequence[Headline], records: Sequence[RunRecord]) -> Headline:
+    """The mean over several tasks, if all have a gain; otherwise the first one that has."""
+    first = parts[0]
+    if any(part.metric != GAIN for part in parts):
+        return first
+    gain = mean_over_data_sets([part.result for part in parts], GAIN)
+    metric = first.compared_by
+    scores = [part.records[0].result(metric) for part in parts]
+    after = mean_over_data_sets([score for score in scores if score is not None], metric)
+    beside = []
+    for part in parts:
+        beside.append(f"{_task_name(part.records[0])}: {value_with_interval(part.result)}, {part.scope}")
+    return replace(
+        first,
+        result=gain,
+        scope=f"mean of {len(parts)} tasks: {', '.join(_task_name(part.records[0]) for part in parts)}",
+        beside=beside,
+        limits=_LIMITS_OF_TASKS,
+        records=[part.records[0] for part in parts],
+        references=_mean_references(records, parts, after),
+        compared_result=after,
+        comparison_note=f"{first.comparison_note} Each task is compared by itself.",
+    )
+
+
+def _mean_references(records: Sequence[RunRecord], parts: Sequence[Headline], after: Result) -> list[ReferenceTable]:
+    """The mean accuracies without examples and of always giving the most frequent label."""
+    metric = parts[0].compared_by
+    rows: list[ReferenceRow] = []
+    for label, is_wanted in (("the model without examples", _shows_none), ("most frequent label", _is_majority)):
+        values = []
+        for part in parts:
+            same_data = part.records[0].depends_on.get("data")
+            for record in records:
+                result = record.result(metric)
+                if is_wanted(record) and record.depends_on.get("data") == same_data and result is not None:
+                    values.append(result.value)
+                    break
+        known_values = [value for value in values if value is not None]
+        if len(known_values) == len(parts):
+            rows.append(ReferenceRow(label, sum(known_values) / len(known_values), "on the same tests"))
+    if not rows:
+        return []
+    title = metric_of(parts[0].records[0], metric).display_title
+    return [ReferenceTable(f"{title} after the examples, mean of {len(parts)} tasks", rows, after)]
+
+
+def _task_name(record: RunRecord) -> str:
+    task = record.config["task"]
+    data = str(task.get("data", "")) if isinstance(task, Mapping) else ""
+    return Path(data).stem
+
+
+def _is_majority(record: RunRecord) -> bool:
+    return _method_of(record)[0] == "majority"
+
+
+def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     """The gain over no examples of the configuration with the best dev score; its score if there is no baseline."""
     learned = [record for record in records if _learns(record)]
     if not learned:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
@@ -123,6 +123,7 @@ evaluation = Evaluation(
     texts=f"{__name__}.report:texts",
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
+    published_card=PublishedCard(("en", "ko", "es", "nl", "tr"), f"{__name__}.card:published_variants"),
     sample=Sample(_HERE / "sample", model="@DATA@/my_system.py:MySystem", marks=f"{__name__}.card:sample_marks"),
     checks=f"{__name__}.doctor:findings",
     commands=(

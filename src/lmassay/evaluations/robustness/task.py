@@ -19,6 +19,7 @@ from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.evaluations.robustness import coverage, criterion, evaluation
 from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED
+from lmassay.evaluations.robustness.questions import QuestionSpec, QuestionText
 from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
     ScorerError,
@@ -45,6 +46,11 @@ class Robustness(Task):
 
     ``side: source`` evaluates the attack alone, without a model; ``side: target`` evaluates given outputs alone.
     ``prompt`` is the request to a live system; ``{x}`` stands for the sentence. An answer ends at a text in ``stop``.
+
+    ``questions`` names a published set of questions with choices instead of ``src`` and ``ref``: the text and the
+    question are attacked, the choices (``{choices}`` in the prompt) are not, and the right choice is the reference. One
+    question of each template is drawn with ``sample_seed``, ``sample`` questions in all. With ``answer_by: choices``
+    the model must answer with one of the choices.
     """
 
     name = "robustness"
@@ -66,12 +72,22 @@ class Robustness(Task):
         max_tokens: Annotated[int, Field(ge=1, strict=True)] = 256,
         stop: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may contain
         temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
+        questions: QuestionSpec | None = None,
+        sample: Annotated[int, Field(ge=1, strict=True)] | None = None,
+        sample_seed: Annotated[int, Field(ge=0, strict=True)] = 0,
+        answer_by: Literal["generate", "choices"] = "generate",
         base_dir: Path = Path(),
     ) -> None:
         self.side = side
         self.label = attack.label if attack is not None else "target side"
         self.success_threshold = success_threshold
         self.needs = frozenset() if side == "source" else frozenset({"generate"})
+        if answer_by == "choices":
+            self.needs |= {"choices"}
+        self._question_spec = questions
+        self._sample = sample
+        self._sample_seed = sample_seed
+        self._answer_by = answer_by
         self._attack = attack
         self._src = src
         self._ref = ref
@@ -97,7 +113,7 @@ class Robustness(Task):
             self._maker = CandidateMaker(attack, base_dir)
             candidates_per_sentence = self._maker.max_candidates
         self.requests_each = 0 if side == "source" else 1 + candidates_per_sentence
-        self._opened: ParallelText | None = None
+        self._opened: ParallelText | QuestionText | None = None
         self._lines = 0
         self._outputs = ""
         self._notes: list[str] = []
@@ -105,7 +121,7 @@ class Robustness(Task):
     # --- the contract of a task -------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        if self._paths():
+        if self._has_texts:
             self._text()
         if self._s_src is not None:
             self._s_src.check(self._src_lang)
@@ -115,7 +131,7 @@ class Robustness(Task):
     def check_model(self, model: Model) -> None:
         """Outputs from files must have this task's roles, and as many lines as its texts."""
         if not isinstance(model, StoredAnswers) or model.lines is None:
-            if self._src is None:
+            if not self._has_source:
                 raise ConfigError("task.src: a live system needs inputs; give the source file")
             return
         lines = model.lines
@@ -124,6 +140,8 @@ class Robustness(Task):
         missing = {"out", "adv_out"} - model.roles
         if missing:
             raise ConfigError(f"model.files: the role {' and '.join(sorted(missing))} is missing; give out and adv_out")
+        if self._question_spec is not None:
+            raise ConfigError("task.questions: outputs from files cannot answer them; use a live system")
         paths = self._paths()
         if paths and lines != self._text().lines:
             first_path = next(iter(paths.values()))
@@ -136,7 +154,7 @@ class Robustness(Task):
 
     def check_examples(self, limit: int | None) -> None:
         """Refuse an attack that changes no input, and warn about one that changes few: its success means little."""
-        if self._attack is None or self._src is None:
+        if self._attack is None or not self._has_source:
             return
         measured = coverage.measure(islice(self._changes(), limit))
         self._notes = []
@@ -156,7 +174,7 @@ class Robustness(Task):
         return self._notes
 
     def size(self) -> int | None:
-        if self._paths():
+        if self._has_texts:
             return self._text().lines
         return self._lines or None
 
@@ -165,6 +183,8 @@ class Robustness(Task):
             inputs: dict[str, Any] = {"line": index + 1}
             if "src" in row:
                 inputs["src"] = row["src"]
+            if isinstance(self._opened, QuestionText):
+                inputs["choices"] = self._opened.choices(index)
             if "adv_src" in row:
                 inputs["adv_src"] = [row["adv_src"]]
             elif self._maker is not None and "src" in row:
@@ -180,9 +200,10 @@ class Robustness(Task):
             return []
         index = example.inputs["line"] - 1
         adversarial = example.inputs.get("adv_src", [""])
-        requests = [self._request(example.inputs.get("src", ""), SourceLocation("out", index))]
+        choices = example.inputs.get("choices", [])
+        requests = [self._request(example.inputs.get("src", ""), choices, SourceLocation("out", index))]
         for text in adversarial:
-            requests.append(self._request(text, SourceLocation("adv_out", index)))
+            requests.append(self._request(text, choices, SourceLocation("adv_out", index)))
         return requests
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
@@ -212,9 +233,9 @@ class Robustness(Task):
             results.append(intervals.mean_result(table, metric, settings))
             if metric != "success":
                 results += _spread(table, metric)
-        if self.side != "source" and self._ref is not None:
+        if self.side != "source" and self._has_reference:
             results.append(signed_drop(table, settings))
-        if self._s_tgt is not None and self._s_tgt.is_binary and self._ref is not None:
+        if self._s_tgt is not None and self._s_tgt.is_binary and self._has_reference:
             results.append(_turned_wrong(table, settings))
         if GROUP in table.groups:
             results.append(_unchanged(table, settings))
@@ -229,12 +250,17 @@ class Robustness(Task):
         if self.side != "target":
             metrics.append("s_src")
         if self.side != "source":
-            metrics.append("s_tgt" if self._ref is None else "d_tgt")
+            metrics.append("d_tgt" if self._has_reference else "s_tgt")
         return metrics
 
     def signature(self) -> Mapping[str, Any]:
         parts: dict[str, Any] = {}
-        files = self._text().files if self._paths() else {}
+        text = self._text() if self._has_texts else None
+        files = text.files if isinstance(text, ParallelText) else {}
+        if isinstance(text, QuestionText):
+            parts["src"] = f"questions.{text.sha256[:8]}"
+            if self._answer_by != "generate":
+                parts["answer_by"] = self._answer_by
         for role, file in files.items():
             if role != "adv_src":
                 parts[role] = file.sha256[:8]
@@ -248,7 +274,7 @@ class Robustness(Task):
             parts["s_tgt"] = self._scorer_signature("s_tgt", self._s_tgt, self._tgt_lang)
         if self.side == "both":
             parts["threshold"] = self.success_threshold
-        if self.side != "source" and self._src is not None:
+        if self.side != "source" and self._has_source:
             if self._prompt == "{x}":
                 parts["prompt"] = "x"
             else:
@@ -263,12 +289,35 @@ class Robustness(Task):
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
-        if self.side != "target" and (self._src is None or self._attack is None):
+        if self._question_spec is not None:
+            self._check_question_options()
+        elif self._sample is not None or self._answer_by != "generate":
+            raise ConfigError("task.sample and task.answer_by belong to task.questions; give the questions, too")
+        if self.side != "target" and (not self._has_source or self._attack is None):
             raise ConfigError("task: give src and attack, or set side: target to evaluate outputs alone")
-        if self.side == "target" and self._attack is not None and self._attack.file is None and self._src is None:
+        if self.side == "target" and self._attack is not None and self._attack.file is None and not self._has_source:
             raise ConfigError("task.attack: a perturbation needs src; leave it out for side: target")
         if "{x}" not in self._prompt:
             raise ConfigError("task.prompt: '{x}' is missing; put it where the sentence belongs")
+
+    def _check_question_options(self) -> None:
+        if self._src is not None or self._ref is not None or (self._attack is not None and self._attack.file):
+            raise ConfigError("task.questions: give either questions or files (src, ref, attack.file), not both")
+        if "{choices}" not in self._prompt:
+            raise ConfigError("task.prompt: '{choices}' is missing; put it where the choices of a question belong")
+
+    @property
+    def _has_source(self) -> bool:
+        return self._src is not None or self._question_spec is not None
+
+    @property
+    def _has_reference(self) -> bool:
+        return self._ref is not None or self._question_spec is not None
+
+    @property
+    def _has_texts(self) -> bool:
+        """Whether there is more than the outputs of a system."""
+        return self._question_spec is not None or bool(self._paths())
 
     def _scorer_signature(self, option: str, scorer: Scorer, lang: str | None) -> str:
         _, scorer_options = split_spec(self._scorer_specs[option], option)
@@ -284,7 +333,7 @@ class Robustness(Task):
 
     def _rows(self) -> Iterator[Mapping[str, str]]:
         """The lines of the task's files; empty rows if all that is known are the system's outputs."""
-        if self._paths():
+        if self._has_texts:
             yield from self._text().rows()
             return
         for _ in range(self._lines):
@@ -298,14 +347,22 @@ class Robustness(Task):
             else:
                 yield self._maker.changes(row["src"], index)
 
-    def _text(self) -> ParallelText:
+    def _text(self) -> ParallelText | QuestionText:
         if self._opened is None:
-            self._opened = open_parallel(self._paths())
+            if self._question_spec is not None:
+                self._opened = QuestionText(self._question_spec, self._sample, self._sample_seed)
+            else:
+                self._opened = open_parallel(self._paths())
         return self._opened
 
-    def _request(self, sentence: str, location: SourceLocation) -> Generate:
+    def _request(self, sentence: str, choices: Sequence[str], location: SourceLocation) -> Generate:
+        prompt = self._prompt
+        if choices:
+            # Before the sentence is filled in: a sentence may contain anything.
+            prompt = prompt.replace("{choices}", ", ".join(choices))
         return Generate(
-            self._prompt.replace("{x}", sentence),
+            prompt.replace("{x}", sentence),
+            choices=tuple(choices) if self._answer_by == "choices" else (),
             max_tokens=self._max_tokens,
             temperature=self._temperature,
             stop=self._stop,
@@ -352,7 +409,7 @@ class Robustness(Task):
         base_out = [out[owner] for owner in owners]
         lines = [example.inputs["line"] for example in examples]
         owner_lines = [lines[owner] for owner in owners]
-        if self._ref is None:
+        if not self._has_reference:
             with self._errors_by_line(owner_lines):
                 return {"s_tgt": np.asarray(scorer.score(adv_out, base_out, lang=self._tgt_lang))}
         references = [example.reference for example in examples]

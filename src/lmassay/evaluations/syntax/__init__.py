@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
 from lmassay.types import Metric
 
 _SAMPLES = Path(__file__).parent / "sample"
@@ -139,6 +139,7 @@ evaluation = Evaluation(
     headline=_HEADLINE,
     export=f"{__name__}.export:blanks_export",
     card=f"{__name__}.card:variants",
+    published_card=PublishedCard(("en", "de", "fr", "he", "ja", "ru"), f"{__name__}.card:published_variants"),
     log_reader=f"{__name__}.lm_eval_import:pairs_reader",
     commands=(
         Command(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmassay.contracts import CardVariant
+from lmassay.contracts import CardRequest, CardVariant, DataNeed
+from lmassay.datasets.catalogue import catalogue
 from lmassay.evaluations.syntax import evaluation
+from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.metrics import MEAN_OF_CONSTRUCTIONS, VERB_PAIR
-from lmassay.reporting.headline import Headline, counted, value_with_interval
+from lmassay.evaluations.syntax.refining_tse.published import TEMPLATE_SETS
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
@@ -42,6 +45,142 @@ def variants(size: str) -> list[CardVariant]:
     ]
 
 
+# --- on published data ------------------------------------------------------------------------------------------------
+
+_SEED = 0
+# By size of the card: pairs of each file, drawn at random; None for all of them.
+_CONSTRUCTION_PAIRS = {"quick": 15, "standard": 60, "full": 400}
+_BLIMP_PAIRS = {"quick": 6, "standard": 30, "full": None}
+_CLAMS_PAIRS = {"quick": 40, "standard": 200, "full": None}
+_RUBLIMP_PAIRS = {"quick": 8, "standard": 40, "full": None}
+_SENTENCES_BY_LANGUAGE: Mapping[str, Mapping[str, Mapping[str, int | None]]] = {
+    "de": {"clams/de": _CLAMS_PAIRS},
+    "fr": {"clams/fr": _CLAMS_PAIRS},
+    "he": {"clams/he": _CLAMS_PAIRS},
+    "ja": {"jblimp": {"quick": None, "standard": None, "full": None}},
+    "ru": {"rublimp": _RUBLIMP_PAIRS, "clams/ru": _CLAMS_PAIRS},
+}
+
+
+def published_variants(request: CardRequest) -> list[CardVariant]:
+    """Return how the card tests grammar on published data, best variant first.
+
+    English: the constructions of refining-tse at the verb, and BLiMP by whole sentences. A model that cannot rank words
+    is given whole sentences of both. Other languages: whole sentences.
+    """
+    if request.language != "en":
+        tasks = []
+        for data, pairs in _SENTENCES_BY_LANGUAGE[request.language].items():
+            tasks.append(_sentences(data, pairs[request.size]))
+        needs = tuple(DataNeed(data) for data in _SENTENCES_BY_LANGUAGE[request.language])
+        return [CardVariant(frozenset({"logprobs"}), {"task": tasks}, Path(), needs)]
+    constructions = published_constructions()
+    blanks = _sampled({"name": "syntax", "data": constructions}, _CONSTRUCTION_PAIRS[request.size])
+    sentences = _sentences(constructions, _CONSTRUCTION_PAIRS[request.size])
+    blimp = _sentences("blimp", _BLIMP_PAIRS[request.size])
+    tse_data, blimp_data = DataNeed("tse"), DataNeed("blimp")
+    return [
+        CardVariant(frozenset({"slot", "logprobs"}), {"task": [blanks, blimp]}, Path(), (tse_data, blimp_data)),
+        CardVariant(frozenset({"slot"}), {"task": [blanks]}, Path(), (tse_data,)),
+        CardVariant(frozenset({"logprobs"}), {"task": [blimp, sentences]}, Path(), (tse_data, blimp_data)),
+    ]
+
+
+def published_constructions() -> dict[str, str | list[str]]:
+    """The sets of templates in the table of Newman et al. (2021), with their files in the data set."""
+    constructions: dict[str, str | list[str]] = {}
+    for name, template_set in TEMPLATE_SETS.items():
+        folder, ending = ("ML", "_all") if name.startswith("ML") else (name, "")
+        constructions[template_set.title] = [
+            f"data:tse/{folder}/{construction}{ending}.jsonl" for construction in template_set.constructions
+        ]
+    return constructions
+
+
+def _sentences(data: object, pairs: int | None) -> dict[str, Any]:
+    return _sampled({"name": "minimal_pairs", "data": data}, pairs)
+
+
+def _sampled(task: Mapping[str, Any], pairs: int | None) -> dict[str, Any]:
+    """A task with a random sample of the pairs of each file."""
+    if pairs is None:
+        return dict(task)
+    return {**task, "max_per_file": pairs, "sample_seed": _SEED}
+
+
+def _task_options(record: RunRecord) -> Mapping[str, Any]:
+    task = record.config["task"]
+    return task if isinstance(task, Mapping) else {}
+
+
+def _sample_note(record: RunRecord) -> list[str]:
+    """How the pairs were chosen, if they were drawn at random."""
+    options = _task_options(record)
+    pairs, seed = options.get("max_per_file"), options.get("sample_seed")
+    if pairs is None or seed is None:
+        return []
+    return [f"at most {counted(pairs, 'pair')} of each file of the data, drawn at random with seed {seed}"]
+
+
+_CHANCE = ReferenceRow("guessing", 0.5)
+_NEWMAN = "Newman et al. 2021, mean of the printed figures of these constructions"
+_MODEL_TITLES = {
+    "bert-large-cased": "BERT-large cased",
+    "bert-large-uncased": "BERT-large uncased",
+    "gpt2-xl": "GPT2-XL",
+    "roberta-large": "RoBERTa-large",
+}
+
+
+def _paper_references(constructions: Sequence[Result]) -> list[ReferenceTable]:
+    """MW of the four models in the paper, if all constructions of the run are those of its table."""
+    names = {result.group.removeprefix("construction=") for result in constructions}
+    template_sets = [template_set for template_set in TEMPLATE_SETS.values() if template_set.title in names]
+    if not names or len(template_sets) < len(names):
+        return []
+    rows = []
+    for model, title in _MODEL_TITLES.items():
+        values = [float(template_set.scores[model][0]) for template_set in template_sets]
+        rows.append(ReferenceRow(title, sum(values) / len(values), _NEWMAN))
+    return [ReferenceTable(f"agreement (MW), {_constructions_in_words(len(names))}", [*rows, _CHANCE])]
+
+
+# Accuracies over all paradigms, from the published results by paradigm (`lmassay reproduce` computes them again).
+_BLIMP_MODELS = {"Transformer-XL": 0.696, "LSTM": 0.698, "5-gram": 0.612}
+_WARSTADT = "Warstadt et al. 2020"
+_BLIMP_SIZE = 67_000
+# Someya and Oseki (2023), in percent.
+_JBLIMP = {"people": 90.90, "GPT-2 large": 77.95, "GPT-2 small": 76.54, "LSTM": 75.73, "n-gram": 74.02}
+_JBLIMP_SIZE = 331
+
+
+def _sentence_references(record: RunRecord, own: Result) -> list[ReferenceTable]:
+    """Published accuracies on the same data set."""
+    data = _task_options(record).get("data")
+    if data == "blimp":
+        members = paradigms().values()
+        human = sum(paradigm.human for paradigm in members) / len(members)
+        gpt2 = sum(paradigm.gpt2 for paradigm in members) / len(members)
+        rows = [
+            ReferenceRow("people", human, f"{_WARSTADT}, about 100 answers per paradigm"),
+            ReferenceRow("GPT-2", gpt2, _WARSTADT, _BLIMP_SIZE),
+        ]
+        for model, accuracy in _BLIMP_MODELS.items():
+            rows.append(ReferenceRow(model, accuracy, _WARSTADT, _BLIMP_SIZE))
+        return [ReferenceTable("accuracy on BLiMP", [*rows, _CHANCE], own)]
+    if data == "jblimp":
+        rows = []
+        for model, percent in _JBLIMP.items():
+            rows.append(ReferenceRow(model, percent / 100, "Someya and Oseki 2023", _JBLIMP_SIZE))
+        return [ReferenceTable("accuracy on JBLiMP", [*rows, _CHANCE], own)]
+    if isinstance(data, str) and data.partition("/")[0] in ("clams", "rublimp"):
+        return [ReferenceTable(f"accuracy on {data}", [_CHANCE], own)]
+    return []
+
+
+# --- the number -------------------------------------------------------------------------------------------------------
+
+
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     """Return MW of the latest run: the mean over its constructions, or that of the only one."""
     if not records:
@@ -69,10 +208,12 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
             *_range_note(constructions),
             f"all verbs weighted equally (EW): {value_with_interval(record.result('ew', group))}",
             f"on the given pairs of verbs (TSE{verb_pairs}): {value_with_interval(tse)}",
+            *_sample_note(record),
         ],
         meaning="A verb sampled from the model's predictions agrees with its subject this often; chance is one half.",
         limits="This tests one rule of grammar, agreement in number, in sentences made from templates.",
         comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
+        references=_paper_references(constructions) if group == MEAN_OF_CONSTRUCTIONS else [],
         records=[record],
     )
 
@@ -135,9 +276,19 @@ def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline |
         evaluation=evaluation,
         metric="accuracy",
         result=result,
-        scope=counted(result.n, "pair"),
+        scope=f"{counted(result.n, 'pair')}{_named_data(record)}",
+        beside=_sample_note(record),
+        references=_sentence_references(record, result),
         meaning="Of two sentences that differ in one word, the grammatical one is more probable this often; chance is "
         "one half.",
         limits="Which of two sentences is more probable says little about what the model would write.",
         records=[record],
     )
+
+
+def _named_data(record: RunRecord) -> str:
+    """The data set, if it is a published one."""
+    data = _task_options(record).get("data")
+    if isinstance(data, str) and data.partition("/")[0] in catalogue().entries:
+        return f" of {data}"
+    return ""

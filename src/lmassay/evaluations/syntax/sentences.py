@@ -45,7 +45,8 @@ class MinimalPairs(Task):
     ``paradigm``, ``phenomenon``, or a field of the data whose members are not independent of each other.
 
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``blimp``, ``clams/de``). ``columns``
-    names the columns of other files: ``{right: good, wrong: bad, group: construction}``.
+    names the columns of other files: ``{right: good, wrong: bad, group: construction}``. ``max_per_file`` takes the
+    first pairs of each file or, with ``sample_seed``, a random sample.
     """
 
     name = "minimal_pairs"
@@ -60,13 +61,15 @@ class MinimalPairs(Task):
         data: sources.DataSpec,
         method: Method = "sentence",
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
+        sample_seed: Annotated[int, Field(ge=0)] | None = None,
         clusters: str = "none",
         columns: PairFormat = BLIMP_FORMAT,
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
         self._data, self._base, self._method = data, base_dir, method
-        self._max_per_file, self._clusters, self._pair_format = max_per_file, clusters, columns
+        self._max_per_file, self._sample_seed = max_per_file, sample_seed
+        self._clusters, self._pair_format = clusters, columns
         if clusters != "none":
             group = clusters if clusters in _FIELD_OF_GROUP else CLUSTER
             self.design = replace(self.design, clusters=(group,))
@@ -131,6 +134,8 @@ class MinimalPairs(Task):
         parts: dict[str, Any] = {"data": sources.signature_of(self._constructions), "method": self._method}
         if self._max_per_file:
             parts["max_per_file"] = self._max_per_file
+            if self._sample_seed is not None:
+                parts["sample"] = f"seed{self._sample_seed}"
         if self._clusters != "none":
             parts["clusters"] = self._clusters
         return parts
@@ -142,7 +147,7 @@ class MinimalPairs(Task):
         return sources.constructions(self._data, self._base, self._pair_format)
 
     def _numbered_pairs(self) -> Iterator[tuple[str, int, MinimalPair]]:
-        return sources.numbered(self._constructions, self._max_per_file, None)
+        return sources.numbered(self._constructions, self._max_per_file, None, self._sample_seed)
 
     def _groups(self, construction: str, pair: MinimalPair) -> dict[str, str]:
         fields = pair.fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from lmassay.errors import DataError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, SUFFIXES, PairFormat, read_pair_file
 from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of
+from lmassay.plugins.options import DATA_PREFIX
 from lmassay.storage.files import TextFile
 from lmassay.types import digest
 
@@ -49,9 +51,16 @@ class FilePairs:
         """The name, with that of the folder to distinguish files of the same name."""
         return f"{self.file.path.parent.name}/{self.file.path.stem}"
 
-    def pairs(self, limit: int | None) -> Iterator[MinimalPair]:
-        """Yield at most ``limit`` pairs."""
-        return read_pair_file(self.file, self.pair_format, limit)
+    def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
+        """Yield at most ``limit`` pairs: the first or, with a seed, a random sample in the order of the file."""
+        if limit is None or seed is None:
+            yield from read_pair_file(self.file, self.pair_format, limit)
+            return
+        pairs = list(read_pair_file(self.file, self.pair_format))
+        if limit < len(pairs):
+            drawn = sorted(random.Random(seed).sample(range(len(pairs)), limit))
+            pairs = [pairs[index] for index in drawn]
+        yield from pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,8 @@ class GrammarPairs:
         """The name; constructions of a grammar have no folder."""
         return self.construction
 
-    def pairs(self, limit: int | None) -> Iterator[MinimalPair]:
-        """Yield a sample of at most ``limit`` pairs, or all."""
+    def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
+        """Yield a sample of at most ``limit`` pairs, or all; a grammar has its own seed."""
         for number, row in enumerate(self._rows(limit), 1):
             yield pair_of(row, f"{self.grammar.name}:{self.construction}", number)
 
@@ -114,12 +123,13 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
 
     ``data`` is a source, ``{construction: source or [source, …]}``, or a published data set. A source is a file, a
     folder, a pattern, a grammar (a shipped name or a .yaml file), one construction of a grammar (``english:simple``),
-    or a data set of the catalogue (``blimp``, ``clams/de``). A mapping with the key ``name`` selects a part of a data
-    set: ``{name: clams, language: de}``. ``pair_format`` says how files are read.
+    a data set of the catalogue (``blimp``, ``clams/de``), or one of its files (``data:clams/de_evalset/subj_rel.txt``).
+    A mapping with the key ``name`` selects a part of a data set: ``{name: clams, language: de}``. ``pair_format`` says
+    how files are read.
     """
     if _is_part_of_data_set(data):
         assert isinstance(data, dict)
-        return _published({key: str(value) for key, value in data.items()}) or []
+        return _published(data) or []
     if isinstance(data, str):
         published = None if catalogue.is_local(data, base) else _published(data)
         if published is not None:
@@ -166,23 +176,24 @@ def signature_of(pair_sets: Sequence[PairSet]) -> str:
 
 
 def numbered(
-    pair_sets: Sequence[PairSet], limit_per_part: int | None, limit: int | None
+    pair_sets: Sequence[PairSet], limit_per_part: int | None, limit: int | None, seed: int | None = None
 ) -> Iterator[tuple[str, int, MinimalPair]]:
     """Yield (construction, row number within it, pair) over all data.
 
-    At most ``limit_per_part`` pairs of each part and ``limit`` rows of each construction are taken.
+    At most ``limit_per_part`` pairs of each part and ``limit`` rows of each construction are taken: the first or, with
+    a seed, a random sample of each part.
     """
     for pair_set in pair_sets:
         number = 0
         for part in pair_set.parts:
-            for pair in part.pairs(limit_per_part):
+            for pair in part.pairs(limit_per_part, seed):
                 if limit is not None and number >= limit:
                     break
                 yield pair_set.name, number, pair
                 number += 1
 
 
-def _published(spec: str | dict[str, str]) -> list[PairSet] | None:
+def _published(spec: DataSpec) -> list[PairSet] | None:
     """Return the constructions of a data set in the catalogue; None if the text does not name one."""
     selection = catalogue.select(spec)
     if selection is None:
@@ -201,9 +212,18 @@ def _published(spec: str | dict[str, str]) -> list[PairSet] | None:
     return pair_sets
 
 
+def _published_file(name: str) -> FilePairs:
+    """One file of a data set in the catalogue, such as ``tse/ML/simple_agrmt_all.jsonl``."""
+    path = catalogue.file_called(name)
+    entry = catalogue.catalogue().find(name.partition("/")[0])
+    return FilePairs(open_pairs(path), PairFormat.model_validate(entry.reading))
+
+
 def _parts(source: str, base: Path, pair_format: PairFormat) -> Sequence[FilePairs | GrammarPairs]:
     if not source.strip():
         raise DataError("task.data: the path is empty; give a file, a folder, a pattern, a grammar or a data set")
+    if source.startswith(DATA_PREFIX):
+        return [_published_file(source.removeprefix(DATA_PREFIX))]
     name, colon, construction = source.rpartition(":")
     grammar_source = _grammar_source(name if colon else source, base)
     if grammar_source is None:

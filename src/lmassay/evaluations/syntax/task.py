@@ -55,6 +55,7 @@ class Syntax(Task):
     constructions: ``{Simple: simple.jsonl}``. ``columns`` names the columns of other files: ``{right: good, wrong:
     bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none`` computes TSE only, which is
     the default for published data in other languages than English.
+    ``max_per_file`` takes the first pairs of each file or, with ``sample_seed``, a random sample.
     ``compat: released`` scores one lemma only, as refining-tse does with the verb list it ships.
     """
 
@@ -83,6 +84,7 @@ class Syntax(Task):
         capitalize: bool = True,
         period: bool = True,
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
+        sample_seed: Annotated[int, Field(ge=0)] | None = None,
         max_rows: Annotated[int, Field(ge=1)] | None = None,
         multi_token: bool = False,
         bad_rows: Literal["stop", "count"] = "stop",
@@ -95,7 +97,7 @@ class Syntax(Task):
         self._data, self._base, self._pair_format = data, base_dir, columns
         self._verb_option = verbs
         self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
-        self._max_per_file, self._max_rows = max_per_file, max_rows
+        self._max_per_file, self._max_rows, self._sample_seed = max_per_file, max_rows, sample_seed
         self._multi_token, self._compat = multi_token, compat
         self.requests_each = 2 if multi_token else 1
         self._options = ContextOptions(
@@ -239,6 +241,8 @@ class Syntax(Task):
         # Options at their defaults are left out, so that signatures of older versions stay valid.
         if self._max_per_file:
             parts["max_per_file"] = self._max_per_file
+            if self._sample_seed is not None:
+                parts["sample"] = f"seed{self._sample_seed}"
         if self._max_rows:
             parts["max_rows"] = self._max_rows
         if self._multi_token:
@@ -279,7 +283,7 @@ class Syntax(Task):
 
     @cached_property
     def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
-        rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows)
+        rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
         all_rows = None
         if self._max_per_file or self._max_rows:
             all_rows = sources.numbered(self._constructions, None, None)

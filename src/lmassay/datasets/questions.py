@@ -1,0 +1,116 @@
+"""Questions of published data sets whose answer is in the text, read as an entry of the catalogue describes them."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import fnmatch
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from lmassay.errors import DataError
+from lmassay.plugins.yaml_models import YamlModel
+
+
+class QuestionFormat(YamlModel):
+    """The columns of a file of questions with choices."""
+
+    format: Literal["jsonl", "tsv"]
+    context: str
+    """The column of the text that the question is about."""
+    question: str
+    choices: str | tuple[str, ...]
+    """One column for each choice, or one column that has them as a list of texts."""
+    answer: str
+    """The column of the right answer: its text, or its number counted from 0."""
+    template: tuple[str, ...]
+    """The columns that name the template: questions of one template are not independent."""
+    template_pattern: str = ""
+    """A regular expression for the part of the template columns that counts; all of it if left out."""
+    category: str = ""
+    """The column of the category, if there is one; the beginning of the template up to a hyphen otherwise."""
+    where: Mapping[str, str] = Field(default_factory=dict)
+    """Column → pattern such as ``*-dis-*``: only rows that match are questions whose answer is in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedQuestion:
+    """A question with its choices; the text says which one is right."""
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    answer: str
+    template: str
+    category: str
+
+
+def read_questions(paths: Sequence[Path], question_format: QuestionFormat) -> list[PublishedQuestion]:
+    """The questions of these files whose answer is in the text."""
+    questions: list[PublishedQuestion] = []
+    for path in paths:
+        for line, row in _rows(path, question_format.format):
+            try:
+                if _is_wanted(row, question_format):
+                    questions.append(_question(row, question_format))
+            except (KeyError, ValueError, SyntaxError, IndexError) as error:
+                raise DataError(f"{path}, line {line}: this row is not a question: {error}") from error
+    return questions
+
+
+def _rows(path: Path, file_format: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        if file_format == "tsv":
+            # Line 1 has the names of the columns.
+            yield from enumerate(csv.DictReader(stream, delimiter="\t"), 2)
+            return
+        for line, text in enumerate(stream, 1):
+            if text.strip():
+                yield line, json.loads(text)
+
+
+def _is_wanted(row: Mapping[str, Any], question_format: QuestionFormat) -> bool:
+    return all(fnmatch.fnmatchcase(str(row[column]), pattern) for column, pattern in question_format.where.items())
+
+
+def _question(row: Mapping[str, Any], question_format: QuestionFormat) -> PublishedQuestion:
+    choices = _choices(row, question_format)
+    right = row[question_format.answer]
+    answer = choices[right] if isinstance(right, int) else str(right).strip()
+    if answer not in choices:
+        raise ValueError(f"the answer '{answer}' is none of the choices")
+    template = "-".join(str(row[column]) for column in question_format.template)
+    if question_format.template_pattern:
+        matched = re.search(question_format.template_pattern, template)
+        if matched is None:
+            raise ValueError(f"'{template}' does not match {question_format.template_pattern}")
+        template = matched[0]
+    category = template.partition("-")[0]
+    if question_format.category:
+        category = str(row[question_format.category])
+    return PublishedQuestion(
+        context=str(row[question_format.context]).strip(),
+        question=str(row[question_format.question]).strip(),
+        choices=choices,
+        answer=answer,
+        template=template,
+        category=category,
+    )
+
+
+def _choices(row: Mapping[str, Any], question_format: QuestionFormat) -> tuple[str, ...]:
+    columns = question_format.choices
+    if not isinstance(columns, str):
+        return tuple(str(row[column]).strip() for column in columns)
+    value = row[columns]
+    # A table has the list as Python writes it.
+    choices = ast.literal_eval(value) if isinstance(value, str) else value
+    if not isinstance(choices, list):
+        raise ValueError(f"'{columns}' is not a list")
+    return tuple(str(choice).strip() for choice in choices)
