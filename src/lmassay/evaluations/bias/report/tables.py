@@ -42,7 +42,9 @@ class MetricColumn:
     @property
     def full_title(self) -> str:
         """The title with the kind of context."""
-        return f"{self.title}, {CONTEXTS[self.context]}" if self.context else self.title
+        if not self.context:
+            return self.title
+        return f"{self.title}, {CONTEXTS[self.context]}"
 
 
 def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
@@ -62,7 +64,9 @@ def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
 
 def headline(families: Sequence[PromptFamily]) -> Table:
     """Return one row per family; a family with several prompts shows their mean, with each prompt folded below."""
-    runs = [run for family in families for run in family.runs]
+    runs: list[BiasRun] = []
+    for family in families:
+        runs += family.runs
     columns = metric_columns(runs)
 
     def cells(family: PromptFamily) -> list[Cell]:
@@ -107,7 +111,9 @@ def rows_by_family(
 
 def prompt_name(run: BiasRun) -> str:
     """Return the prompt's number, or the label of a run that has none."""
-    return f"prompt {run.prompt_id}" if run.prompt_id else run.record.label
+    if not run.prompt_id:
+        return run.record.label
+    return f"prompt {run.prompt_id}"
 
 
 def measure(family: PromptFamily, metric: str, group: str = OVERALL, edge: bool = False) -> Cell:
@@ -169,7 +175,9 @@ def _headers(first: str, columns: Sequence[MetricColumn]) -> list[list[Cell]]:
 
 
 def _spread(values: Sequence[float], prompts: int) -> str:
-    text = f"SD {stdev(values):.{DIGITS}f}" if len(values) > 1 else "one prompt"
+    text = "one prompt"
+    if len(values) > 1:
+        text = f"SD {stdev(values):.{DIGITS}f}"
     if len(values) < prompts:
         text += f" ({len(values)} of {prompts} prompts)"
     return text
