@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LARGEST = 500_000
-"""In bytes. Larger data belong to a package or a download, not to the repository."""
+"""The limit in bytes. Larger data belong in a package or a download, not in the repository."""
 
 
 def problem_with(path: Path) -> str | None:
@@ -28,10 +28,13 @@ def problem_with(path: Path) -> str | None:
 
 
 def main(names: Sequence[str]) -> int:
-    problems = [problem for name in names if (problem := problem_with(Path(name)))]
-    for problem in problems:
-        sys.stdout.write(f"{problem}\n")
-    return 1 if problems else 0
+    exit_code = 0
+    for name in names:
+        problem = problem_with(Path(name))
+        if problem is not None:
+            sys.stdout.write(f"{problem}\n")
+            exit_code = 1
+    return exit_code
 
 
 if __name__ == "__main__":

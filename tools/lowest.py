@@ -22,15 +22,15 @@ def requirements(pyproject: Path) -> list[str]:
     """The direct dependencies of the core and of all extras, without those on lmassay's own extras."""
     with pyproject.open("rb") as file:
         project = tomllib.load(file)["project"]
-    found = list(project["dependencies"])
+    declared = list(project["dependencies"])
     for extra in project["optional-dependencies"].values():
-        found += extra
-    return [requirement for requirement in found if _parse(requirement)["name"] != PROJECT]
+        declared += extra
+    return [requirement for requirement in declared if _parse(requirement)["name"] != PROJECT]
 
 
 def pins(requirements: list[str], constraints: str) -> dict[str, str]:
-    """Name to version. A dependency without a lower bound is an error: nothing could be tested."""
-    found: dict[str, str] = {}
+    """Name → lowest version. A dependency without a lower bound is an error, because there is nothing to test."""
+    lowest: dict[str, str] = {}
     for requirement in requirements:
         parsed = _parse(requirement)
         name, version = parsed["name"], parsed["version"]
@@ -38,9 +38,9 @@ def pins(requirements: list[str], constraints: str) -> dict[str, str]:
             version = _constrained(name, constraints)
         if version is None:
             raise SystemExit(f"{requirement}: no lower bound; write {name}>=VERSION in pyproject.toml")
-        if found.setdefault(name, version) != version:
-            raise SystemExit(f"{name} has two lower bounds in pyproject.toml: {found[name]} and {version}")
-    return found
+        if lowest.setdefault(name, version) != version:
+            raise SystemExit(f"{name} has two lower bounds in pyproject.toml: {lowest[name]} and {version}")
+    return lowest
 
 
 def _parse(requirement: str) -> re.Match[str]:
@@ -57,9 +57,9 @@ def _constrained(name: str, constraints: str) -> str | None:
 
 def main() -> None:
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    found = pins(requirements(ROOT / "pyproject.toml"), constraints)
-    for name in sorted(found, key=str.lower):
-        sys.stdout.write(f"{name}=={found[name]}\n")
+    lowest = pins(requirements(ROOT / "pyproject.toml"), constraints)
+    for name in sorted(lowest, key=str.lower):
+        sys.stdout.write(f"{name}=={lowest[name]}\n")
 
 
 if __name__ == "__main__":

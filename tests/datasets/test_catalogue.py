@@ -163,3 +163,10 @@ def test_the_shipped_entries_are_read_without_problems():
     assert shipped.problems == []
     names = {"bbq", "blimp", "clams", "fewglue", "jblimp", "kobbq", "mbbq", "rublimp", "teapot", "tse"}
     assert names <= set(shipped.entries)
+
+
+def test_reading_the_catalogue_is_not_recorded_as_an_input_of_the_plug_in_that_is_created_meanwhile():
+    with record_reads() as files:
+        entries = module._catalogue_on.__wrapped__(()).entries
+    assert "blimp" in entries
+    assert files == []

@@ -112,7 +112,7 @@ def test_page_card_and_export_have_the_numbers_computed_by_hand(runs, tmp_path):
     # The tile has three digits, the section four.
     for text in (f"{ECE:.3f}", f"{ECE:.4f}", f"{BRIER:.4f}", "Does it know what it knows?", "calibration error (ECE)"):
         assert text in page
-    assert "less is better" in page
+    assert "lower is better" in page
     assert "Reliability diagram" in page
     target = tmp_path / "out.json"
     exported = lmassay("export", "latest", "--format", "every-eval-ever", "-o", target, "--results", runs)

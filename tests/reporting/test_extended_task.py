@@ -60,13 +60,13 @@ def test_its_metric_is_compared_gated_and_exported_in_its_direction(extended):
     compared = lmassay("compare", *runs, "--metric", "words", "--json", "--results", results)
     (row,) = json.loads(compared.stdout)["comparisons"]
     assert row["better"] == "lower"
-    assert "less is better: words" in lmassay("compare", *runs, "--metric", "words", "--results", results).stdout
+    assert "lower is better: words" in lmassay("compare", *runs, "--metric", "words", "--results", results).stdout
     gated = lmassay("compare", *runs, "--fail-if", "words worse by 0.5", "--json", "--results", results)
     (check,) = json.loads(gated.stdout)["gate"]["checks"]
     assert check["condition"] == "words>0.5"
     slip = lmassay("compare", *runs, "--fail-if", "words<-0.5", "--results", results)
     assert (
-        "less is better for words, so this fails on an improvement; did you mean 'words worse by 0.5'?" in slip.stderr
+        "lower is better for words, so this fails on an improvement; did you mean 'words worse by 0.5'?" in slip.stderr
     )
     zero = lmassay("compare", *runs, "--fail-if", "diff_bias_amb worse by 0.1", "--results", results)
     assert "0 is the best value of diff_bias_amb" in zero.stderr

@@ -64,11 +64,14 @@ def doctor(as_json: bool) -> int:
     else:
         rows = []
         for finding in findings:
-            details = " → ".join(text for text in (finding.found, finding.remedy) if text)
+            details = finding.found
+            if finding.remedy:
+                details = f"{finding.found} → {finding.remedy}" if finding.found else finding.remedy
             rows.append((finding.state, finding.what, details))
         print_table("", ("state", "what", "found, or how to get it"), rows, whole=(0,))
         say(_next_step(findings))
-    return 1 if any(finding.state == "broken" for finding in findings) else 0
+    is_broken = any(finding.state == "broken" for finding in findings)
+    return 1 if is_broken else 0
 
 
 def _next_step(findings: Sequence[Finding]) -> str:

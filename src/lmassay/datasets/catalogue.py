@@ -20,7 +20,7 @@ from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Labels, Source, 
 from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, error_message
 from lmassay.plugins.evaluations import installed_evaluations
 from lmassay.storage.cache import cache_folder, require_space
-from lmassay.storage.files import record_read
+from lmassay.storage.files import record_read, record_reads
 from lmassay.storage.locks import exclusive
 
 GROUP = "lmassay.datasets"
@@ -58,7 +58,10 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
     for package, folder in _folders(problems):
         for path in sorted(folder.glob("*.yaml")):
             try:
-                entry = read_entry(path)
+                # The catalogue is read once per process, often while a user's task is created. It is not an input of
+                # that task: only the first run of a sweep would have it in its signature.
+                with record_reads():
+                    entry = read_entry(path)
             except LmassayError as error:
                 problems.append(f"the package {package} has a data set that cannot be used: {error}")
                 continue

@@ -24,7 +24,7 @@ from lmassay.statistics.ranking import Standing, rankings
 from lmassay.storage.store import Store
 from lmassay.types import Better
 
-DIRECTION_TEXTS: Mapping[Better, str] = {"higher": "more is better", "lower": "less is better", "zero": "0 is best"}
+DIRECTION_TEXTS: Mapping[Better, str] = {"higher": "higher is better", "lower": "lower is better", "zero": "0 is best"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ def compare_pairs(
     for base, new in sides:
         run = new.record.id
         wanted = named_metrics[run] if metrics else headline(base)
-        rows_of_pair = compare_runs(base, [new], list(dict.fromkeys([*wanted, *gated_metrics[run]])))
+        metrics_of_pair = dict.fromkeys([*wanted, *gated_metrics[run]])
+        rows_of_pair = compare_runs(base, [new], list(metrics_of_pair))
         rows += rows_of_pair
         all_flips += flips(base, new, dict.fromkeys(row.metric for row in rows_of_pair))
         warnings += caveats(base, [new])
@@ -194,7 +195,8 @@ def _standings(sides: Sequence[tuple[Side, Side]], rows: Sequence[Comparison], a
         if base is not first:
             # The runs of two sweeps are compared pair by pair; they are variants, not competitors.
             return []
-    return rankings([first, *(new for _, new in sides)], rows, alpha)
+    new_sides = [new for _, new in sides]
+    return rankings([first, *new_sides], rows, alpha)
 
 
 def _metrics_by_run(metrics: Iterable[str], pairs: Sequence[tuple[Side, Side]]) -> dict[str, list[str]]:

@@ -172,16 +172,15 @@ def likely_slip(condition: Condition, metric: Metric) -> str:
     if condition.sign in ("worse", "not worse") or better == "zero":
         return ""
     looks_for_gain = condition.is_below is (better == "lower")
-    direction = "less" if better == "lower" else "more"
     size = replace(condition, threshold=abs(condition.threshold)).threshold_text
     if condition.reading == "fail if" and looks_for_gain:
         return (
-            f"{condition.option}: {direction} is better for {condition.metric}, so this fails on an improvement; "
+            f"{condition.option}: {better} is better for {condition.metric}, so this fails on an improvement; "
             f"did you mean '{condition.metric} worse by {size}'?"
         )
     if condition.reading == "pass only if" and not looks_for_gain:
         return (
-            f"{condition.option}: {direction} is better for {condition.metric}, so this passes only if that has not "
+            f"{condition.option}: {better} is better for {condition.metric}, so this passes only if that has not "
             f"improved; did you mean '{condition.metric} not worse by {size}'?"
         )
     return ""
