@@ -114,7 +114,6 @@ class _Alignment:
             yield _Position(offset, position.is_in_character or is_beyond_ascii)
             return
         if _REPLACEMENT in text and not position.is_in_character:
-            # The prompt itself may contain the character, so the text below may match as well.
             yield from self._ends_of_fragment(offset, text)
         if not self._is_boundary(offset):
             return
@@ -132,7 +131,8 @@ class _Alignment:
             for start in offsets:
                 if character == _REPLACEMENT:
                     reached.update(self._ends_of_part(start))
-                elif self._is_boundary(start) and self._prompt.startswith(_encoded(character), start):
+                # The prompt itself may contain U+FFFD.
+                if self._is_boundary(start) and self._prompt.startswith(_encoded(character), start):
                     reached.add(start + len(_encoded(character)))
             offsets = reached
         for end in offsets:
