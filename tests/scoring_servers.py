@@ -40,6 +40,8 @@ class VllmServer:
     rejects: tuple[str, ...] = ()
     """Parameters that the server rejects."""
     reports_usage: bool = True
+    removes_spaces: bool = False
+    """Whether a token loses the space that it begins with when it is decoded by itself, as SentencePiece's do."""
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -78,13 +80,13 @@ class VllmServer:
         best = max(range(len(next_row)), key=next_row.__getitem__)
         logprobs: Numbers = [None, *(row[token] for row, token in zip(rows, ids[1:], strict=False))]
         highest: Numbers = [None, *(max(row) for row in rows[:-1])]
-        scored = self.lie(Scored(ids, [self.tokenizer.decode([token]) for token in ids], logprobs, highest))
-        choice: dict[str, Any] = {"index": 0, "text": self.tokenizer.decode([best]), "finish_reason": "length"}
+        scored = self.lie(Scored(ids, [self._decode(token) for token in ids], logprobs, highest))
+        choice: dict[str, Any] = {"index": 0, "text": self._decode(best), "finish_reason": "length"}
         top = sorted(range(len(next_row)), key=lambda token: -next_row[token])[: body.get("logprobs") or 1]
         generated = {
-            "tokens": [self.tokenizer.decode([best])],
+            "tokens": [self._decode(best)],
             "token_logprobs": [next_row[best]],
-            "top_logprobs": [{self.tokenizer.decode([token]): next_row[token] for token in top}],
+            "top_logprobs": [{self._decode(token): next_row[token] for token in top}],
         }
         if body.get("echo") and self.returns_numbers:
             generated["tokens"] = [*scored.texts, *generated["tokens"]]
@@ -97,6 +99,10 @@ class VllmServer:
         if not self.reports_usage:
             return {"choices": [choice]}
         return {"choices": [choice], "usage": usage}
+
+    def _decode(self, token: int) -> str:
+        text = str(self.tokenizer.decode([token]))
+        return text.removeprefix(" ") if self.removes_spaces else text
 
     def _prompt_logprobs(self, scored: Scored) -> list[Any]:
         entries: list[Any] = []

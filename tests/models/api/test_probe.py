@@ -63,6 +63,21 @@ def test_an_honest_server_gives_the_numbers_of_the_local_model(vllm, expected, w
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_server_that_decodes_tokens_without_their_space_is_understood(vllm, expected, way):
+    like_sentence_piece = copy.copy(vllm)
+    like_sentence_piece.removes_spaces = True
+    with vllm_server(like_sentence_piece) as server:
+        model = server_model(server.url, probabilities=way)
+        responses = scores(model)
+    assert isinstance(responses[0].answer, Continuation)
+    for response, answer in zip(responses, expected, strict=True):
+        if isinstance(response.answer, Continuation):
+            assert response.answer.total == pytest.approx(answer.total, abs=1e-4)
+        else:
+            assert "the server's tokens" in response.error
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("reports_usage", [True, False])
 def test_a_lying_server_is_refused_or_its_numbers_are_right(vllm, expected, lie, way, reports_usage):

@@ -112,6 +112,9 @@ class _Alignment:
             # Part of a character that appears whole in a later token, or a token without a text.
             is_beyond_ascii = self._character_end(offset) > offset + 1
             yield _Position(offset, position.is_in_character or is_beyond_ascii)
+            if not position.is_in_character and self._prompt.startswith(b" ", offset):
+                # A SentencePiece token that is only a space.
+                yield _Position(offset + 1)
             return
         if _REPLACEMENT in text and not position.is_in_character:
             yield from self._ends_of_fragment(offset, text)

@@ -229,10 +229,9 @@ class _Attempt:
         for text, logprob in top_tokens.items():
             if len(compared) == _COMPARED_TOKENS:
                 break
-            scored = await self._scored(scorer, context + text)
-            # The tokenizer may spell the same text with other tokens; then nothing can be compared.
-            number = scored.logprobs[-1]
-            if scored.texts[-1] == text and scored.start(len(context)) == len(scored.texts) - 1 and number is not None:
+            numbers = await self._numbers_in_prompt(scorer, context, text)
+            if numbers:
+                number = min(numbers, key=lambda value: abs(value - logprob))
                 self._compare(
                     logprob, number, f"the token {text!r} has another number as part of the prompt than as the next one"
                 )
@@ -243,6 +242,21 @@ class _Attempt:
         total = math.fsum(value for value in nonsense.logprobs[nonsense.start(len(context)) :] if value is not None)
         if total >= max(compared) - 1e-6:
             raise _NotSupportedError("a nonsense text is as probable as the most probable token")
+
+    async def _numbers_in_prompt(self, scorer: CompletionsScorer, context: str, text: str) -> list[float]:
+        """The numbers of a token as the last one of a prompt; none if the tokenizer spells its text in another way."""
+        spellings = [text]
+        if not text[0].isspace():
+            # Decoding a SentencePiece token by itself removes the space that it begins with.
+            spellings.append(f" {text}")
+        numbers: list[float] = []
+        for spelling in spellings:
+            scored = await self._scored(scorer, context + spelling)
+            number = scored.logprobs[-1]
+            is_last_token = scored.start(len(context)) == len(scored.texts) - 1
+            if scored.texts[-1] == text and is_last_token and number is not None:
+                numbers.append(number)
+        return numbers
 
     async def _next_tokens(self, post: Post, context: str) -> dict[str, float]:
         """The server's most probable tokens after a context, with their log-probabilities; the best one first."""
