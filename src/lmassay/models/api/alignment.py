@@ -106,6 +106,8 @@ class _Alignment:
         content = _encoded(text)
         if is_first and _SPECIAL.fullmatch(text) and not (content and self._prompt.startswith(content)):
             yield position
+            if not text and self._prompt.startswith(b" "):
+                yield _Position(1)
             return
         offset = position.offset
         if not text:
