@@ -118,15 +118,15 @@ class _Alignment:
                 # A SentencePiece token that is only a space.
                 yield _Position(offset + 1)
             return
-        if _REPLACEMENT in text and not position.is_in_character:
-            yield from self._ends_of_fragment(offset, text)
-        if not self._is_boundary(offset):
-            return
-        if self._prompt.startswith(content, offset):
-            yield _Position(offset + len(content))
-        elif not position.is_in_character and self._prompt.startswith(b" " + content, offset):
-            # Decoding a SentencePiece token by itself removes the space that it begins with.
-            yield _Position(offset + 1 + len(content))
+        # Decoding a SentencePiece token by itself removes the space that it begins with.
+        offsets = [offset]
+        if not position.is_in_character and self._prompt.startswith(b" ", offset):
+            offsets.append(offset + 1)
+        for start in offsets:
+            if _REPLACEMENT in text and not position.is_in_character:
+                yield from self._ends_of_fragment(start, text)
+            if self._is_boundary(start) and self._prompt.startswith(content, start):
+                yield _Position(start + len(content))
 
     def _ends_of_fragment(self, offset: int, text: str) -> Iterator[_Position]:
         """The ends of a token with parts of characters, each of which appears as U+FFFD."""
