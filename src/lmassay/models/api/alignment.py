@@ -23,6 +23,15 @@ _LONGEST_FIRST_TOKEN = 128
 _SHOWN = 40
 
 
+class UnclearBoundaryError(ModelError):
+    """The tokens spell the prompt, but do not show where its continuation begins."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server's tokens do not show where the continuation begins; put a space or a punctuation mark there"
+        )
+
+
 def continuation_start(prompt: str, token_texts: Sequence[str | None], context_length: int) -> int:
     """The index of the first token that reaches into the text after the first ``context_length`` characters.
 
@@ -42,9 +51,7 @@ def continuation_start(prompt: str, token_texts: Sequence[str | None], context_l
         if max(reaches) <= context_bytes:
             continue
         if min(reaches) <= context_bytes:
-            raise ModelError(
-                "the server's tokens do not show where the continuation begins; put a space or a punctuation mark there"
-            )
+            raise UnclearBoundaryError
         return index
     return len(token_texts)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmassay.errors import FatalModelError, ModelError
+from lmassay.models.api.alignment import UnclearBoundaryError
 from lmassay.models.api.client import Client
 from lmassay.models.api.concurrency import RequestPolicy, with_tries
 from lmassay.models.api.failures import failure_of, refuse_error
@@ -239,7 +240,11 @@ class _Attempt:
         if not compared:
             raise _NotSupportedError("none of the server's next tokens comes back when it is sent as part of a prompt")
         nonsense = await self._scored(scorer, context + _NONSENSE)
-        total = math.fsum(value for value in nonsense.logprobs[nonsense.start(len(context)) :] if value is not None)
+        try:
+            start = nonsense.start(len(context))
+        except UnclearBoundaryError:
+            return
+        total = math.fsum(value for value in nonsense.logprobs[start:] if value is not None)
         if total >= max(compared) - 1e-6:
             raise _NotSupportedError("a nonsense text is as probable as the most probable token")
 
@@ -253,7 +258,10 @@ class _Attempt:
         for spelling in spellings:
             scored = await self._scored(scorer, context + spelling)
             number = scored.logprobs[-1]
-            is_last_token = scored.start(len(context)) == len(scored.texts) - 1
+            try:
+                is_last_token = scored.start(len(context)) == len(scored.texts) - 1
+            except UnclearBoundaryError:
+                continue
             if scored.texts[-1] == text and is_last_token and number is not None:
                 numbers.append(number)
         return numbers
