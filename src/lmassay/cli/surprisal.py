@@ -13,6 +13,7 @@ from lmassay.cli.console import say, warn
 from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr
 from lmassay.errors import UserError
 from lmassay.reporting.formats.spreadsheet import write_csv
+from lmassay.reporting.headline import counted
 from lmassay.running.word_surprisal import (
     Correction,
     Per,
@@ -103,7 +104,7 @@ def surprisal_command(
         prefix = local_model.tokenizer.policy(masked=False)["prefix"].rpartition("/")[2]
         model_note += f", prefix {prefix}"
     where = f"; written to {output}" if output is not None else ""
-    say(f"{count:,} {note} in {_counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
+    say(f"{count:,} {note} in {counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
     return EXIT_WITH_ERRORS if unread else 0
 
 
@@ -136,10 +137,6 @@ def _rows(scored: Iterator[tuple[int, TextSurprisal]]) -> Iterator[tuple[Any, ..
         for number, item in enumerate(scores, start=1):
             value = None if item.value is None else round(item.value, 4)
             yield line, number, item.text, item.start, item.end, item.tokens, value
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _cell(value: Any) -> str:

@@ -108,7 +108,9 @@ def is_cacheable_request(request: Request) -> bool:
     Answers about hundreds of candidate words would fill the disk, and a local model gives them again in milliseconds.
     The scores that are computed from them are in the rows.
     """
-    return not isinstance(request, Slot) or len(request.candidates) <= MAX_CACHED_CANDIDATES
+    if not isinstance(request, Slot):
+        return True
+    return len(request.candidates) <= MAX_CACHED_CANDIDATES and not request.full_logits
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,11 @@ class Slot:
     """Whether to return each word's rank in the vocabulary and the probability mass above and below it."""
     multi_token: bool = False
     """Whether words of several tokens are scored token by token; if not, they get no score."""
+    full_logits: bool = field(default=False, compare=False)
+    """Whether the answer includes the logits of the whole vocabulary; it is then never stored.
+
+    Not part of the cache key, so that the keys of earlier versions stay valid.
+    """
     location: SourceLocation | None = field(default=None, compare=False)
     """Where the request is in its data set."""
 

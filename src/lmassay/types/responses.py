@@ -57,6 +57,10 @@ class Candidates:
     """The total probability of all more probable tokens."""
     masses_below: Column | None = None
     """The total probability of all less probable tokens."""
+    logits: NDArray[np.float32] | None = None
+    """The logits of the whole vocabulary, if the request asked for them; never stored."""
+    ids: NDArray[np.int64] | None = None
+    """The index of each word among ``logits``, -1 for a word that is not a single token."""
 
     def __len__(self) -> int:
         return len(self.logprobs)

@@ -317,7 +317,11 @@ class Engine:
             # torch's softmax, as in refining-tse: numpy's may differ in the last bit, which decides ties.
             probabilities = torch.softmax(torch.from_numpy(logits), dim=-1).numpy()
         ids = self._word_tokenizer.single_ids(request.candidates, self._reader.begins_text(request))
-        return candidate_columns(logits, probabilities, ids)
+        answer = candidate_columns(logits, probabilities, ids)
+        if request.full_logits:
+            # A copy: the row is a part of the batch, which would stay in memory.
+            return replace(answer, logits=logits.copy(), ids=ids)
+        return answer
 
     def _spellings(self, request: Slot) -> tuple[Tokens | None, ...]:
         return self._word_tokenizer.spell_all(request.candidates, self._reader.begins_text(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lmassay
 from lmassay.contracts import ask
 from lmassay.errors import ConfigError, PluginError
 from lmassay.evaluations.syntax.refining_tse.modules import (
@@ -441,3 +443,59 @@ def test_the_earlier_tokenizer_writes_the_space_and_has_the_earlier_methods():
     assert inner.pad_token == "<pad>"
     with pytest.raises(PluginError, match="is_split_into_words"):
         tokenizer(["a", "b"], add_prefix_space=True, is_split_into_words=True)
+
+
+ENTROPY = """
+    import torch
+
+    from src.metrics.metric_computer import MetricComputer
+
+    class Entropy(MetricComputer):
+        def _compute(self, logits, label, template_id, word_to_index):
+            logprobs = torch.as_tensor(logits).log_softmax(-1)
+            scores = -(logprobs.exp() * logprobs.clamp(min=-1e9)).sum(-1)
+            assert word_to_index.get("is") is None or logits.shape[1] > word_to_index["is"]
+            return scores, [None] * len(scores), {}
+"""
+
+
+def entropy_run(tmp_path, source, model, **settings):
+    pair = {"sentence_good": "The authors are old.", "sentence_bad": "The authors is old.", "label": -2}
+    write_lines(tmp_path / "pairs.jsonl", [json.dumps(pair)])
+    metric = {"file": f"{source(ENTROPY)}:Entropy", "settings": settings}
+    task = {"name": "refining_tse", "data": str(tmp_path / "pairs.jsonl"), "metrics": {"entropy": metric}}
+    return lmassay.evaluate({"task": task, "model": model}, results=tmp_path / "results")[0]
+
+
+def test_a_metric_over_the_whole_distribution_gets_all_logits_if_it_asks_for_them(tmp_path, source):
+    torch = pytest.importorskip("torch", reason="the hf extra is not installed")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    weights = str(FIGURES / "tse/models/gpt2-tiny")
+    run = entropy_run(tmp_path, source, {"name": "hf", "model": weights}, full_logits=True)
+    ids = AutoTokenizer.from_pretrained(weights)("The authors", return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        logprobs = AutoModelForCausalLM.from_pretrained(weights)(ids).logits[0, -1].log_softmax(-1)
+    assert run["entropy"].value == pytest.approx(float(-(logprobs.exp() * logprobs).sum()), abs=1e-3)
+    partial = entropy_run(tmp_path, source, {"name": "hf", "model": weights})
+    assert partial["entropy"].value < run["entropy"].value - 1, "without it, all other words are one"
+
+
+def test_logits_of_the_whole_vocabulary_are_never_stored(tmp_path, source):
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    entropy_run(tmp_path, source, {"name": "hf", "model": str(FIGURES / "tse/models/gpt2-tiny")}, full_logits=True)
+    assert (tmp_path / "results/lmassay.sqlite").stat().st_size < 400_000
+
+
+def test_a_model_without_logits_and_a_wrong_setting_are_reported(tmp_path, source):
+    path = tmp_path / "slots.py"
+    path.write_text(
+        "import lmassay\n\n\nclass Slots(lmassay.Model):\n    name = 'slots'\n    can = frozenset({'slot'})\n\n"
+        "    def identity(self):\n        return {'name': 'slots'}\n\n    def slot(self, requests):\n"
+        "        return [lmassay.Response(lmassay.Candidates([-1.0] * len(r.candidates))) for r in requests]\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(PluginError, match="the metric entropy needs the logits of the whole vocabulary"):
+        entropy_run(tmp_path, source, f"{path}:Slots", full_logits=True)
+    with pytest.raises(ConfigError, match=r"metrics\.entropy\.full_logits: must be true or false"):
+        entropy_run(tmp_path, source, f"{path}:Slots", full_logits="yes")

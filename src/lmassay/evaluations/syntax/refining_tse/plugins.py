@@ -36,7 +36,7 @@ from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import observations
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Candidates, Example, Response, Result, Score, Slot, digest
+from lmassay.types import Candidates, Example, Request, Response, Result, Score, Slot, digest
 
 
 class MpeModel(Model):
@@ -117,7 +117,10 @@ class MpeModel(Model):
     ) -> Iterator[Response]:
         for request, row, p in zip(batch, logits, probabilities, strict=True):
             ids = self._ids(request.candidates, len(row))
-            yield Response(candidate_columns(row, p if request.ranked else None, ids))
+            answer = candidate_columns(row, p if request.ranked else None, ids)
+            if request.full_logits:
+                answer = replace(answer, logits=row, ids=ids)
+            yield Response(answer)
 
     def _ids(self, words: tuple[str, ...], size: int) -> NDArray[np.int64]:
         """Return the indices of words among the logits, -1 for words that the model does not know."""
@@ -194,9 +197,9 @@ class RowScore(NamedTuple):
 class WordIndex:
     """Like a dict: word → index among the logits that a metric gets; only for words that were asked about."""
 
-    def __init__(self, words: Sequence[str], known: NDArray[np.bool_]) -> None:
-        self._indices = {word: index for index, word in enumerate(words)}
-        self._known = known
+    def __init__(self, words: Sequence[str], indices: Sequence[int]) -> None:
+        """``indices`` are those of the words among the logits, negative for words that the model does not know."""
+        self._indices = dict(zip(words, indices, strict=True))
 
     def __contains__(self, word: str) -> bool:
         if word not in self._indices:
@@ -204,7 +207,7 @@ class WordIndex:
                 f"a metric looks for '{word}', which the model was not asked about; "
                 f"add `words: [{word}]` to the metric's section"
             )
-        return bool(self._known[self._indices[word]])
+        return self._indices[word] >= 0
 
     def __getitem__(self, word: str) -> int:
         index = self.get(word)
@@ -225,6 +228,10 @@ class UserMetric:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ConfigError(f"metrics.{name}.words: must be a list of words (got {words!r})")
         self.words: list[str] = words
+        full_logits = settings.get("full_logits", False)
+        if not isinstance(full_logits, bool):
+            raise ConfigError(f"metrics.{name}.full_logits: must be true or false (got {full_logits!r})")
+        self.full_logits = full_logits
 
     def check(self) -> None:
         if not callable(getattr(self._class, "_compute", None)):
@@ -372,8 +379,8 @@ class RefiningTse(Syntax):
         rows: list[MetricRow] = []
         for context, index in enumerate(judged):
             rows += self._metric_rows(context, examples[index])
-        logits, words = self._metric_inputs(answers)
         for metric in self._user_metrics:
+            logits, words = self._full_logits(metric, answers) if metric.full_logits else self._metric_inputs(answers)
             scores_by_context: list[list[RowScore]] = [[] for _ in judged]
             for row, (value, extra) in zip(rows, metric.scores(logits, rows, words), strict=True):
                 if value is not None:
@@ -405,10 +412,31 @@ class RefiningTse(Syntax):
     def _metric_inputs(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
         """Return what ``_compute`` gets: log-probabilities of the words, and of all other words as the last column."""
         logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
-        words = WordIndex(self._candidates, np.asarray(~np.isnan(logprobs).all(axis=0)))
+        is_unknown = np.isnan(logprobs).all(axis=0)
+        indices = np.where(is_unknown, -1, np.arange(logprobs.shape[1]))
+        words = WordIndex(self._candidates, indices.tolist())
         known_logprobs = np.where(np.isnan(logprobs), -np.inf, logprobs)
         other_words = np.maximum(1 - np.exp(known_logprobs).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return np.hstack([known_logprobs, np.log(other_words)]), words
+
+    def _full_logits(self, metric: UserMetric, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
+        """Return what ``_compute`` gets with ``full_logits``: the logits of the whole vocabulary."""
+        rows = []
+        for answer in answers:
+            if answer.logits is None or answer.ids is None:
+                raise PluginError(
+                    f"the metric {metric.name} needs the logits of the whole vocabulary (full_logits: true), which "
+                    "this model does not give; use a local model, or leave full_logits out"
+                )
+            rows.append(answer.logits)
+        assert answers[0].ids is not None
+        return np.stack(rows).astype(np.float64), WordIndex(self._candidates, answers[0].ids.tolist())
+
+    def requests(self, example: Example) -> Sequence[Request]:
+        requests = super().requests(example)
+        if not any(metric.full_logits for metric in self._user_metrics):
+            return requests
+        return [replace(request, full_logits=True) for request in requests if isinstance(request, Slot)]
 
     def _metric_rows(self, context: int, example: Example) -> Iterator[MetricRow]:
         """Yield every row of a context: the original passes each to a metric, also if several are in one context."""
