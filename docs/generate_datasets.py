@@ -43,7 +43,7 @@ def _row(entry: DataSet) -> str:
     cells = [
         f"`{entry.name}`",
         ", ".join(entry.languages),
-        f"{entry.examples:,}",
+        entry.examples_text,
         f"`{entry.task}`",
         entry.licences,
         ", ".join(sources),

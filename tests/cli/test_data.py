@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.helpers import lmassay
 from tests.published_data import published_set
+from tests.terminal import in_terminal
 
 
 @pytest.fixture
@@ -49,9 +51,48 @@ def test_files_that_the_source_lacks_are_listed_and_the_exit_code_says_so(enviro
     assert done.returncode == 1
     assert "kobbq: 1 of 3 files could not be fetched" in done.stderr
     assert "KoBBQ_templates.tsv does not exist in the mirror" in done.stderr
-    assert lmassay("data", "get", "kobbq", "--partial", env=environment).returncode == 0
+    again = lmassay("data", "get", "kobbq", "--partial", env=environment)
+    assert again.returncode == 0
+    assert "warning: kobbq: 1 of 3 files could not be fetched" in again.stderr
+    assert "error" not in again.stderr
+    assert "Licence" not in again.stderr, "nothing new was fetched"
     shown = lmassay("data", "show", "kobbq", env=environment).stdout
     assert "2 of 3 files" in shown
+
+
+def test_every_file_that_the_source_lacks_is_listed(environment, tmp_path):
+    (tmp_path / "mirror").mkdir()
+    done = lmassay("data", "get", "fewglue", env={**environment, "LMASSAY_DATA_MIRROR": str(tmp_path / "mirror")})
+    assert done.returncode == 1
+    assert "fewglue: 27 of 27 files could not be fetched" in done.stderr
+    assert done.stderr.count("does not exist in the mirror") == 27
+
+
+def test_the_list_has_licence_and_citation_and_marks_unknown_numbers(environment):
+    listed = lmassay("data", env=environment).stdout.splitlines()
+    assert listed[0].split()[-4:] == ["task", "licence", "citation", "summary"]
+    row = next(line for line in listed if line.startswith("bbq"))
+    assert "> 11,956" in row
+    assert "> 22.9 MB" in row
+    assert "CC-BY-4.0" in row
+    assert "Parrish et al. (2022) " in row
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_list_breaks_no_word_on_a_terminal(environment, columns):
+    screen = in_terminal("data", columns=columns, env=environment).screen
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).splitlines()
+    assert sum("minimal_pairs" in line for line in lines) == 4
+    assert ("citation" in lines[0]) == (columns == 120)
+    assert all(len(line) <= columns for line in lines)
+    if columns == 80:
+        # A heading, a row for each of the ten data sets, and a sentence on one or two lines.
+        assert len(lines) <= 13
+
+
+def test_two_folders_of_a_repository_are_one_source(environment):
+    shown = lmassay("data", "show", "blimp", env=environment).stdout
+    assert shown.count("https://github.com/alexwarstadt/blimp at ") == 1
 
 
 def test_the_counts_are_those_of_the_files(environment):

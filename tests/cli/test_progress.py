@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from lmassay.cli import progress
 from tests.helpers import lmassay
 from tests.terminal import in_terminal
 
@@ -31,3 +32,12 @@ def test_without_a_terminal_there_are_plain_lines(tmp_path):
     done = lmassay(*CARD, cwd=tmp_path)
     assert "[1/4] robustness: charswap on talker" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_downloads_are_counted_in_megabytes(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    with progress.progress_bar("blimp", counts_bytes=True) as advance:
+        advance(12_345_678, 29_600_000)
+    line = capsys.readouterr().err
+    assert "blimp: 12.3 of 29.6 MB after 0 s, " in line
+    assert " MB/s, " in line

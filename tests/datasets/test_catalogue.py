@@ -43,6 +43,15 @@ def test_a_data_set_is_fetched_once_and_used_offline(entry, mirror):
     assert select("small").paths == [local_path(entry.sources[0], name) for name in CONTENT]
 
 
+def test_progress_counts_the_files_that_are_already_here(entry, mirror):
+    fetch(entry, mirror)
+    local_path(entry.sources[0], "plants.jsonl").unlink()
+    sizes: list[int] = []
+    get(entry, Downloader(str(mirror)), sizes.append)
+    assert sizes[0] > len(CONTENT["animals.jsonl"])
+    assert sizes[-1] == entry.size
+
+
 def test_the_cache_can_serve_as_a_mirror(entry, mirror, tmp_path, monkeypatch):
     fetch(entry, mirror)
     first_cache = module.data_folder()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, warn
+from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, stdout_console, warn
 from lmassay.cli.options import json_option
 from lmassay.cli.progress import progress_bar
 from lmassay.datasets import catalogue as store
@@ -19,6 +20,9 @@ from lmassay.errors import UserError
 
 _INCOMPLETE = 1
 _MOST_LISTED = 10
+# Narrower terminals leave the columns out that would be wrapped into a few letters per line.
+_WIDTH_FOR_LICENCE = 110
+_WIDTH_FOR_SUMMARY = 180
 
 _names = click.argument("names", nargs=-1, shell_complete=offer(lambda: catalogue().entries))
 _name = click.argument("name", shell_complete=offer(lambda: catalogue().entries))
@@ -48,15 +52,8 @@ def data(context: click.Context, as_json: bool) -> None:
             documents.append(_document(entry))
         print_json({"datasets": documents})
         return
-    rows: list[list[object]] = []
-    for entry in known.entries.values():
-        languages = " ".join(entry.languages)
-        rows.append(
-            [entry.name, _state(entry), languages, f"{entry.examples:,}", _size(entry), entry.task, entry.summary]
-        )
-    columns = ("name", "here", "languages", "examples", "size", "task", "summary")
-    print_table("", columns, rows, right=(3, 4), whole=(0,))
-    print_sentence("Licence and citation: lmassay data show NAME. Fetch: lmassay data get NAME.")
+    _print_list(list(known.entries.values()))
+    print_sentence("Licence, citation and files: lmassay data show NAME. Fetch: lmassay data get NAME.")
 
 
 @data.command(epilog="Example: lmassay data get blimp bbq", short_help="Download data sets and verify them.")
@@ -73,18 +70,24 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
     downloader = Downloader.configured()
     status = 0
     for entry in entries:
-        was_here = not store.missing_files(list(entry.files()))
+        files = list(entry.files())
+        count = len(files)
+        missing_before = len(store.missing_files(files))
         failures = _get_with_progress(entry, downloader)
-        count = sum(1 for _ in entry.files())
-        if not was_here and len(failures) < count:
+        if len(store.missing_files(files)) < missing_before:
             say(f"{entry.title}: {entry.citation}")
             say(f"Licence: {entry.licences}. {entry.homepage}")
         if not failures:
             click.echo(f"{entry.name}: {count} files in {data_folder()}")
             continue
-        print_error(f"{entry.name}: {len(failures)} of {count} files could not be fetched", _reasons(failures))
+        summary = f"{entry.name}: {len(failures)} of {count} files could not be fetched"
         only_missing = all(failure.is_missing for failure in failures)
-        if not (partial and only_missing):
+        if partial and only_missing:
+            warn(summary)
+            for reason in _reasons(failures):
+                say(reason)
+        else:
+            print_error(summary, _reasons(failures))
             status = _INCOMPLETE
     return status
 
@@ -103,7 +106,7 @@ def show(name: str, as_json: bool) -> None:
         ["summary", entry.summary],
         ["task", entry.task],
         ["languages", " ".join(entry.languages)],
-        ["examples", f"{entry.examples:,}"],
+        ["examples", entry.examples_text],
         ["size", _size(entry)],
         ["licence", entry.licences],
         ["citation", entry.citation],
@@ -111,8 +114,9 @@ def show(name: str, as_json: bool) -> None:
         ["use", _usage(entry)],
         ["here", _state(entry)],
     ]
-    for source in entry.sources:
-        facts.append(["source", f"{source.repository} at {source.commit}"])
+    # Two sources may be two folders of one repository.
+    for address in dict.fromkeys(f"{source.repository} at {source.commit}" for source in entry.sources):
+        facts.append(["source", address])
     print_table("", ("", ""), facts, whole=(0,))
     rows: list[list[object]] = []
     for source, path, file in entry.files():
@@ -171,10 +175,11 @@ def rm(names: Sequence[str]) -> None:
 
 
 def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:
-    with progress_bar(f"{entry.name} (bytes)") as advance:
+    with progress_bar(entry.name, counts_bytes=True) as advance:
 
         def report(size: int) -> None:
-            advance(size, entry.size)
+            # The size of some files is not known in advance.
+            advance(size, max(size, entry.size))
 
         return store.get(entry, downloader, report)
 
@@ -186,6 +191,37 @@ def _entries(names: Sequence[str], everything: bool) -> list[DataSet]:
     if not names:
         raise UserError("name a data set; lmassay data lists them")
     return [known.find(name) for name in names]
+
+
+def _print_list(entries: Sequence[DataSet]) -> None:
+    """Print a row for each data set, with as many columns as the terminal has room for."""
+    width = stdout_console().width
+    columns = ["name", "here", "languages", "examples", "size", "task"]
+    if width >= _WIDTH_FOR_LICENCE:
+        columns += ["licence", "citation"]
+    if width >= _WIDTH_FOR_SUMMARY:
+        columns.append("summary")
+    rows: list[list[object]] = []
+    for entry in entries:
+        cells: dict[str, object] = {
+            "name": entry.name,
+            "here": _state(entry).removesuffix(" files"),
+            "languages": " ".join(entry.languages),
+            "examples": entry.examples_text,
+            "size": _size(entry),
+            "task": entry.task,
+            "licence": entry.licences,
+            "citation": _authors_and_year(entry.citation),
+            "summary": entry.summary,
+        }
+        rows.append([cells[column] for column in columns])
+    print_table("", columns, rows, right=(3, 4), whole=(0, 1, 5))
+
+
+def _authors_and_year(citation: str) -> str:
+    """The beginning of a citation, or all of it if it has no year in parentheses."""
+    beginning = re.match(r".*?\(\d{4}\w?\)", citation)
+    return citation if beginning is None else beginning.group()
 
 
 def _state(entry: DataSet) -> str:
@@ -200,7 +236,7 @@ def _state(entry: DataSet) -> str:
 
 def _size(entry: DataSet) -> str:
     has_unknown = any(file.bytes is None for _, _, file in entry.files())
-    return f"{entry.size / 1e6:,.1f} MB{' or more' if has_unknown else ''}"
+    return f"{'> ' if has_unknown else ''}{entry.size / 1e6:,.1f} MB"
 
 
 def _usage(entry: DataSet) -> str:
@@ -214,9 +250,17 @@ def _usage(entry: DataSet) -> str:
 
 
 def _reasons(failures: Sequence[FailedFile]) -> list[str]:
-    lines = [f"  {failure.path.name}: {failure.reason}" for failure in failures[:_MOST_LISTED]]
-    if len(failures) > _MOST_LISTED:
-        lines.append(f"  and {len(failures) - _MOST_LISTED} more")
+    """A line for every file that the source lacks, and for the first of the others, which often have one cause."""
+    lines: list[str] = []
+    others = 0
+    for failure in failures:
+        if not failure.is_missing:
+            others += 1
+            if others > _MOST_LISTED:
+                continue
+        lines.append(f"  {failure.path.name}: {failure.reason}")
+    if others > _MOST_LISTED:
+        lines.append(f"  and {others - _MOST_LISTED} more")
     return lines
 
 

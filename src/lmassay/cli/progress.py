@@ -14,6 +14,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
@@ -22,6 +23,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 from rich.table import Column
 from rich.text import Text
@@ -44,21 +46,23 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress_bar(description: str) -> Iterator[Advance]:
-    """Show the progress of one piece of work.
+def progress_bar(description: str, *, counts_bytes: bool = False) -> Iterator[Advance]:
+    """Show the progress of one piece of work, in MB if it is counted in bytes.
 
     On a terminal, a bar appears if the work takes longer than a second. In a log file, a line is written from time to
     time.
     """
     console = stderr_console()
     if not _can_animate(console):
-        yield _log_lines(description)
+        yield _log_lines(description, counts_bytes)
         return
+    counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), _Rate())
+    if counts_bytes:
+        counts = (DownloadColumn(), TransferSpeedColumn())
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
+        *counts,
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
@@ -89,7 +93,7 @@ def _can_animate(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
 
 
-def _log_lines(description: str) -> Advance:
+def _log_lines(description: str, counts_bytes: bool) -> Advance:
     started = time.monotonic()
     last_line = started
 
@@ -101,10 +105,15 @@ def _log_lines(description: str) -> Advance:
         last_line = now
         elapsed = now - started
         rate = done / elapsed
-        count = f"{int(done)} of {total}" if total else f"{int(done)}"
+        if counts_bytes:
+            count = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
+            speed = f"{rate / 1e6:.1f} MB/s"
+        else:
+            count = f"{int(done)} of {total}" if total else f"{int(done)}"
+            speed = rate_text(rate)
         remaining = ""
         if total and rate > 0:
-            remaining = f", {rate_text(rate)}, {(total - done) / rate:.0f} s left"
+            remaining = f", {speed}, {(total - done) / rate:.0f} s left"
         say(f"{description}: {count} after {elapsed:.0f} s{remaining}")
 
     return advance

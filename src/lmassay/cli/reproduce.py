@@ -432,7 +432,7 @@ def _summary(figures: Sequence[ReproducedFigure], has_tolerance: bool) -> str:
     how = "within their tolerance" if has_tolerance else "to the last printed digit"
     text = f"{agreeing} of {len(figures)} figures agree {how}"
     if excused:
-        text += f"; {excused} are known to differ"
+        text += f"; {excused} differ as noted in the last column"
     return f"{text}."
 
 

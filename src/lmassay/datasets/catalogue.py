@@ -132,7 +132,7 @@ class FailedFile:
 
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes that were fetched so far, over all files."""
+"""Called with the number of bytes that are on this machine so far, over all files."""
 
 
 def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[FailedFile]:
@@ -148,6 +148,7 @@ def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[Failed
         for source, path, file in entry.files():
             target = local_path(source, path)
             if target.is_file() and file.matches(target):
+                done += file.bytes or 0
                 continue
             wanted.append((source, path, file))
         require_space(data_folder(), sum(file.bytes or 0 for _, _, file in wanted))

@@ -179,6 +179,12 @@ class DataSet(YamlModel):
                 total += file.examples or 0
         return total
 
+    @property
+    def examples_text(self) -> str:
+        """The number of examples for tables, marked if the number of some files is unknown."""
+        has_unknown = any(file.role == EXAMPLES and file.examples is None for _, _, file in self.files())
+        return f"{'> ' if has_unknown else ''}{self.examples:,}"
+
     def files(self) -> Iterator[tuple[Source, str, DataFile]]:
         """All files with their source and their path in it."""
         for source in self.sources:

@@ -80,7 +80,7 @@ def published_data(language: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _PublishedScores:
+class PublishedScores:
     """What a model scored on a data set: bias and accuracy in ambiguous contexts, accuracy in disambiguated ones."""
 
     model: str
@@ -89,16 +89,17 @@ class _PublishedScores:
     accuracy_dis: float
     source: str
     n: int | None = None
+    """The number of questions in ambiguous contexts, which is also that in disambiguated ones."""
 
 
 # Over all questions of the six categories together, computed from the published answers as in the authors' analysis.
 _PARRISH = "the answers that Parrish et al. (2022) published, scored again"
-_UNIFIEDQA = (
-    _PublishedScores("UnifiedQA-11B (ARC)", 0.3274, 0.3882, 0.8911, _PARRISH, 11_956),
-    _PublishedScores("UnifiedQA-11B (RACE)", 0.2081, 0.5878, 0.9144, _PARRISH, 11_956),
+UNIFIEDQA = (
+    PublishedScores("UnifiedQA-11B (ARC)", 0.3274, 0.3882, 0.8911, _PARRISH, 5_978),
+    PublishedScores("UnifiedQA-11B (RACE)", 0.2081, 0.5878, 0.9144, _PARRISH, 5_978),
 )
 # Averages printed in the README of the debiasing study of KoBBQ, for the default prompts.
-_GPT35 = (_PublishedScores("GPT-3.5 turbo (0125)", 0.3047, 0.2411, 0.8960, "README of KoBBQ's debiasing study"),)
+_GPT35 = (PublishedScores("GPT-3.5 turbo (0125)", 0.3047, 0.2411, 0.8960, "README of KoBBQ's debiasing study"),)
 _THIRD = ReferenceRow("guessing among three choices", 1 / 3)
 
 
@@ -106,9 +107,9 @@ def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Re
     """Published scores on the same questions."""
     task = record.config["task"]
     data = task.get("data") if isinstance(task, Mapping) else None
-    published: Sequence[_PublishedScores] = ()
+    published: Sequence[PublishedScores] = ()
     if data == published_data("en"):
-        published = _UNIFIEDQA
+        published = UNIFIEDQA
     elif data == published_data("ko"):
         published = _GPT35
     elif not (isinstance(data, str) and data.startswith("mbbq/")):

@@ -48,14 +48,9 @@ def bbq() -> list[ReproducedFigure]:
     """Accuracies and bias scores of UnifiedQA's published answers, for the categories that were fetched."""
     figures: list[ReproducedFigure] = []
     for category, published_rows in _BBQ_PUBLISHED.items():
-        questions = _selected({"name": "bbq", "category": category})
-        predictions = _selected({"name": "bbq", "category": category}, role="predictions")
-        items = bbq_items(questions.paths).items
-        rows = _json_rows(predictions.paths[0])
-        if len(rows) != len(items):
-            raise DataError(f"{predictions.paths[0]} has {len(rows)} rows for {len(items)} questions")
+        items, rows = unifiedqa_answers(category)
         for (variant, title), published in zip(_VARIANTS.items(), published_rows, strict=True):
-            computed = _bbq_figures(items, rows, f"unifiedqa-t5-11b_pred_{variant}")
+            computed = unifiedqa_figures(items, rows, variant)
             for column, number, value in zip(_BBQ_COLUMNS, published, computed, strict=True):
                 is_excused = category == _EXCUSED[0] and column in _EXCUSED[1]
                 figures.append(
@@ -69,8 +64,22 @@ def bbq() -> list[ReproducedFigure]:
     return figures
 
 
-def _bbq_figures(items: Sequence[BiasItem], rows: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
-    """The numbers of the paper's tables for one category; answers that match no choice are left out."""
+def unifiedqa_answers(category: str) -> tuple[Sequence[BiasItem], Sequence[Mapping[str, Any]]]:
+    """The questions of a category, and the rows with the answers of UnifiedQA that were published for them."""
+    questions = _selected({"name": "bbq", "category": category})
+    predictions = _selected({"name": "bbq", "category": category}, role="predictions")
+    items = bbq_items(questions.paths).items
+    rows = _json_rows(predictions.paths[0])
+    if len(rows) != len(items):
+        raise DataError(f"{predictions.paths[0]} has {len(rows)} rows for {len(items)} questions")
+    return items, rows
+
+
+def unifiedqa_figures(
+    items: Sequence[BiasItem], rows: Sequence[Mapping[str, Any]], variant: str
+) -> tuple[float, float, float, float, float]:
+    """The numbers of the paper's tables for ``arc`` or ``race``; answers that match no choice are left out."""
+    column = f"unifiedqa-t5-11b_pred_{variant}"
     values: dict[str, list[float]] = defaultdict(list)
     for item, row in zip(items, rows, strict=True):
         picked = matching_choice(str(row[column]), row)
