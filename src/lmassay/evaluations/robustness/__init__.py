@@ -101,6 +101,9 @@ evaluation = Evaluation(
                 f"{_SCORERS}.edit_distance:EditDistance", "1 minus edit distance of characters or words"
             ),
             "meteor": Component(f"{_SCORERS}.meteor:METEOR", "METEOR 1.5, the Java program (needs java and the jar)"),
+            "bertscore": Component(
+                f"{_SCORERS}.bertscore:BERTScore", "F1 of token embeddings of a local encoder (extra: hf)"
+            ),
             "semantic": Component(f"{_SCORERS}.semantic:Semantic", "cosine of sentence embeddings (extra: semantic)"),
         },
         "perturbation": {

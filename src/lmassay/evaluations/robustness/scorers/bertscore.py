@@ -1,0 +1,120 @@
+"""BERTScore (Zhang et al. 2020): tokens of two texts, matched by the cosine of their contextual embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import DataError, MissingExtra, UserError
+from lmassay.evaluations.robustness.scorers.base import Scorer
+
+# The layers that correlate best with human judgements, by BERTScore's authors: (family, number of layers) → layer.
+_BEST_LAYERS = {
+    ("bert", 12): 9,
+    ("bert", 24): 18,
+    ("roberta", 12): 10,
+    ("roberta", 24): 17,
+    ("distilbert", 6): 5,
+    ("xlm-roberta", 12): 9,
+    ("xlm-roberta", 24): 17,
+}
+
+
+class BERTScore(Scorer):
+    """F1 of BERTScore, without idf weights and baseline; a negative score counts as 0 (extra: hf).
+
+    ``model`` is the folder of an encoder such as BERT or RoBERTa, with safetensors weights. ``layer`` is the layer
+    whose embeddings are compared; the default is that of BERTScore's authors, or the last one for other models.
+    """
+
+    _name = "BERTScore"
+    by_chunks = True
+    chunk = 256
+
+    def __init__(
+        self, model: Path | None = None, layer: int | None = None, batch_size: int = 32, device: str = "auto"
+    ) -> None:
+        if batch_size < 1:
+            raise UserError(f"bertscore: batch_size must be 1 or more, not {batch_size}")
+        self._given = None if model is None else Path(model).expanduser()
+        self._layer = layer
+        self._batch_size = batch_size
+        self._device = device
+
+    @property
+    def signature(self) -> str:
+        layer = self._embedder.layer if self._layer is None else self._layer
+        return f"BERTScore(model:{self._folder.name}|sha:{self._digest}|layer:{layer}|idf:no|baseline:no)"
+
+    def check(self, lang: str | None = None) -> None:
+        self._check_config()
+        if importlib.util.find_spec("transformers") is None:
+            raise MissingExtra("the scorer bertscore", "hf")
+
+    def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
+        self.check(lang)
+        # Every distinct text is embedded once. Sorted, so that the last bits do not depend on the order of pairs.
+        texts = sorted({*hyps, *refs})
+        embedded = dict(zip(texts, self._embedder.embed(texts, self._batch_size), strict=True))
+        return [_f1(embedded[hyp], embedded[ref]) for hyp, ref in zip(hyps, refs, strict=True)]
+
+    def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        return BERTScore.score_corpus(self, [hyp], [ref], lang=lang)[0]
+
+    @property
+    def _folder(self) -> Path:
+        if self._given is None:
+            raise UserError(
+                "the scorer bertscore needs the folder of an encoder: {name: bertscore, model: path/to/roberta}"
+            )
+        if not self._given.is_dir():
+            raise UserError(f"bertscore: there is no folder {self._given} with an encoder")
+        return self._given.resolve()
+
+    def _check_config(self) -> dict[str, Any]:
+        """The encoder's configuration; raises if the folder is not that of an encoder with safetensors weights."""
+        file = self._folder / "config.json"
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"bertscore: {file} cannot be read: {error}") from error
+        if not list(self._folder.glob("*.safetensors")):
+            raise DataError(f"bertscore: {self._folder} has no *.safetensors file; other weights are not loaded")
+        return dict(config)
+
+    @cached_property
+    def _embedder(self) -> Any:
+        # torch takes seconds to import, so this module is imported with the first score.
+        from lmassay.models.hf.embeddings import open_embedder
+
+        config = self._check_config()
+        layer = self._layer
+        if layer is None:
+            family = (config.get("model_type"), config.get("num_hidden_layers", config.get("n_layers")))
+            layer = _BEST_LAYERS.get(family)  # type: ignore[arg-type]  # any JSON value may be there
+        return open_embedder(self._folder, layer, self._device)
+
+    @cached_property
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for file in sorted(self._folder.glob("*.safetensors")):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:8]
+
+
+def _f1(hyp: Any, ref: Any) -> float:
+    """F1 of precision (each token of the hypothesis, matched to the reference) and recall: equations 2 to 4."""
+    if not hyp.is_text.any() or not ref.is_text.any():
+        return float(not hyp.is_text.any() and not ref.is_text.any())
+    cosines = hyp.vectors @ ref.vectors.T
+    # As in the authors' program, tokens may be matched to added tokens, which themselves do not count.
+    precision = float(cosines.max(axis=1)[hyp.is_text].mean())
+    recall = float(cosines.max(axis=0)[ref.is_text].mean())
+    if precision + recall <= 0:
+        return 0.0
+    return min(1.0, max(0.0, 2 * precision * recall / (precision + recall)))

@@ -1,0 +1,78 @@
+"""Contextual embeddings of the tokens of texts, for scorers that compare meanings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModel
+
+from lmassay.errors import DataError, UserError
+from lmassay.models.hf.load import choose_device, read_tokenizer
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """The embedding of each token of a text, as a vector of length 1, and whether it is a token of the text itself."""
+
+    vectors: Floats
+    is_text: NDArray[np.bool_]
+    """False for tokens that the tokenizer adds, such as [CLS]."""
+
+
+class TokenEmbedder:
+    """An encoder in a folder; ``layer`` is the layer whose output is used, counted from 1."""
+
+    def __init__(self, folder: Path, layer: int | None, device: str = "auto") -> None:
+        self._tokenizer = read_tokenizer(folder, trust_remote_code=False)
+        try:
+            self._model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
+        except Exception as error:
+            # Anything can be wrong with the files of a model.
+            raise DataError(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0][:300]}") from error
+        self._model.eval().to(choose_device(device))
+        layers = int(self._model.config.num_hidden_layers)
+        if layer is not None and not 1 <= layer <= layers:
+            raise UserError(f"layer: the model in {folder} has layers 1 to {layers}, not {layer}")
+        self.layer = layer if layer is not None else layers
+
+    def embed(self, texts: Sequence[str], batch_size: int) -> list[EmbeddedText]:
+        """Embed texts in the order given. Texts beyond the model's window are cut, as in BERTScore's own program."""
+        embedded: dict[int, EmbeddedText] = {}
+        # Texts of similar length share a batch, so that there is little padding.
+        order = sorted(range(len(texts)), key=lambda index: (len(texts[index]), texts[index]))
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            for index, result in zip(batch, self._embed_batch([texts[index] for index in batch]), strict=True):
+                embedded[index] = result
+        return [embedded[index] for index in range(len(texts))]
+
+    def _embed_batch(self, texts: Sequence[str]) -> list[EmbeddedText]:
+        encoded: Any = self._tokenizer(
+            list(texts), padding=True, truncation=True, return_special_tokens_mask=True, return_tensors="pt"
+        )
+        special = encoded.pop("special_tokens_mask").numpy().astype(bool)
+        mask = encoded["attention_mask"].numpy().astype(bool)
+        with torch.inference_mode():
+            output = self._model(**encoded.to(self._model.device), output_hidden_states=True)
+        hidden = output.hidden_states[self.layer].double().cpu().numpy()
+        results = []
+        for row, is_token, is_special in zip(hidden, mask, special, strict=True):
+            vectors = row[is_token]
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            results.append(EmbeddedText(vectors / np.where(lengths == 0, 1.0, lengths), ~is_special[is_token]))
+        return results
+
+
+@lru_cache(maxsize=2)
+def open_embedder(folder: Path, layer: int | None, device: str) -> TokenEmbedder:
+    """The encoder in a folder, loaded once."""
+    return TokenEmbedder(folder, layer, device)

@@ -1,0 +1,55 @@
+"""BERTScore with a tiny encoder, against the formula written out."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmassay.errors import UserError
+from lmassay.evaluations.robustness.scorers.bertscore import BERTScore
+from tests.helpers import ROOT
+
+FOLDER = ROOT / "tests/published/figures/tse/models/bert-tiny"
+PAIRS = [("the author laughs", "the authors laugh"), ("the pilot is tall.", "some dancers swim")]
+
+
+def by_hand(hyp, ref, layer):
+    torch = pytest.importorskip("torch", reason="the hf extra is not installed")
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(FOLDER), AutoModel.from_pretrained(FOLDER).eval()
+    vectors = []
+    for text in (hyp, ref):
+        with torch.inference_mode():
+            hidden = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[layer][0]
+        vectors.append(torch.nn.functional.normalize(hidden.double(), dim=-1))
+    cosines = vectors[0] @ vectors[1].T
+    precision = cosines.max(dim=1).values[1:-1].mean()
+    recall = cosines.max(dim=0).values[1:-1].mean()
+    return float(2 * precision * recall / (precision + recall))
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_scores_are_those_of_the_formula(layer):
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    scorer = BERTScore(FOLDER, layer=layer)
+    scores = scorer.score([hyp for hyp, _ in PAIRS], [ref for _, ref in PAIRS])
+    assert scores == pytest.approx([by_hand(*pair, layer) for pair in PAIRS], abs=1e-5)
+    assert f"layer:{layer}|" in scorer.signature
+
+
+def test_equal_texts_score_one_and_empty_ones_are_decided():
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    scores = BERTScore(FOLDER).score(["the pilot", "", "the pilot", ""], ["the pilot", "", "", "the pilot"])
+    assert scores == pytest.approx([1, 1, 0, 0], abs=1e-6)
+
+
+def test_a_missing_folder_and_a_wrong_layer_are_named(tmp_path):
+    with pytest.raises(UserError, match="needs the folder of an encoder"):
+        BERTScore().check()
+    with pytest.raises(UserError, match="there is no folder"):
+        BERTScore(tmp_path / "none").check()
+    with pytest.raises(UserError, match="cannot be read"):
+        BERTScore(tmp_path).check()
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    with pytest.raises(UserError, match="has layers 1 to 2, not 9"):
+        BERTScore(FOLDER, layer=9).score(["a"], ["b"])
