@@ -70,6 +70,10 @@ class Task:
     """The minimum number of examples to process at a time."""
     trains: bool = False
     """Whether the task requests trainings. The runs of a sweep share trainings and run them in parallel."""
+    scores_unusable: bool = False
+    """Whether ``score`` also gets responses without an answer, such as refusals (``Response.usable`` is False). If not,
+    an example with such a response is unscored. Set it for a task whose examples have many requests each. An example
+    with a response in error is never scored."""
 
     def examples(self) -> Iterator[Example]:
         """Yield all examples with unique ids, always in the same order. It may be called more than once."""
@@ -82,8 +86,8 @@ class Task:
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
         """Return the scores of a batch of examples.
 
-        Each example comes with one usable response per request, in the order of its requests. Examples that a model
-        failed to answer are not passed on.
+        Each example comes with one response per request, in the order of its requests. Examples that a model failed to
+        answer are not passed on; neither are those with an unusable response, unless ``scores_unusable`` is set.
         """
         raise NotImplementedError
 
@@ -135,6 +139,12 @@ class Task:
     def notes(self) -> Sequence[str]:
         """Return notes that the user sees before the run, such as possible problems with the data."""
         return ()
+
+    def choose_for(self, model: Model) -> None:
+        """Choose how to ask this model, for a task that can ask in several ways.
+
+        It is called first, before ``needs`` is compared with what the model can do.
+        """
 
     def check(self) -> None:
         """Raise a UserError if something is wrong that can be detected before the first request."""

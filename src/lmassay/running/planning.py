@@ -110,6 +110,8 @@ def plan(config: RunConfig) -> Plan:
     with record_inputs() as model_inputs:
         built_model = config.build_model()
     model = None if built_model is None else as_model(built_model, config.model)
+    if model is not None:
+        task.choose_for(model)
     _check_fit(task, model)
     _check_budget(config, model)
     task.check()

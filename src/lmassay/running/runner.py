@@ -328,11 +328,12 @@ class Worker:
         for item in items:
             if item.responses is None:
                 continue
+            errors = [response.error for response in item.responses if response.error is not None]
             unusable = [response for response in item.responses if not response.usable]
-            if not unusable:
+            if errors:
+                rows.append((item.position, Row(item.example, "error", error=errors[0])))
+            elif not unusable or self.task.scores_unusable:
                 answered.append(item)
-            elif unusable[0].error is not None:
-                rows.append((item.position, Row(item.example, "error", error=unusable[0].error)))
             else:
                 score = Score(unscored={"answer": f"no answer: {unusable[0].finish}"})
                 rows.append((item.position, Row(item.example, "unscored", score)))

@@ -25,7 +25,7 @@ from lmassay.statistics.intervals import (
     possible_change,
     the_same,
 )
-from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests
+from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests, mean_over_repetitions
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Better, Row, RunRecord
@@ -490,12 +490,22 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
         )
     before = _scores_by_replicate(base, metric, tested_before, shared)
     after = _scores_by_replicate(other, metric, tested_after, shared)
-    tests = [f"test {number}" for number in range(before.shape[1])]
-    groups = [str(group) for group in tested_before.groups.tolist()]
+    # A test counts in those repetitions in which both runs have a usable answer to it.
+    lacks_answer = np.isnan(before) | np.isnan(after)
+    is_paired = ~lacks_answer.all(axis=0)
+    if not is_paired.any():
+        return None
+    before = np.where(lacks_answer, np.nan, before)[:, is_paired]
+    after = np.where(lacks_answer, np.nan, after)[:, is_paired]
+    tests = [f"test {number}" for number in np.flatnonzero(is_paired)]
+    group_numbers = tested_before.groups
+    if len(group_numbers):
+        group_numbers = group_numbers[is_paired]
+    groups = [str(group) for group in group_numbers.tolist()]
     column = PairedColumn(
         coefficient=1.0,
-        before=before.mean(axis=0),
-        after=after.mean(axis=0),
+        before=mean_over_repetitions(before),
+        after=mean_over_repetitions(after),
         weights=None,
         clusters=[groups] if groups else (),
         units=groups or tests,
@@ -506,7 +516,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
         n=len(tests),
         only_base=only_base,
         only_new=only_new,
-        estimated=difference_on_tests(_changes(before, after), correlation, tested_before.groups),
+        estimated=difference_on_tests(_changes(before, after), correlation, group_numbers),
     )
 
 
@@ -545,7 +555,7 @@ def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted:
     import numpy as np
 
     labels = np.array(_replicate_labels(side, metric))
-    return np.stack([tested.scores[labels == label].mean(axis=0) for label in wanted])
+    return np.stack([mean_over_repetitions(tested.scores[labels == label]) for label in wanted])
 
 
 def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,6 +14,11 @@ size N of that noise is known from the two-way table of splits and tests. ``S² 
 negative for half of the data sets without an effect of the split, and then says that there is none.
 ``S² · (S² + N/2) / (S² + N)`` takes out half of the noise at most.
 
+A test that a repetition has no usable answer to is NaN. It is filled in with the mean of its repetition, so it does
+not move the result. Filled-in scores do not vary, which would make the variance between tests too small by the squared
+share of answers that there are; it is divided by that. The result is exact if answers are missing at random, for
+single tests as well as for a test that no repetition has an answer to.
+
 The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
 ``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
 """
@@ -70,15 +75,50 @@ def overlap_factor(count: int, correlation: float) -> float:
     return 1 / count + correlation / (1 - correlation)
 
 
+def mean_over_repetitions(scores: Floats) -> Floats:
+    """The mean of each column over the rows that have a score there; NaN for a column without scores.
+
+    >>> import numpy as np
+    >>> mean_over_repetitions(np.array([[1.0, np.nan], [0.0, np.nan]])).tolist()
+    [0.5, nan]
+    """
+    import numpy as np
+
+    has_score = ~np.isnan(scores)
+    counts = has_score.sum(axis=0)
+    sums = np.where(has_score, scores, 0.0).sum(axis=0)
+    means = np.full(scores.shape[1], np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
+
+
+def _filled_in(scores: Floats) -> tuple[Floats, float]:
+    """The scores with the mean of its row for each that is missing, and the share of those that are there."""
+    import numpy as np
+
+    has_score = ~np.isnan(scores)
+    share = float(has_score.mean())
+    if share == 1:
+        return scores, share
+    counts = has_score.sum(axis=1)
+    sums = np.where(has_score, scores, 0.0).sum(axis=1)
+    # A repetition without any score is given the mean of all others.
+    row_means = np.full(len(scores), sums.sum() / counts.sum())
+    np.divide(sums, counts, out=row_means, where=counts > 0)
+    return np.where(has_score, scores, row_means[:, None]), share
+
+
 def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
     """A share of right answers: ``scores`` have a row for each repetition and a column for each test.
 
     ``groups`` are numbers of the groups that tests belong to, such as the passages that questions are about. A single
-    repetition gives the interval over tests alone.
+    repetition gives the interval over tests alone. A missing score is NaN.
     """
     import numpy as np
 
     repetitions, tests = scores.shape
+    n_scores = int((~np.isnan(scores)).sum())
+    scores, answered_share = _filled_in(scores)
     by_test = scores.mean(axis=0)
     value = float(by_test.mean())
     binomial = value * (1 - value)
@@ -90,12 +130,10 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     if groups is not None and len(groups) and len(np.unique(groups)) < FEWEST_UNITS:
         by = ("test", "split") if repetitions > 1 else ("test",)
         reason = "all tests belong to one group"
-        return Estimate(
-            value, "rate", value, 0.0, 1.0, repetitions * tests, 1, 0.0, bounds=UNIT, clustered_by=by, reason=reason
-        )
+        return Estimate(value, "rate", value, 0.0, 1.0, n_scores, 1, 0.0, bounds=UNIT, clustered_by=by, reason=reason)
     if groups is not None and len(groups):
         effect, degrees = _effect_of_groups(by_test, groups)
-    of_tests = relative * effect / tests
+    of_tests = relative * effect / tests / answered_share**2
     # At 0 and 1 the binomial variance is 0; one more right and one more wrong test give the two parts their weights.
     smoothed = (value * tests + 1) / (tests + 2)
     largest = smoothed * (1 - smoothed)
@@ -108,7 +146,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
         value,
         standard_error=math.sqrt(binomial / effective),
         degrees=degrees,
-        rows=repetitions * tests,
+        rows=n_scores,
         units=tests if groups is None or not len(groups) else len(np.unique(groups)),
         effective=effective,
         bounds=UNIT,
@@ -117,11 +155,24 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
 
 
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
-    """The mean of paired differences: a row for each repetition that both runs have, a column for each test."""
+    """The mean of paired differences: a row for each repetition that both runs have, a column for each test.
+
+    The difference of a test that one of the runs has no score for is NaN.
+    """
+    import numpy as np
+
+    n_differences = int((~np.isnan(differences)).sum())
+    differences, answered_share = _filled_in(differences)
     clusters = () if groups is None or not len(groups) else (groups,)
     of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
     by = ("test", "split") if len(differences) > 1 else ("test",)
-    of_tests = replace(of_tests, rows=differences.size, clustered_by=by)
+    of_tests = replace(
+        of_tests,
+        rows=n_differences,
+        clustered_by=by,
+        standard_error=of_tests.standard_error / answered_share,
+        effective=of_tests.effective * answered_share**2,
+    )
     if of_tests.reason:
         return of_tests
     between = _between_repetitions(differences, correlation, groups)

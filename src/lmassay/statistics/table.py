@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScoresOnTests:
-    """Rows that were tested on one test set: scores with a line for each row and a column for each test."""
+    """Rows that were tested on one test set: scores with a line for each row and a column for each test.
+
+    A test without a usable answer is NaN.
+    """
 
     tests: str
     """A digest of the test set."""

@@ -22,8 +22,8 @@ class PerTestScores:
 
     tests: str
     """A digest of the test set. Only scores on the same tests, in the same order, can be paired."""
-    scores: Mapping[str, Sequence[float]]
-    """Metric → one score per test."""
+    scores: Mapping[str, Sequence[float | None]]
+    """Metric → one score per test; None for a test without a usable answer."""
     groups: Sequence[int] = ()
     """The number of the group that each test belongs to, such as its passage; empty if tests are independent."""
 

@@ -100,10 +100,11 @@ def test_an_answer_that_is_no_choice_is_neither_right_nor_wrong(task, tmp_path, 
     (tmp_path / "talker.py").write_text(TALKER, encoding="utf-8")
     options = {"name": "fewshot", "data": "rte", "data_dir": "data", "labelled": ["train"], "splits": {"k": 2}}
     method = {"name": "icl", "pattern": 4, "shots": 0, "answer_by": "choices"}
-    for answer, state in (("banana", "unscored"), ("True.", "scored")):
+    for answer, is_scored in (("banana", False), ("True.", True)):
         model = {"name": "talker.py:Model", "answer": answer}
         (run,) = evaluate({"task": {**options, "method": method}, "model": model, "resamples": 200})
-        assert {row["state"] for row in run.rows()} == {state}
+        assert {"acc" in row["scores"] for row in run.rows()} == {is_scored}
+        assert run["ooc"].value == float(not is_scored)
 
 
 TALKER = """

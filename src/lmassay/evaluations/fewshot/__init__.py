@@ -75,6 +75,15 @@ METRICS = (
         chance=0.0,
         meaning="How much higher the score is after a few examples than without any, on the same tests.",
     ),
+    Metric(
+        "ooc",
+        "out-of-choice rate",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of test examples to which a prompted model gave no label: another answer, a refusal, an "
+        "answer that was cut off. The other metrics are over the remaining tests.",
+        verdict=True,
+    ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )
 
@@ -152,7 +161,7 @@ evaluation = Evaluation(
         },
     },
     # Methods are compared with each other; what they are trained and tested on must be the same.
-    variation=Variation(named=("method", "regime"), hidden=(), free=("init",), combined=("data",)),
+    variation=Variation(named=("method", "regime"), hidden=("answer_by",), free=("init",), combined=("data",)),
     section=f"{__name__}.report.section:section",
     texts=f"{__name__}.report.example_texts:texts",
     headline=f"{__name__}.card:headline",

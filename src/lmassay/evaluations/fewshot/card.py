@@ -61,11 +61,13 @@ def variants(size: str) -> list[CardVariant]:
     }
     by_logprobs = {**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]}
     by_choices = {**task, "method": ["majority", {**shown, "answer_by": "choices"}]}
+    by_text = {**task, "method": ["majority", {**shown, "answer_by": "generate"}]}
     by_training = {**task, "method": ["majority", trained]}
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, _DATA),
         CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, _DATA),
         CardVariant(frozenset({"train"}), {"task": by_training}, _DATA),
+        CardVariant(frozenset({"generate"}), {"task": by_text}, _DATA),
     ]
 
 
@@ -86,7 +88,7 @@ _LONGEST_INPUT = 128
 
 def published_variants(request: CardRequest) -> list[CardVariant]:
     """Tasks of FewGLUE after a few examples, shown in the prompt or, if that is impossible, trained on."""
-    by_logprobs, by_choices, by_training = [], [], []
+    by_logprobs, by_choices, by_text, by_training = [], [], [], []
     needs = []
     for name in _TASKS[request.size]:
         for role in ("train", "dev32", "examples"):
@@ -107,12 +109,14 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         }
         by_logprobs.append({**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]})
         by_choices.append({**task, "method": ["majority", {**shown, "answer_by": "choices"}]})
+        by_text.append({**task, "method": ["majority", {**shown, "answer_by": "generate"}]})
         by_training.append({**task, "method": ["majority", trained]})
     data = tuple(needs)
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, Path(), data),
         CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, Path(), data),
         CardVariant(frozenset({"train"}), {"task": by_training}, Path(), data),
+        CardVariant(frozenset({"generate"}), {"task": by_text}, Path(), data),
     ]
 
 

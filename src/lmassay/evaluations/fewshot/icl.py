@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from lmassay.answers import parser
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods.contract import PromptMethod, TrainingInputs
+from lmassay.evaluations.fewshot.methods.contract import NoChoiceError, PromptMethod, TrainingInputs
+from lmassay.evaluations.fewshot.tasks.chat import ANSWERS, BLANK
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.types import Continuation, Generate, LogProbs, Request, Response
+from lmassay.types import Continuation, Generate, LogProbs, Request, Response, digest
 
 if TYPE_CHECKING:
+    from lmassay.contracts import Model
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
+AnswerBy = Literal["logprobs", "choices", "generate"]
+# What each way to answer needs, in the order in which ``auto`` tries them.
+_NEEDS: dict[AnswerBy, frozenset[str]] = {
+    "logprobs": frozenset({"logprobs"}),
+    "choices": frozenset({"generate", "choices"}),
+    "generate": frozenset({"generate"}),
+}
 _SEPARATOR = "\n\n"
 # Patterns from this number on repeat the others with several words per label; they are not suggested.
 _FIRST_REPEATED_PATTERN = 10
-
-
-class NoChoiceError(Exception):
-    """A model did not keep to the choices it was given."""
+# The parser names choices by letters. No letters are shown, so it gets characters that no answer contains.
+_FIRST_LETTER = 0xE100
+_TOKENS_OF_A_CHOICE = 16
 
 
 class InContext(PromptMethod):
     """Demonstrations before the question; the label's word is read after it.
 
     ``shots`` examples of the split's train part are shown, equally many of every label, in an order drawn with the
-    seed. ``pattern`` must end with its mask. ``answer_by: logprobs`` compares the log-probabilities of the label words
-    (with ``per_token`` their means); ``choices`` lets a model behind an API choose one of them.
+    seed. ``answer_by: logprobs`` compares the log-probabilities of the label words (with ``per_token`` their means);
+    ``choices`` lets a model choose one of them; ``generate`` asks in chat form, with at most ``max_tokens`` for the
+    answer, and reads the label from the text. ``auto`` takes the first of these that the model can do. ``pattern`` must
+    end with its mask, except for ``generate``.
     """
 
     pattern: int
@@ -40,16 +51,52 @@ class InContext(PromptMethod):
         self,
         shots: Annotated[int, Field(ge=0)] = 8,
         pattern: int = 0,
-        answer_by: Literal["logprobs", "choices"] = "logprobs",
+        answer_by: Literal["auto", "logprobs", "choices", "generate"] = "auto",
         per_token: bool = False,
+        max_tokens: Annotated[int, Field(ge=1)] = 32,
     ) -> None:
         self.shots = shots
         self.pattern = pattern
-        self._answer_by = answer_by
+        self._is_automatic = answer_by == "auto"
+        self._answer_by: AnswerBy = "logprobs" if answer_by == "auto" else answer_by
         self._per_token = per_token
-        self.needs = frozenset({"generate", "choices"})
-        if answer_by == "logprobs":
-            self.needs = frozenset({"logprobs"})
+        self._max_tokens = max_tokens
+        self.needs = _NEEDS[self._answer_by]
+
+    @property
+    def answers_in_words(self) -> bool:  # type: ignore[override]  # depends on how the model answers
+        return self._answer_by != "logprobs"
+
+    def choose_for(self, model: Model) -> None:
+        """With ``answer_by: auto``, choose the first way to answer that the model can do."""
+        if not self._is_automatic:
+            return
+        for answer_by, needs in _NEEDS.items():
+            if needs <= model.can:
+                self._answer_by = answer_by
+                self.needs = needs
+                return
+
+    def notes(self) -> list[str]:
+        """Say which way to answer was chosen, unless it is by log-probabilities."""
+        if not self._is_automatic or self._answer_by == "logprobs":
+            return []
+        if self._answer_by == "choices":
+            return ["icl: the model returns no log-probabilities; it chooses one of the labels (answer_by: choices)"]
+        return [
+            "icl: the model can only generate text; it is asked in chat form, and the label is read from its answer "
+            "(answer_by: generate)"
+        ]
+
+    def wording(self, task: NluTask) -> Mapping[str, Any]:
+        """How the model answers; for ``generate`` also a digest of the task's wording."""
+        if self._answer_by == "logprobs":
+            return {}
+        if self._answer_by == "choices":
+            return {"answer_by": "choices"}
+        chat = task.chat
+        wording = digest([chat.instruction, chat.question, dict(chat.answers)])[:8]
+        return {"answer_by": f"generate.{wording}.{self._max_tokens}"}
 
     def check_task(self, task: NluTask) -> None:
         """Raise a ConfigError for a task without label words, and for a pattern that continues after its mask."""
@@ -59,6 +106,10 @@ class InContext(PromptMethod):
                 "use a method that trains"
             )
         example = next(iter(task.examples("train")))
+        if self._answer_by == "generate":
+            # A chat model sees the text on both sides of a blank. An unknown pattern is an error.
+            self._question_text(task, example)
+            return
         if _ends_with_mask(task, example, self.pattern):
             return
         usable = []
@@ -70,23 +121,35 @@ class InContext(PromptMethod):
             f"that reads from left to right cannot see; use {', '.join(usable) or 'another'}"
         )
 
+    def count_requests(self, task: NluTask, examples: Sequence[InputExample]) -> int:
+        """One request per candidate and example, or one per example if the model answers in words."""
+        if self.answers_in_words:
+            return len(examples)
+        if task.kind == "labels":
+            return len(examples) * len(task.labels)
+        return sum(len(task.choice_texts(example)) for example in examples)
+
     def questions(self, inputs: TrainingInputs, examples: Sequence[InputExample]) -> list[list[Request]]:
-        """The requests about each example: one per candidate, or one that offers all candidates as choices."""
+        """The requests about each example: one per candidate, or one that asks for one of the candidates."""
+        demonstrations = self._demonstrations(inputs)
+        if self._answer_by == "generate":
+            turns = self._turns(inputs.task, demonstrations)
+            return [[self._chat_question(inputs.task, turns, example)] for example in examples]
         shown = ""
-        for demonstration in self._demonstrations(inputs):
+        for demonstration in demonstrations:
             shown += self._with_answer(inputs.task, demonstration) + _SEPARATOR
         return [self._question(inputs.task, shown, example) for example in examples]
 
     def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
-        """The score of each label; the largest is the prediction."""
+        """The score of each label; the largest is the prediction. Raises NoChoiceError if an answer is no label."""
         candidates = self._candidates(task, example)
-        if self._answer_by == "choices":
-            answer = responses[0].text
-            scores = [float(_normalised(candidate) == _normalised(answer)) for candidate in candidates]
-            if not any(scores):
-                raise NoChoiceError(f"the answer '{answer[:40]}' is none of {', '.join(candidates)[:80]}")
-        else:
+        if self._answer_by == "logprobs":
             scores = [self._log_probability(response) for response in responses]
+        else:
+            chosen = _chosen(responses[0].text, candidates)
+            if chosen is None:
+                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is none of {', '.join(candidates)[:80]}")
+            scores = [float(number == chosen) for number in range(len(candidates))]
         return _label_scores(task, example, scores)
 
     def _log_probability(self, response: Response) -> float:
@@ -96,30 +159,75 @@ class InContext(PromptMethod):
             return total / max(1, len(response.answer.tokens))
         return total
 
+    # --- as a text to continue ----------------------------------------------------------------------------------------
+
     def _question(self, task: NluTask, shown: str, example: InputExample) -> list[Request]:
         before, _ = task.cloze_text(example, self.pattern)
         context = shown + before.rstrip()
         candidates = self._candidates(task, example)
         if self._answer_by == "choices":
-            return [Generate(context, max_tokens=16, choices=tuple(candidates))]
+            return [Generate(context, max_tokens=_TOKENS_OF_A_CHOICE, choices=tuple(candidates))]
         return [LogProbs(context, f" {candidate}") for candidate in candidates]
 
     def _with_answer(self, task: NluTask, example: InputExample) -> str:
         """A demonstration: the example in the pattern, with the right answer at its mask."""
         before, after = task.cloze_text(example, self.pattern)
+        return f"{before.rstrip()} {self._right_answer(task, example)}{after}"
+
+    # --- as a conversation --------------------------------------------------------------------------------------------
+
+    def _turns(self, task: NluTask, demonstrations: Sequence[InputExample]) -> list[tuple[str, str]]:
+        """The demonstrations as earlier turns: the user asks, the assistant gives the right answer."""
+        turns: list[tuple[str, str]] = []
+        for demonstration in demonstrations:
+            turns.append(("user", self._question_text(task, demonstration)))
+            turns.append(("assistant", self._right_answer(task, demonstration)))
+        return turns
+
+    def _chat_question(self, task: NluTask, turns: Sequence[tuple[str, str]], example: InputExample) -> Request:
+        messages = [*turns, ("user", self._question_text(task, example))]
+        # The instruction opens the first turn of the user: not every model has a system turn.
+        role, first_text = messages[0]
+        messages[0] = (role, f"{self._instruction(task)}{_SEPARATOR}{first_text}")
+        return Generate(messages=tuple(messages), max_tokens=self._max_tokens)
+
+    def _instruction(self, task: NluTask) -> str:
+        """The task's instruction with the answers that are the same for all examples."""
+        answers = "The possible answers follow each text."
         if task.kind == "labels":
-            answer = task.verbalize(str(example.label), self.pattern)[0]
-        elif task.kind == "entities":
-            answer = str(example.meta["answers"][0])
-        else:
-            label = task.labels.index(str(example.label))
-            answer = self._candidates(task, example)[label]
-        return f"{before.rstrip()} {answer}{after}"
+            answers = f"Possible answers: {', '.join(self._label_answers(task))}."
+        return task.chat.instruction.replace(ANSWERS, answers)
+
+    def _question_text(self, task: NluTask, example: InputExample) -> str:
+        """The example in the task's own words for chat models, else in the pattern with a blank at its mask."""
+        if task.chat.question:
+            return task.chat.text(example.meta["fields"])
+        before, after = task.cloze_text(example, self.pattern)
+        text = f"{before.rstrip()} {BLANK}{after}".strip()
+        if task.kind == "labels":
+            return text
+        lines = [text, "Possible answers:"]
+        lines += [f"- {candidate}" for candidate in self._candidates(task, example)]
+        return "\n".join(lines)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def _right_answer(self, task: NluTask, example: InputExample) -> str:
+        if task.kind == "entities":
+            return str(example.meta["answers"][0])
+        label = task.labels.index(str(example.label))
+        return self._candidates(task, example)[label]
+
+    def _label_answers(self, task: NluTask) -> list[str]:
+        """The answer that means each label: a word of the pattern, or what the task tells chat models to answer."""
+        if self._answer_by == "generate" and task.chat.answers:
+            return [task.chat.answers[label] for label in task.labels]
+        return [task.verbalize(label, self.pattern)[0] for label in task.labels]
 
     def _candidates(self, task: NluTask, example: InputExample) -> list[str]:
-        """The texts that compete for the mask: the first word of each label, or the choices of the example."""
+        """The texts that compete for the mask: the answer of each label, or the choices of the example."""
         if task.kind == "labels":
-            return [task.verbalize(label, self.pattern)[0] for label in task.labels]
+            return self._label_answers(task)
         choices = task.choice_texts(example)
         if not choices:
             raise DataError(f"{example.guid}: there are no candidates to choose from")
@@ -149,6 +257,21 @@ def _ends_with_mask(task: NluTask, example: InputExample, pattern: int) -> bool:
     """Whether nothing but punctuation follows the mask."""
     _, after = task.cloze_text(example, pattern)
     return not any(character.isalnum() for character in after)
+
+
+def _chosen(answer: str, candidates: Sequence[str]) -> int | None:
+    """The number of the candidate that an answer names; None if it names none, or several.
+
+    >>> _chosen("The answer is **no**.", ["Yes", "No"])
+    1
+    >>> _chosen("Yes or no", ["Yes", "No"])
+    """
+    for number, candidate in enumerate(candidates):
+        if _normalised(candidate) == _normalised(answer):
+            return number
+    letters = "".join(chr(_FIRST_LETTER + number) for number in range(len(candidates)))
+    letter = parser.parse(answer, candidates, letters).letter
+    return None if letter is None else letters.index(letter)
 
 
 def _normalised(text: str) -> str:

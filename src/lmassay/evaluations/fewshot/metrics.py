@@ -85,6 +85,33 @@ def task_scores(
     return scores(task.metrics, labels, predictions, questions)
 
 
+def scores_of_answered(
+    task: NluTask, examples: Sequence[InputExample], logits: Sequence[Sequence[float] | None]
+) -> dict[str, float]:
+    """The task's metrics over the examples with a usable answer (None: without); empty if there are none.
+
+    Exact match is over the questions whose answers are all usable.
+    """
+    answered: list[InputExample] = []
+    answers: list[Sequence[float]] = []
+    incomplete_questions: set[str | None] = set()
+    for example, row in zip(examples, logits, strict=True):
+        if row is None:
+            incomplete_questions.add(task.question(example))
+            continue
+        answered.append(example)
+        answers.append(row)
+    by_name = task_scores(task, answered, answers)
+    if "em" not in by_name or not incomplete_questions:
+        return by_name
+    complete = [index for index, example in enumerate(answered) if task.question(example) not in incomplete_questions]
+    of_complete = task_scores(task, [answered[index] for index in complete], [answers[index] for index in complete])
+    del by_name["em"]
+    if "em" in of_complete:
+        by_name["em"] = of_complete["em"]
+    return by_name
+
+
 def predicted_label(logits: Sequence[float]) -> int:
     """The index of the largest score; the first of equal ones."""
     return max(range(len(logits)), key=logits.__getitem__)

@@ -11,7 +11,7 @@ from lmassay.errors import PluginError
 from lmassay.evaluations.fewshot.metrics import predicted_label, task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics.intervals import result_of
-from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
+from lmassay.statistics.replicates import mean_of_repetitions, mean_over_repetitions, rate_on_tests
 from lmassay.types import PerTestScores, Result, Score, digest
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ACCURACY = "acc"
 """The metric that is a share of the tests."""
+OUT_OF_CHOICE = "ooc"
+"""The share of tests whose answers cannot be read as a label."""
 # Numbers of updates are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
 _UNIT_INTERVAL = (0.0, 1.0)
@@ -64,14 +66,22 @@ def score(
 
     values = dict(on_test)
     unscored = {}
+    # A prompted model may give answers that cannot be read; they have no logits.
+    unread = sum(logits is None for logits in test_logits)
     if on_test:
         values["test"] = _selection_score(on_test)
+    elif tested and unread == len(tested):
+        unscored["test"] = f"none of {len(tested)} answers can be read as a label"
     else:
         unscored["test"] = "the test examples have no labels"
+    if "unusable" in first_outcome and tested:
+        values[OUT_OF_CHOICE] = unread / len(tested)
     if on_dev:
         for metric, value in on_dev.items():
             values[f"dev_{metric}"] = value
         values["dev"] = _selection_score(on_dev)
+    elif dev and "unusable" in first_outcome:
+        unscored["dev"] = f"none of {len(dev)} answers can be read as a label"
     else:
         unscored["dev"] = "no dev examples: the last weights were used"
     if "updates" in first_outcome:
@@ -79,7 +89,7 @@ def score(
         if "step" in first_choice:
             values["chosen_step"] = float(first_choice["step"])
 
-    predictions = [predicted_label(logits) for logits in test_logits]
+    predictions = [None if logits is None else predicted_label(logits) for logits in test_logits]
     details = {
         "n_train": first_outcome["n_train"],
         "n_dev": first_outcome["n_dev"],
@@ -87,27 +97,38 @@ def score(
         "curve": first_outcome.get("curve", []),
         "losses": first_outcome.get("losses", []),
     }
-    if "notes" in first_outcome:
-        details["notes"] = first_outcome["notes"]
+    for key in ("notes", "unusable"):
+        if key in first_outcome:
+            details[key] = first_outcome[key]
     details["predictions"] = predictions
-    return Score(values, unscored, details, test_scores=_per_test_scores(task, tested, predictions, on_test))
+    per_test = _per_test_scores(task, tested, predictions, on_test)
+    known = {metric: scores for metric, scores in per_test.scores.items() if metric in values}
+    test_scores = replace(per_test, scores=known) if known else None
+    return Score(values, unscored, details, test_scores=test_scores)
 
 
 def _per_test_scores(
-    task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int], on_test: Mapping[str, float]
-) -> PerTestScores | None:
-    """Which tests were right; None if the accuracy is not their share (ReCoRD's compares texts, not labels)."""
-    if ACCURACY not in on_test:
-        return None
-    is_right = []
-    for example, prediction in zip(tested, predictions, strict=True):
-        is_right.append(int(task.labels.index(str(example.label)) == prediction))
-    if not isclose(sum(is_right) / len(is_right), on_test[ACCURACY], abs_tol=_ROUNDING):
-        return None
-    scores = {ACCURACY: is_right}
-    if len(on_test) == 1:
-        # With a single metric the test score is that metric.
-        scores["test"] = is_right
+    task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int | None], on_test: Mapping[str, float]
+) -> PerTestScores:
+    """Which tests were right, and which answers can be read as a label.
+
+    Nothing is known about single tests if the accuracy is not their share (ReCoRD's compares texts, not labels).
+    """
+    scores: dict[str, list[int | None]] = {}
+    scores[OUT_OF_CHOICE] = [int(prediction is None) for prediction in predictions]
+    if ACCURACY in on_test:
+        is_right: list[int | None] = []
+        for example, prediction in zip(tested, predictions, strict=True):
+            if prediction is None:
+                is_right.append(None)
+            else:
+                is_right.append(int(task.labels.index(str(example.label)) == prediction))
+        answered = [right for right in is_right if right is not None]
+        if isclose(sum(answered) / len(answered), on_test[ACCURACY], abs_tol=_ROUNDING):
+            scores[ACCURACY] = is_right
+            if len(on_test) == 1:
+                # With a single metric the test score is that metric.
+                scores["test"] = is_right
     # Questions about one passage are not independent tests.
     group_numbers: dict[str, int] = {}
     groups: list[int] = []
@@ -158,7 +179,7 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
     If there are several evaluation intervals, the one with the best mean dev score counts. The interval of an accuracy
     covers another labelled pool and other tests. That of other scores covers another pool, but the same tests.
     """
-    names = list(metrics)
+    names = [*metrics, OUT_OF_CHOICE]
     if len(metrics) > 1:
         names.append("test")
     names.append("dev")
@@ -205,7 +226,7 @@ def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Any)
     splits = table.clusters(metric, replicates.group, part)
     tested = table.on_tests(metric, part)
     if tested is not None:
-        scores = np.stack([tested.scores[splits == split].mean(axis=0) for split in np.unique(splits)])
+        scores = np.stack([mean_over_repetitions(tested.scores[splits == split]) for split in np.unique(splits)])
         return rate_on_tests(scores, correlation, tested.groups)
     values = table.values(metric, part)
     means = np.array([values[splits == split].mean() for split in np.unique(splits)])

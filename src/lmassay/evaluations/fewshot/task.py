@@ -16,9 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot import evaluation, outcomes, trainer
-from lmassay.evaluations.fewshot.icl import NoChoiceError
-from lmassay.evaluations.fewshot.methods.contract import Method, PromptMethod, TrainingInputs, as_method
-from lmassay.evaluations.fewshot.metrics import task_scores
+from lmassay.evaluations.fewshot.methods.contract import (
+    Method,
+    NoChoiceError,
+    PromptMethod,
+    TrainingInputs,
+    as_method,
+)
+from lmassay.evaluations.fewshot.metrics import scores_of_answered
 from lmassay.evaluations.fewshot.protocol import overlap, regimes
 from lmassay.evaluations.fewshot.protocol.splits import (
     Split,
@@ -37,9 +42,30 @@ from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
-from lmassay.types import Design, Example, Replicates, Request, Response, Result, Score, Train, TrainingOutcome, digest
+from lmassay.types import (
+    Design,
+    Example,
+    Finish,
+    Replicates,
+    Request,
+    Response,
+    Result,
+    Score,
+    Train,
+    TrainingOutcome,
+    digest,
+)
 
 Part = Literal["dev", "test", "dev32"]
+# Why an answer of a prompted model is unusable, in the words of the report, by the reason why the model stopped.
+_REASONS: dict[Finish, str] = {
+    "stop": "out of choice",
+    "length": "cut off",
+    "refusal": "refused",
+    "content_filter": "filtered",
+    "empty": "empty",
+    "too_long": "prompt too long",
+}
 
 
 class Splits(BaseModel):
@@ -107,7 +133,8 @@ class FewShot(Task):
         self._method: Method = as_method(build("method", method, base_dir, "task.method"))
         self.trains = not isinstance(self._method, PromptMethod)
         self.needs = self._method.needs
-        self.requests_each = 1 if self.trains else None
+        # A split has hundreds of questions; a refusal costs one of them, not the split.
+        self.scores_unusable = not self.trains
         regime_name = "" if regime.name == "default" else f" {regime.name}"
         self.label = label or f"{Path(data).stem} {self._method_name}{regime_name}"
 
@@ -116,12 +143,37 @@ class FewShot(Task):
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
         """Splits are the clusters: patterns and repetitions of one split are not independent trials."""
+        headline = [*self._task.metrics, "dev"]
+        if isinstance(self._method, PromptMethod) and self._method.answers_in_words:
+            headline.append(outcomes.OUT_OF_CHOICE)
         return Design(
             clusters=("split",),
-            headline=(*self._task.metrics, "dev"),
+            headline=tuple(headline),
             pair_by=("split",),
             replicates=self._replicates,
         )
+
+    @property
+    def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
+        """One training, or the questions of a prompt method about the dev and test examples of its largest split."""
+        if not isinstance(self._method, PromptMethod):
+            return 1
+        if self._is_model_informed:
+            return None
+        counts = []
+        for split in self._splits:
+            dev = [self._labelled_examples[index] for index in split.dev]
+            counts.append(self._method.count_requests(self._task, [*dev, *self._test_examples]))
+        known_counts = [count for count in counts if count is not None]
+        if len(known_counts) < len(counts):
+            return None
+        return max(known_counts, default=None)
+
+    def choose_for(self, model: Model) -> None:
+        """Let a prompt method choose how to ask this model."""
+        if isinstance(self._method, PromptMethod):
+            self._method.choose_for(model)
+            self.needs = self._method.needs
 
     def check(self) -> None:
         """Raise a UserError for data, method, regime and splits that cannot work together."""
@@ -155,9 +207,10 @@ class FewShot(Task):
         self._method.check_model(model)
 
     def notes(self) -> list[str]:
-        """Warnings about the splits: labels that are missing, repeated splits, leaks, test examples without labels."""
+        """How a prompt method asks, and warnings about the splits: missing labels, repetitions, leaks, no labels."""
+        method_notes = list(self._method.notes()) if isinstance(self._method, PromptMethod) else []
         if self._is_model_informed:
-            return []
+            return method_notes
         # A cloze learns from right referents only (WSC), so wrong ones are missing in train by design.
         parts = ("dev",) if self._pairs == "cloze" else ("train", "dev")
         warnings = [
@@ -177,7 +230,7 @@ class FewShot(Task):
                     f"split {number}: {leaked} groups of examples that belong together are in train and in dev"
                 )
         prefix = f"{self._task.name}, {strategy_name(self._options.strategy)}"
-        return [f"{prefix}: {warning}" for warning in warnings]
+        return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
 
     def size(self) -> int | None:
         """The number of trainings; None if the model decides about the splits."""
@@ -239,6 +292,7 @@ class FewShot(Task):
         strategy = strategy_name(self._options.strategy)
         stratified = ".stratified" if self._options.stratify else ""
         sampler_seeds = "-".join(map(str, self._sampler_seeds[: self._regime.repetitions]))
+        wording = self._method.wording(self._task) if isinstance(self._method, PromptMethod) else {}
         return {
             "data": f"{self._task.dataset}/{self._task.name}.{digest(self._task.digests())[:8]}",
             "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{stratified}",
@@ -248,6 +302,7 @@ class FewShot(Task):
             # FewNLU names neither the coefficient of its correlation nor a formula for stability.
             "protocol": "lmassay.spearman.range-over-k",
             "init": f"{self._seed}.{sampler_seeds}",
+            **wording,
         }
 
     # --- data and splits ----------------------------------------------------------------------------------------------
@@ -324,9 +379,13 @@ class FewShot(Task):
             train_share = overlap.train_share(options.strategy, options.k, options.ratio)
             n_train = train_share * len(self._labelled_examples)
             shown_share = min(1.0, self._method.shots / n_train)
-        return overlap.replicates(
-            self._task.metrics, options.strategy, options.k, options.ratio, shown_share=shown_share
-        )
+        metrics = list(self._task.metrics)
+        replicates = overlap.replicates(metrics, options.strategy, options.k, options.ratio, shown_share=shown_share)
+        if not isinstance(self._method, PromptMethod) or not self._method.answers_in_words:
+            return replicates
+        # Whether answers can be read depends on the demonstrations in the same way as whether they are right.
+        correlation = {**replicates.correlation, outcomes.OUT_OF_CHOICE: replicates.correlation["test"]}
+        return Replicates(replicates.group, correlation)
 
     # --- trainings ----------------------------------------------------------------------------------------------------
 
@@ -422,30 +481,40 @@ class FewShot(Task):
 
     def _score_answers(self, method: PromptMethod, example: Example, responses: Sequence[Response]) -> Score:
         inputs, examples = self._prompt_inputs(example)
-        logits: list[list[float]] = []
-        unreadable: list[str] = []
+        logits: list[list[float] | None] = []
+        unusable: dict[str, int] = {}
+        first_unread = ""
         start = 0
         for questions, asked_about in zip(method.questions(inputs, examples), examples, strict=True):
             answers = responses[start : start + len(questions)]
             start += len(questions)
-            try:
-                logits.append(method.logits(self._task, asked_about, answers))
-            except NoChoiceError as error:
-                unreadable.append(str(error))
-        if unreadable:
-            # Neither right nor wrong: the model did not keep to the choices.
-            reason = f"{len(unreadable)} of {len(examples)} answers are not a choice, e.g. {unreadable[0]}"
-            return Score(unscored={"answer": reason})
+            lacking = [answer for answer in answers if not answer.usable]
+            if lacking:
+                reason = _REASONS[lacking[0].finish]
+            else:
+                try:
+                    logits.append(method.logits(self._task, asked_about, answers))
+                    continue
+                except NoChoiceError as error:
+                    reason = _REASONS[answers[0].finish]
+                    first_unread = first_unread or str(error)
+            # Neither right nor wrong: the answer costs its example.
+            logits.append(None)
+            unusable[reason] = unusable.get(reason, 0) + 1
         n_dev = len(inputs.dev)
         dev_logits, test_logits = logits[:n_dev], logits[n_dev:]
         choice = {
             "every": None,
-            "dev": task_scores(self._task, inputs.dev, dev_logits),
-            "test": task_scores(self._task, self._test_examples, test_logits),
+            "dev": scores_of_answered(self._task, inputs.dev, dev_logits),
+            "test": scores_of_answered(self._task, self._test_examples, test_logits),
             "dev_logits": dev_logits,
             "test_logits": test_logits,
         }
-        outcome = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
+        outcome: dict[str, Any] = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
+        if unusable or method.answers_in_words:
+            outcome["unusable"] = {"n": len(examples), **unusable}
+        if first_unread:
+            outcome["notes"] = [f"not a label: {first_unread}"]
         return outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
 
     # --- checks before anything is trained ----------------------------------------------------------------------------

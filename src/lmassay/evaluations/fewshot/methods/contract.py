@@ -170,14 +170,38 @@ class PromptMethod(Method):
 
     shots: int = 0
     """How many training examples are in a prompt at most."""
+    answers_in_words: bool = False
+    """Whether the model answers with text, which may be none of the labels. The share of such answers is reported."""
+
+    def choose_for(self, model: Model) -> None:
+        """Choose how to ask this model, for a method that can ask in several ways; sets ``needs`` accordingly."""
+
+    def count_requests(self, task: NluTask, examples: Sequence[InputExample]) -> int | None:
+        """How many requests ``questions`` makes about these examples; None if that is unknown before they are made."""
+        return None
+
+    def notes(self) -> Sequence[str]:
+        """What the user should know before the run, such as how the model is asked."""
+        return ()
+
+    def wording(self, task: NluTask) -> Mapping[str, Any]:
+        """What else the scores depend on, as parts of the run's signature: how the model is asked."""
+        return {}
 
     def questions(self, inputs: TrainingInputs, examples: Sequence[InputExample]) -> list[list[Request]]:
         """The requests about each example."""
         raise NotImplementedError
 
     def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
-        """The score of each label, from the responses to the requests about one example."""
+        """The score of each label, from the responses to the requests about one example.
+
+        All responses are usable. Raises NoChoiceError if they do not say which label is meant.
+        """
         raise NotImplementedError
+
+
+class NoChoiceError(Exception):
+    """An answer that is none of the labels. It costs its example: neither right nor wrong."""
 
 
 # --- checks of user-defined classes -----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from lmassay.evaluations.fewshot.protocol.estimates import (
     rank_correlation,
 )
 from lmassay.statistics.intervals import DEFAULT, Settings
+from lmassay.statistics.replicates import mean_over_repetitions
 from lmassay.types import PerTestScores
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
     """The scores on single tests, a row for each split, and the tests' groups; none unless all have the same tests."""
     import numpy as np
 
-    by_split: dict[int, list[Sequence[float]]] = {}
+    by_split: dict[int, list[Sequence[float | None]]] = {}
     tests: set[str] = set()
     groups: Sequence[int] = ()
     for trial in trials:
@@ -292,7 +293,7 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
     rows = []
     for split in sorted(by_split):
         repetitions = np.asarray(by_split[split], dtype=float)
-        rows.append(repetitions.mean(axis=0))
+        rows.append(mean_over_repetitions(repetitions))
     test_groups = None
     if groups:
         test_groups = np.asarray(groups, dtype=np.int64)

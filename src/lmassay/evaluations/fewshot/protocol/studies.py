@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmassay.evaluations.fewshot.outcomes import option_text
+from lmassay.evaluations.fewshot.outcomes import OUT_OF_CHOICE, option_text
 from lmassay.evaluations.fewshot.protocol import overlap
 from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
@@ -38,7 +38,7 @@ _FIXED = {
     "seed": 42,
 }
 # The scores of a row that are not the task's metrics.
-_OTHER_SCORES = ("test", "dev", "updates", "chosen_step")
+_OTHER_SCORES = ("test", "dev", "updates", "chosen_step", OUT_OF_CHOICE)
 
 
 @dataclass(frozen=True, slots=True)

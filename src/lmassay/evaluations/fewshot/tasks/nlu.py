@@ -11,6 +11,7 @@ from typing import Any
 from lmassay.datasets import catalogue
 from lmassay.errors import ConfigError, DataError, LmassayError, did_you_mean, error_with_location
 from lmassay.evaluations.fewshot.metrics import check_metrics
+from lmassay.evaluations.fewshot.tasks.chat import ChatWording
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS, GLUE_PVPS
 from lmassay.evaluations.fewshot.tasks.patterns import missing_pattern
@@ -36,6 +37,8 @@ class NluTask:
     labels: list[str]
     own_files: Mapping[str, Path] = field(default_factory=dict)
     """Further files that define the task (a user's Python or YAML file)."""
+    chat: ChatWording = field(default_factory=ChatWording)
+    """How the task is put to a chat model."""
     _read: dict[Part, list[InputExample]] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -13,7 +13,9 @@
 
 In patterns ``{x}`` may be shortened, ``{x!}`` may not, and ``{x.}`` loses its final punctuation; ``A: … B: …`` are two
 sides; ``|`` separates parts. ``ptuning`` lists patterns with continuous tokens ``<2>``; their number is the id of the
-pattern. Without the key the first pattern gets 1 to 4 of them before its mask.
+pattern. Without the key the first pattern gets 1 to 4 of them before its mask. ``chat`` is the wording for chat models:
+``instruction`` (``{answers}`` lists the answers), ``question`` with fields in braces, and ``answers`` by label; each of
+the three has a default.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from lmassay.errors import DataError, did_you_mean
 from lmassay.evaluations.fewshot.metrics import METRICS
+from lmassay.evaluations.fewshot.tasks.chat import ANSWERS, DEFAULT_INSTRUCTION, ChatWording, fields_in
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, notation, pattern
@@ -94,6 +97,27 @@ class PatternEntry(YamlModel):
         return {"pattern": value}
 
 
+class ChatDescription(YamlModel):
+    """The key ``chat``: how the task is put to a chat model."""
+
+    instruction: Text = DEFAULT_INSTRUCTION
+    question: Text | None = None
+    answers: dict[str, Text] | None = None
+
+    @field_validator("instruction")
+    @classmethod
+    def _check_instruction(cls, text: str) -> str:
+        mistakes = Mistakes()
+        if ANSWERS not in text:
+            mistakes.add("the instruction must say what can be answered; put {answers} where the list belongs")
+        mistakes.report()
+        return text
+
+    def wording(self) -> ChatWording:
+        """The wording as the task uses it."""
+        return ChatWording(self.instruction, self.question or "", self.answers or {})
+
+
 class TaskDescription(YamlModel):
     """The keys of the file.
 
@@ -121,6 +145,7 @@ class TaskDescription(YamlModel):
     ptuning: Texts | None = None
     classifier: Text | None = None
     metrics: Texts | None = None
+    chat: ChatDescription = ChatDescription()
 
     @field_validator("labels")
     @classmethod
@@ -194,6 +219,22 @@ class TaskDescription(YamlModel):
                 mistakes.add("'em' needs to know what belongs together; name the column as 'question'")
         mistakes.report()
         return names
+
+    @field_validator("chat")
+    @classmethod
+    def _check_chat(cls, chat: ChatDescription, info: ValidationInfo) -> ChatDescription:
+        mistakes = Mistakes()
+        fields = info.data.get("fields")
+        for name in fields_in(chat.question or ""):
+            if fields is not None and name not in fields:
+                mistakes.add(f"there is no field '{name}'{did_you_mean(name, fields)}", "question")
+        if chat.question is not None and not fields_in(chat.question):
+            mistakes.add("the question shows no field; put one in braces", "question")
+        if chat.answers is not None:
+            words = {label: [answer] for label, answer in chat.answers.items()}
+            _check_words(mistakes, words, info.data.get("labels"), "answers")
+        mistakes.report()
+        return chat
 
     # --- what follows from the keys -----------------------------------------------------------------------------------
 
@@ -359,4 +400,5 @@ def open_yaml_task(path: Path, data_dir: Path | None) -> NluTask:
         data_dir=data_dir or path.parent,
         labels=list(description.labels),
         own_files={"file": path},
+        chat=description.chat.wording(),
     )
