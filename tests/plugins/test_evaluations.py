@@ -123,7 +123,7 @@ def test_a_task_whose_name_is_taken_is_reported_and_the_card_goes_on(tmp_path, m
     done = lmassay("card", "echo", "--quick", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert "warning: bias is left out" in done.stderr
-    assert {run["task"] for run in json.loads(done.stdout)["runs"]} == {"robustness"}
+    assert {run["task"] for run in json.loads(done.stdout)["runs"]} == {"robustness", "fewshot"}
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
