@@ -17,7 +17,7 @@ from lmassay.evaluations.fewshot.methods.contract import NoChoiceError, Training
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from lmassay.types import Generate, Response
 from tests import in_process
-from tests.evaluations.fewshot.toys import rows, write_data
+from tests.evaluations.fewshot.toys import METHOD, rows, write_data
 from tests.servers import Reply, Server, completion, failure, message, openai_server
 
 GOOD_WORDS = ("fine", "sunny", "warm", "nice")
@@ -275,3 +275,35 @@ def test_two_runs_are_compared_on_the_tests_that_both_answered(folder):
     # The last test is a bad day, which the second model gets wrong; it is paired in the first split only.
     assert row.difference == pytest.approx(-(6 / 12 + 5 / 11) / 2, abs=0.02)
     assert row.low is not None
+
+
+# --- next to trained models -------------------------------------------------------------------------------------------
+
+
+def test_prompted_and_trained_methods_share_one_table_with_their_cost(folder):
+    (folder / "counting.py").write_text(METHOD, encoding="utf-8")
+    trained = {**TASK, "method": {"name": "counting.py:Counting", "log": "log"}}
+    with openai_server(answers_but({QUESTIONS: completion("I cannot say.")})) as server:
+        model = openai_model(server, prices={"input": 1.0, "output": 5.0})
+        for number, config in enumerate(({"task": TASK, "model": model}, {"task": trained})):
+            (folder / f"{number}.yaml").write_text(json.dumps(config), encoding="utf-8")
+        assert in_process.run(["run", "0.yaml", "1.yaml"]).returncode == 0
+    document = json.loads(in_process.run(["protocol", "--all", "--json"]).stdout)
+    selected = {}
+    for study in document["studies"]:
+        (judged,) = study["strategies"][0]["tasks"].values()
+        selected[study["method"]] = judged["selected"]
+    prompted = selected["icl"]
+    # The server counts 3 tokens in and 2 out for each of the 20 answers of a split.
+    assert prompted["cost"] == {"seconds": None, "tokens_in": 60, "tokens_out": 40, "usd": pytest.approx(0.00026)}
+    assert prompted["ooc"]["value"] == pytest.approx(1 / 24)
+    by_counting = selected["counting.py:Counting"]
+    assert by_counting["cost"]["seconds"] >= 0
+    assert by_counting["cost"]["usd"] is None
+    assert by_counting["ooc"]["value"] is None
+    printed = in_process.run(["protocol", "--all", "--format", "md"]).stdout
+    assert "Scores and cost" in printed
+    assert "60 / 40" in printed
+    csv_lines = in_process.run(["protocol", "--all", "--format", "csv"]).stdout.splitlines()
+    assert sum("cost of a split" in line for line in csv_lines) == 4
+    assert "tokens in / out" in in_process.run(["protocol", "--all"]).stdout

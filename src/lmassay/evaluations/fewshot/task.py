@@ -7,6 +7,7 @@ requests are that these trainings be done, and the score of a training is how it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +25,7 @@ from lmassay.evaluations.fewshot.methods.contract import (
     as_method,
 )
 from lmassay.evaluations.fewshot.metrics import scores_of_answered
-from lmassay.evaluations.fewshot.protocol import overlap, regimes
+from lmassay.evaluations.fewshot.protocol import costs, overlap, regimes
 from lmassay.evaluations.fewshot.protocol.splits import (
     Split,
     SplitUnit,
@@ -468,7 +469,8 @@ class FewShot(Task):
     def _score_trainings(self, example: Example, responses: Sequence[Response]) -> Score:
         trained = [response.answer.outcome for response in responses if isinstance(response.answer, TrainingOutcome)]
         dev = [self._labelled_examples[index] for index in example.inputs["dev"]]
-        return outcomes.score(self._task, trained, example.inputs["every"], dev, self._test_examples)
+        score = outcomes.score(self._task, trained, example.inputs["every"], dev, self._test_examples)
+        return replace(score, details={**score.details, "cost": costs.cost_of_trainings(responses)})
 
     # --- methods that put questions to the model ----------------------------------------------------------------------
 
@@ -515,7 +517,9 @@ class FewShot(Task):
             outcome["unusable"] = {"n": len(examples), **unusable}
         if first_unread:
             outcome["notes"] = [f"not a label: {first_unread}"]
-        return outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
+        score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
+        prices = None if self._model is None else self._model.prices
+        return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
 
     # --- checks before anything is trained ----------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def test_csv_is_one_number_a_line(folder):
 
 def test_latex_is_one_tabular_a_table_with_nothing_unescaped(folder):
     text = printed(folder, "--format", "tex")
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 5
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 6
     assert r"test & 71.00\ensuremath{\pm}1.41 & 71.00\ensuremath{\pm}1.41 & 71.00 \\" in text
     assert r"{\scriptsize n=2} & {\scriptsize [58.3, 83.7]}" in text
     inside = [line for line in text.splitlines() if not line.startswith(("%", "\\"))]

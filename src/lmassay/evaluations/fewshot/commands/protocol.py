@@ -61,6 +61,7 @@ def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, r
         if number:
             click.echo()
         print_study(study)
+    _print_costs(studies)
 
 
 def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
@@ -69,9 +70,11 @@ def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
         return
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
-    for study in read_studies(store, records):
+    studies = read_studies(store, records)
+    for study in studies:
         click.echo()
         print_study(study, brief=True)
+    _print_costs(studies)
 
 
 def print_study(study: Study, *, brief: bool = False) -> None:
@@ -97,6 +100,17 @@ def print_study(study: Study, *, brief: bool = False) -> None:
         for table in comparison_tables(study):
             click.echo()
             _print_protocol_table(table)
+
+
+def _print_costs(studies: Sequence[Study]) -> None:
+    """Print the scores of all methods and models with their cost in one table."""
+    from lmassay.evaluations.fewshot.report.costs import COLUMNS, EXPLANATION, TITLE, cost_texts
+
+    if not studies:
+        return
+    click.echo()
+    print_table(TITLE, COLUMNS, cost_texts(studies), right=(2, 3, 4, 5, 6), whole=(2, 3))
+    print_sentence(EXPLANATION)
 
 
 def _print_protocol_table(table: ProtocolTable) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lmassay.evaluations.fewshot.protocol.costs import NO_COST, SplitCost, mean_cost
 from lmassay.evaluations.fewshot.protocol.estimates import (
     NO_ESTIMATE,
     ProtocolEstimate,
@@ -46,6 +47,8 @@ class Trial:
     test: float | None = None
     """None if nothing was scored on test."""
     test_metrics: Mapping[str, float] = field(default_factory=dict)
+    out_of_choice: float | None = None
+    """The share of tests without a usable answer; None for a method that does not answer in words."""
     state: Literal["done", "failed", "not done"] = "done"
     reason: str = ""
     """Why there is no result."""
@@ -84,6 +87,10 @@ class Configuration:
     """Those whose trainings have a result."""
     missing: tuple[int, ...]
     """Those whose training failed or was not reached."""
+    out_of_choice: ProtocolEstimate = NO_ESTIMATE
+    """The share of tests without a usable answer, for a method that answers in words."""
+    cost: SplitCost = NO_COST
+    """The mean cost of a split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,16 @@ class ProtocolVerdict:
     def test_metrics(self) -> Mapping[str, ProtocolEstimate]:
         """The selected configuration's test score by metric."""
         return {} if self.selected is None else self.selected.test_metrics
+
+    @property
+    def out_of_choice(self) -> ProtocolEstimate:
+        """The selected configuration's out-of-choice rate."""
+        return NO_ESTIMATE if self.selected is None else self.selected.out_of_choice
+
+    @property
+    def cost(self) -> SplitCost:
+        """What a split of the selected configuration cost on average."""
+        return NO_COST if self.selected is None else self.selected.cost
 
     @property
     def missing_notes(self) -> list[str]:
@@ -237,7 +254,10 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
     dev_scores: list[_ScoredTrial] = []
     test_scores: list[_ScoredTrial] = []
     metric_scores: dict[str, list[_ScoredTrial]] = {}
+    out_of_choice: list[_ScoredTrial] = []
     for trial in with_result:
+        if trial.out_of_choice is not None:
+            out_of_choice.append((trial, trial.out_of_choice))
         if trial.dev is not None:
             dev_scores.append((trial, trial.dev))
         if trial.test is not None:
@@ -256,6 +276,8 @@ def _configuration(trials: Sequence[Trial], expected: Sequence[int], settings: S
         test_metrics=test_metrics,
         splits=tuple(done),
         missing=tuple(missing),
+        out_of_choice=_over_splits(out_of_choice, "ooc", settings),
+        cost=mean_cost([trial.details for trial in with_result]),
     )
 
 

@@ -529,6 +529,7 @@ def _trial(run: _FewShotRun, name: str, params: Mapping[str, Any], row: Row) -> 
         dev=scores.get("dev"),
         test=scores.get("test"),
         test_metrics=test_metrics,
+        out_of_choice=scores.get(OUT_OF_CHOICE),
         run=run.record.id,
         id=row.example.id,
         details=row.score.details,

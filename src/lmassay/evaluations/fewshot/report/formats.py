@@ -8,6 +8,7 @@ from typing import Any
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE, ProtocolEstimate
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
+from lmassay.evaluations.fewshot.report.costs import EXPLANATION, TITLE, cost_table
 from lmassay.evaluations.fewshot.report.table_blocks import protocol_block, selected_table
 from lmassay.evaluations.fewshot.report.tables import (
     comparison_tables,
@@ -42,6 +43,7 @@ def markdown(studies: Sequence[Study]) -> str:
             for table in comparison_tables(study):
                 blocks.append(protocol_block(table, table.title))
         chapters.append(Chapter(study.title, blocks))
+    chapters.append(Chapter(TITLE, [cost_table(studies)]))
     return markdown_format.body(chapters)
 
 
@@ -60,6 +62,8 @@ def latex(studies: Sequence[Study]) -> str:
             for table in comparison_tables(study):
                 parts.append(latex_format.comment(table.title))
                 parts.append(latex_format.tabular(protocol_block(table, "")))
+    parts.append(latex_format.comment(f"{TITLE}. {EXPLANATION}"))
+    parts.append(latex_format.tabular(cost_table(studies)))
     return latex_format.fragment_of(parts)
 
 
@@ -107,6 +111,15 @@ def _csv_rows(verdict: ProtocolVerdict) -> list[list[Any]]:
     else:
         rows = _csv_test_rows(verdict)
         rows.append(["dev", verdict.k, "mean", *_csv_estimate(verdict.dev), verdict.selected.name, ""])
+        if verdict.out_of_choice.value is not None:
+            estimate = _csv_estimate(verdict.out_of_choice)
+            rows.append(["out of choice", verdict.k, "ooc", *estimate, verdict.selected.name, ""])
+        for quantity, value in verdict.cost.as_dict().items():
+            if value is not None:
+                no_interval = ["", "", "", len(verdict.selected.splits)]
+                rows.append(
+                    ["cost of a split", verdict.k, quantity, value, *no_interval, verdict.selected.name, "mean"]
+                )
     return [*rows, _csv_correlation_row(verdict)]
 
 
@@ -224,6 +237,8 @@ def _json_configuration(configuration: Configuration) -> dict[str, Any]:
         "dev": _json_mean(configuration.dev),
         "test": _json_mean(configuration.test),
         "metrics": _json_means(configuration.test_metrics),
+        "ooc": _json_mean(configuration.out_of_choice),
+        "cost": configuration.cost.as_dict(),
         "splits": list(configuration.splits),
         "missing": list(configuration.missing),
     }

@@ -9,6 +9,8 @@ from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study, read_studies
 from lmassay.evaluations.fewshot.report import figures
+from lmassay.evaluations.fewshot.report.costs import TITLE as COST_TITLE
+from lmassay.evaluations.fewshot.report.costs import cost_table
 from lmassay.evaluations.fewshot.report.figures import short_name
 from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell, protocol_block, selected_table
 from lmassay.evaluations.fewshot.report.tables import (
@@ -47,6 +49,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         if len(studies) > 1:
             blocks.append(Heading(study.title))
         blocks += _study_blocks(study)
+    blocks += [Heading(COST_TITLE), cost_table(studies)]
     return Section(blocks, compared=(), tells_errors=True)
 
 

@@ -1,0 +1,98 @@
+"""What scores cost, next to the scores: one table for methods that train and methods that prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmassay.evaluations.fewshot.protocol.costs import SplitCost
+from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
+from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell
+from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
+from lmassay.reporting.blocks import Body, Cell, Table, TableRow, name
+
+COLUMNS = ("method", "task", "test", "out of choice", "tokens in / out", "USD", "training s")
+TITLE = "Scores and cost"
+EXPLANATION = (
+    "Of the selected configuration: test score and out-of-choice rate in percent, and the mean cost of one split. "
+    "Tokens and USD are those of all answers about its dev and test examples, whether they were asked for now or "
+    "came from the cache; seconds are those of its training. n/a: unknown, such as USD without the model's prices."
+)
+_UNKNOWN = "n/a"
+_NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One method on one task: its score and what a split cost."""
+
+    study: Study
+    strategy: Strategy
+    task: str
+    shows_strategy: bool
+    """Whether the study has several strategies, so that its title is not enough."""
+
+    @property
+    def title(self) -> str:
+        """The method and model, and the strategy if there are several."""
+        if self.shows_strategy:
+            return f"{self.study.title}, {self.strategy.label}"
+        return self.study.title
+
+    @property
+    def cost(self) -> SplitCost:
+        """The mean cost of one split of the selected configuration."""
+        return self.strategy.verdicts[self.task].cost
+
+    def cost_texts(self) -> list[str]:
+        """Tokens, USD and seconds as text: a dash for what the method does not use, n/a for what is unknown."""
+        cost = self.cost
+        if cost.trains:
+            seconds = _UNKNOWN if cost.seconds is None else f"{cost.seconds:,.1f}"
+            return [_NONE, _NONE, seconds]
+        if not cost.is_recorded:
+            return [_UNKNOWN, _UNKNOWN, _UNKNOWN]
+        tokens = _UNKNOWN
+        if cost.tokens_in is not None and cost.tokens_out is not None:
+            tokens = f"{cost.tokens_in:,.0f} / {cost.tokens_out:,.0f}"
+        usd = _UNKNOWN if cost.usd is None else f"{cost.usd:.4f}"
+        return [tokens, usd, _NONE]
+
+
+def cost_rows(studies: Sequence[Study]) -> list[CostRow]:
+    """One row for each method, strategy and task."""
+    rows = []
+    for study in studies:
+        for strategy in study.main_strategies:
+            for task in strategy.verdicts:
+                rows.append(CostRow(study, strategy, task, len(study.main_strategies) > 1))
+    return rows
+
+
+def cost_texts(studies: Sequence[Study]) -> list[list[str]]:
+    """The rows of the table as text, with intervals below their numbers."""
+    texts = []
+    for row in cost_rows(studies):
+        verdict = row.strategy.verdicts[row.task]
+        test = estimate_text(verdict.test).replace(" [", "\n[")
+        out_of_choice = estimate_text(verdict.out_of_choice).replace(" [", "\n[")
+        texts.append([row.title, task_title(row.task), test, out_of_choice, *row.cost_texts()])
+    return texts
+
+
+def cost_table(studies: Sequence[Study]) -> Table:
+    """The table for pages, Markdown and LaTeX."""
+    table_rows = []
+    for row in cost_rows(studies):
+        verdict = row.strategy.verdicts[row.task]
+        cells = [
+            name(row.title),
+            Cell(task_title(row.task), kind="text"),
+            estimate_cell(verdict.test),
+            estimate_cell(verdict.out_of_choice),
+        ]
+        cells += [Cell(text) for text in row.cost_texts()]
+        table_rows.append(TableRow(cells))
+    method, task, *numbers = COLUMNS
+    header = [Cell(method, kind="text"), Cell(task, kind="text"), *map(Cell, numbers)]
+    return Table(EXPLANATION, [header], [Body(table_rows)])
