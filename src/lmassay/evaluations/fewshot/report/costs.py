@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.evaluations.fewshot.protocol.costs import SplitCost
+from lmassay.evaluations.fewshot.protocol.strategies import ABBREVIATIONS
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report.table_blocks import estimate_cell
 from lmassay.evaluations.fewshot.report.tables import estimate_text, task_title
@@ -36,7 +37,8 @@ class CostRow:
     def title(self) -> str:
         """The method and model, and the strategy if there are several."""
         if self.shows_strategy:
-            return f"{self.study.title}, {self.strategy.label}"
+            abbreviation = ABBREVIATIONS.get(self.strategy.name, self.strategy.name)
+            return f"{self.study.title}, {self.strategy.label.replace(self.strategy.name, abbreviation)}"
         return self.study.title
 
     @property
