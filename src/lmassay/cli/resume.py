@@ -13,7 +13,7 @@ from lmassay.cli.console import say
 from lmassay.cli.options import ExecutorChoice, chosen_runs, executor_options, json_option, results_option
 from lmassay.cli.run import plugin_output_to_stderr, print_records, work_through
 from lmassay.errors import UserError
-from lmassay.running import runner
+from lmassay.running import kept, runner
 from lmassay.running.sweep import SweepRun
 from lmassay.storage.store import STORE_FILE, Store
 
@@ -51,8 +51,11 @@ def resume(
         chosen = chosen_runs(store, names)
         unfinished = []
         for record in chosen:
-            # A run that is done is resumed if its stored rows are damaged.
-            if record.status == "done" and store.rows_are_whole(record.id):
+            missing_models = kept.missing_folders(store.folder, record.id)
+            for folder in missing_models:
+                say(f"note: the trained model {folder} of {record.id} is missing; it is trained again")
+            # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.
+            if record.status == "done" and store.rows_are_whole(record.id) and not missing_models:
                 continue
             if budget is not None:
                 record = replace(record, config={**record.config, "budget": budget})

@@ -38,15 +38,15 @@ def cached_models() -> list[Path]:
     return sorted(card.parent for card in (cache_folder() / "gguf").glob(f"[!.]*/{_CARD}"))
 
 
-def populated(folder: Path, fill: Callable[[Path], None]) -> Path:
+def populated(folder: Path, fill: Callable[[Path], None], *, cache: bool = True) -> Path:
     """Return ``folder``. If it does not exist, ``fill`` writes a temporary folder, which is then renamed.
 
     The folder is absent or complete, whatever happens in between. If several processes fill it at the same time, one of
-    them wins and the others use its folder.
+    them wins and the others use its folder. ``cache``: whether the folder is in lmassay's cache, for error messages.
     """
     if folder.is_dir():
         return folder
-    with temporary_folder(folder.parent) as new:
+    with temporary_folder(folder.parent, cache=cache) as new:
         fill(new)
         _flush_and_open_up(new)
         try:
@@ -58,7 +58,7 @@ def populated(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def temporary_folder(parent: Path) -> Iterator[Path]:
+def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
     """A temporary folder in ``parent``, which is created if needed; deleted at the end unless it was renamed."""
     folder: Path | None = None
     try:
@@ -67,6 +67,8 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=parent))
         yield folder
     except OSError as error:
+        if not cache:
+            raise UserError(f"{parent} cannot be written: {error.strerror or error}; make room there") from error
         raise UserError(
             f"the cache folder {parent} cannot be used: {error.strerror or error}; make room or set LMASSAY_CACHE to "
             f"another folder"

@@ -53,6 +53,13 @@ class TrainingJob:
     """The keys of the trainings whose outcomes this one needs."""
     model_source: str = ""
     """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
+    kept_in: Path | None = None
+    """The folder in which the trained model is kept; None if it is not kept."""
+
+    @property
+    def lacks_kept_model(self) -> bool:
+        """Whether the trained model is to be kept and is not there."""
+        return self.kept_in is not None and not self.kept_in.is_dir()
 
     def payload(self, responses: Mapping[str, Response]) -> dict[str, Any]:
         """Return what a worker process needs to run the job, as plain data.
@@ -64,13 +71,16 @@ class TrainingJob:
             answer = responses[earlier_key].answer
             assert isinstance(answer, TrainingOutcome)
             earlier_outcomes.append(dict(answer.outcome))
+        data_paths = dict(self.request.data_paths)
+        if self.kept_in is not None:
+            data_paths["keep"] = str(self.kept_in)
         return {
             "model": self.model if isinstance(self.model, str | None) else dict(self.model),
             "model_source": self.model_source,
             "base_dir": str(self.base_dir),
             "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
-            "data_paths": dict(self.request.data_paths),
+            "data_paths": data_paths,
             "earlier": earlier_outcomes,
         }
 
@@ -185,6 +195,10 @@ def run_jobs(
     one, so that only the job that kills its process is given up.
     """
     waiting = {key: job for key, job in jobs.items() if key not in responses}
+    for job in waiting.values():
+        if job.kept_in is not None:
+            # Workers do not create it: a worker that does not see it has another file system.
+            job.kept_in.parent.mkdir(parents=True, exist_ok=True)
     needed_later: set[str] = set()
     for job in waiting.values():
         needed_later.update(job.earlier_keys)
@@ -213,6 +227,11 @@ def run_jobs(
                 continue
             job = running.pop(future)
             response = _response(future)
+            if response.usable and job.lacks_kept_model:
+                response = Response(
+                    error=f"the worker kept the trained model in {job.kept_in}, which this machine does not see; "
+                    "workers must share the file system of the results folder"
+                )
             # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for messages.
             is_needed = job.key in needed_later or not response.usable
             responses[job.key] = response if is_needed else _DROPPED_OUTCOME

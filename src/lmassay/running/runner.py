@@ -12,13 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import ask
-from lmassay.errors import BudgetReached, ConfigError, DataError, PluginError, StoreError
+from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, PluginError, StoreError
 from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import redact
+from lmassay.running import kept
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Executor, InProcessExecutor, TrainingJob, run_jobs
 from lmassay.running.planning import Plan as Plan
@@ -294,9 +296,13 @@ class Worker:
             self.progress(self.done, self.total)
             if unfinished:
                 self._process(unfinished)
+            if self.task.trains:
+                self._restore_kept_models([example for _, example in chunk if example.id in finished])
         if self.done == 0:
             raise DataError(f"the task {self.task.name} has no examples; check its data")
         self._adopt_server()
+        if self.task.trains:
+            self._list_kept_models()
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
         """Yield the examples in chunks, each example with its position; ids must be unique."""
@@ -425,7 +431,10 @@ class Worker:
         for item in items:
             requests.update(zip(item.keys, item.requests, strict=True))
         responses = self._cached_responses(requests)
-        for key in requests:
+        for key, request in requests.items():
+            if self.lacks_kept_model(key, request):
+                # The outcome is stored, but the trained model is not kept or was deleted: train again.
+                responses.pop(key, None)
             if key in self.failed:
                 responses[key] = self.failed[key]
         open_requests = {key: request for key, request in requests.items() if key not in responses}
@@ -481,6 +490,9 @@ class Worker:
         if verb == "train":
             jobs = self.training_jobs(batch)
             outcomes = self.store.cached(jobs)
+            for key, job in jobs.items():
+                if job.lacks_kept_model:
+                    outcomes.pop(key, None)
             for key in jobs:
                 if key in self.failed:
                     outcomes[key] = self.failed[key]
@@ -548,14 +560,58 @@ class Worker:
                 add(earlier_key, earlier)
                 earlier_keys.append(earlier_key)
             model_source = self.model_inputs.sources.get("model", "")
+            # Trainings that only others build upon are not kept.
+            kept_in = self._kept_in(key, request) if key in batch else None
             jobs[key] = TrainingJob(
-                key, request, self.config.model, self.config.base_dir, tuple(earlier_keys), model_source
+                key, request, self.config.model, self.config.base_dir, tuple(earlier_keys), model_source, kept_in
             )
 
         for key, request in batch.items():
             assert isinstance(request, Train)
             add(key, request)
         return jobs
+
+    # --- trained models that are kept ---------------------------------------------------------------------------------
+
+    def _kept_in(self, key: str, request: Request) -> Path | None:
+        if isinstance(request, Train) and request.keeps:
+            # Without a cache, the key is unique within the run only.
+            training = key if self.cached else digest(key, self.run)
+            return kept.model_folder(self.store.folder, training)
+        return None
+
+    def lacks_kept_model(self, key: str, request: Request) -> bool:
+        """Whether a training's model is to be kept, and is not in the results folder."""
+        folder = self._kept_in(key, request)
+        return folder is not None and not folder.is_dir()
+
+    def _restore_kept_models(self, examples: Sequence[Example]) -> None:
+        """Train the models of finished examples again if they were deleted. Their scores stay as they are."""
+        missing: dict[str, Request] = {}
+        for example in examples:
+            for number, request in enumerate(self.task.requests(example)):
+                key = self.key(request, example, number)
+                if key not in self.failed and self.lacks_kept_model(key, request):
+                    missing[key] = request
+        responses: dict[str, Response] = {}
+        self._send(missing, responses, 0)
+        for response in responses.values():
+            if response.error is not None:
+                raise ModelError(f"a trained model is missing and could not be trained again: {response.error}")
+
+    def _list_kept_models(self) -> None:
+        """Write which folders have the models of this run, so that they are found without the run's data."""
+        folders: dict[str, list[str]] = {}
+        for example in self.task.examples():
+            names = []
+            for number, request in enumerate(self.task.requests(example)):
+                folder = self._kept_in(self.key(request, example, number), request)
+                if folder is not None and folder.is_dir():
+                    names.append(folder.name)
+            if names:
+                folders[example.id] = names
+        if folders:
+            kept.write_list(self.store.folder, self.run, folders)
 
     def _count_spending(self, response: Response) -> None:
         self.budget.spend(response, self.prices)

@@ -57,7 +57,9 @@ def prefetch_trainings(
         jobs_of_run = worker.training_jobs(_open_trainings(worker))
         open_keys[run.record.id] = set(jobs_of_run)
         for key, job in jobs_of_run.items():
-            jobs.setdefault(key, job)
+            # Of two runs that share a training, one may keep the model.
+            if key not in jobs or jobs[key].kept_in is None:
+                jobs[key] = job
             workers.setdefault(key, worker)
     outcomes = _stored_outcomes(store, jobs)
     total = len(jobs) - len(outcomes)
@@ -90,7 +92,7 @@ def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str,
 
     Outcomes can be large, so only those that an open job needs are read; the others are replaced by an empty one.
     """
-    stored_keys = store.cached_keys(jobs)
+    stored_keys = {key for key in store.cached_keys(jobs) if not jobs[key].lacks_kept_model}
     needed_keys: set[str] = set()
     for job in jobs.values():
         if job.key not in stored_keys:
@@ -106,9 +108,11 @@ def _open_trainings(worker: Worker) -> Mapping[str, Request]:
     trainings: dict[str, Request] = {}
     for chunk in worker.chunks():
         for _, example in chunk:
-            if example.id in finished:
-                continue
             for number, request in enumerate(worker.task.requests(example)):
-                if isinstance(request, Train):
-                    trainings[worker.key(request, example, number)] = request
+                if not isinstance(request, Train):
+                    continue
+                key = worker.key(request, example, number)
+                # A finished example is trained again only if its model is to be kept and was deleted.
+                if example.id not in finished or worker.lacks_kept_model(key, request):
+                    trainings[key] = request
     return trainings

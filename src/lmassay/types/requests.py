@@ -119,6 +119,9 @@ class Train:
     """Trainings that must be done first, because this one uses their outcomes."""
     data_paths: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Where the data is on this machine. The paths do not affect the outcome, so they are not part of the cache key."""
+    keeps: bool = field(default=False, compare=False)
+    """Whether the trained model is kept in the results folder. It does not affect the outcome either; the trainer finds
+    the folder to write under ``keep`` in ``data_paths``."""
     key: str = field(init=False, compare=False, repr=False)
     """A digest that identifies the training, without the model."""
 

@@ -190,6 +190,12 @@ evaluation = Evaluation(
             f"{__name__}.commands.fewnlu:fewnlu",
             section="Compatibility commands",
         ),
+        Command(
+            "predict",
+            "Label new texts with a trained model.",
+            f"{__name__}.commands.predict:predict",
+            section="Results",
+        ),
         Command("methods", "List the few-shot methods.", f"{__name__}.commands.listings:methods", section="Components"),
     ),
 )

@@ -90,7 +90,8 @@ class FewShot(Task):
     of the ``labelled`` files are split; ``test`` is the file that is tested on. ``labelled_examples``, ``unlabeled``
     and ``test_examples`` limit those files. ``extra`` is a file with further training examples; with ``relabel_extra``
     the teachers of later generations give their labels. ``sampler_seeds`` are the seeds for the order of examples, one
-    per repetition.
+    per repetition. ``keep: best`` keeps the trained models in the results folder, each with its best weights on dev;
+    ``lmassay predict`` uses them.
     """
 
     name = "fewshot"
@@ -113,6 +114,7 @@ class FewShot(Task):
         relabel_extra: bool = False,
         seed: Annotated[int, Field(ge=0)] = 42,
         sampler_seeds: list[int] = [42],  # noqa: B006 - never written to
+        keep: Literal["none", "best"] = "none",
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
@@ -130,6 +132,7 @@ class FewShot(Task):
         self._relabel = relabel_extra
         self._seed = seed
         self._sampler_seeds = sampler_seeds
+        self._keep = keep
         self._model: Model | None = None
         self._method: Method = as_method(build("method", method, base_dir, "task.method"))
         self.trains = not isinstance(self._method, PromptMethod)
@@ -185,6 +188,7 @@ class FewShot(Task):
                 f"task.regime: the method {self._method_name} trains nothing, so {self._regime.name} is impossible"
             )
         self._method.check_task(self._task)
+        self._check_keep()
         self._check_unlabeled()
         self._check_regime()
         if self._distils:
@@ -418,7 +422,7 @@ class FewShot(Task):
             "base_dir": str(self._base.resolve()),
             "extra": None if self._extra is None else str(self._extra),
         }
-        return Train("fewshot", spec, tuple(after), data_paths)
+        return Train("fewshot", spec, tuple(after), data_paths, keeps=self._keep == "best")
 
     def _training_spec(self, key: regimes.TrainingKey, special: Mapping[str, Any]) -> dict[str, Any]:
         """What a training depends on, without the examples of its split. Its digest is the key in the store."""
@@ -522,6 +526,20 @@ class FewShot(Task):
         return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
 
     # --- checks before anything is trained ----------------------------------------------------------------------------
+
+    def _check_keep(self) -> None:
+        """Raise a ConfigError if trained models are to be kept and the method has none that can be saved."""
+        if self._keep == "none":
+            return
+        method, name = self._method, self._method_name
+        if self._distils:
+            # The student answers; its teachers are not kept.
+            method = as_method(build("method", self._regime.student, self._base, "task.regime.student"))
+            name = split_spec(self._regime.student, "task.regime.student")[0]
+        if isinstance(method, PromptMethod):
+            raise ConfigError(f"task.keep: the method {name} trains nothing, so there is nothing to keep; leave it out")
+        if not method.can_restore:
+            raise ConfigError(f"task.keep: classifiers of the method {name} cannot be saved; leave it out")
 
     def _check_unlabeled(self) -> None:
         """Raise a ConfigError if regime or method need unlabeled examples that are not there."""

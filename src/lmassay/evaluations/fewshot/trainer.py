@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lmassay.errors import DataError, LmassayError, ModelError, PluginError, error_with_location
+from lmassay.evaluations.fewshot import keeping
 from lmassay.evaluations.fewshot.methods.contract import (
     Choice,
     Method,
@@ -65,6 +66,9 @@ def teach(
     task = open_task(spec["data"], data_dir, base_dir)
     check_files(task, spec["files"])
     method = _regime_method(spec, base_dir)
+    if data_paths.get("keep"):
+        # Before the training, so that no time is lost.
+        keeping.check_folder(Path(data_paths["keep"]))
 
     labelled = labelled_of(task, spec)
     dev = [labelled[index] for index in spec["dev"]]
@@ -92,7 +96,29 @@ def teach(
         # Read before the tests below, which may draw random numbers themselves.
         outcome["draws"] = classifier.draws_state()
     outcome["choices"] = _named_on_failure(method, lambda: _tested_choices(classifier, inputs, spec, unlabeled))
+    if data_paths.get("keep"):
+        # After everything else: what is kept does not influence the outcome.
+        folder = Path(data_paths["keep"])
+        _named_on_failure(method, lambda: keeping.keep(classifier, inputs, spec, base_dir, folder))
     return outcome
+
+
+def test_again(kept_model: keeping.KeptModel, task: NluTask, spec: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The outcome of a kept model on the dev and test examples of a spec, which may be new to it."""
+    labelled = labelled_of(task, spec)
+    dev = [labelled[index] for index in spec["dev"]]
+    inputs = TrainingInputs(task=task, model=None, train=[], dev=dev, test=test_examples(task, spec))
+    classifier = kept_model.classifier(task, device=device)
+    tested = _tested(classifier, inputs, {}, [])
+    chosen = {name: kept_model.card["choice"][name] for name in ("every", "step", "stopped_at")}
+    course = kept_model.card["course"]
+    return {
+        "n_train": len(spec["train"]),
+        "n_dev": len(dev),
+        "updates": course["updates"],
+        "losses": [short(loss) for loss in course["losses"]],
+        "choices": [chosen | tested],
+    }
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------
@@ -322,6 +348,9 @@ def _tested(
             answers = classifier.answers(examples)
         tested[part] = task_scores(task, examples, logits, answers)
         tested[f"{part}_logits"] = logits
+        if answers is not None:
+            # ReCoRD: labels do not say which entity was chosen.
+            tested[f"{part}_answers"] = answers
     if spec.get("label_unlabeled"):
         tested["unlabeled_logits"] = _logits(classifier, unlabeled, task)
     return tested

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
+from lmassay.models.cache import read_card
 from lmassay.models.hf.source import Kind, ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, canonical
 
@@ -74,7 +75,7 @@ class HuggingFace(Model):
         self._batch_tokens = batch_tokens
         self._threads = threads
         self._trust_remote_code = trust_remote_code
-        self.label = label or Path(model).name.removesuffix(".gguf") or self.name
+        self.label = label or _kept_label(model, base_dir) or Path(model).name.removesuffix(".gguf") or self.name
 
     # --- what can be known without loading ----------------------------------------------------------------------------
 
@@ -286,6 +287,15 @@ class HuggingFace(Model):
             threads=self._threads,
         )
         return engine.Engine(loaded, self._word_tokenizer, options)
+
+
+def _kept_label(model: str, base: Path) -> str:
+    """The name of a model that was trained and kept by lmassay, whose folder is named after a digest; else empty."""
+    for root in (base, Path()):
+        label = read_card(root / Path(model).expanduser()).get("label")
+        if isinstance(label, str):
+            return label
+    return ""
 
 
 def _errors_as_responses(answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[IndexedResponse]:

@@ -180,7 +180,51 @@ def test_evaluating_what_was_never_trained_is_refused(capsys, here, bert):
     assert (code, "there are no trainings in" in err) == (2, True)
     call(capsys, flags(bert))
     code, _, err = call(capsys, flags(bert, do_train=None, learning_rate=0.02))
-    assert (code, "have other flags or data" in err) == (2, True)
+    assert (code, "has no saved trainings of these flags and data" in err) == (2, True)
+
+
+def test_saved_trainings_are_evaluated_from_disk_with_the_same_numbers(capsys, here, bert, trained):
+    call(capsys, flags(bert))
+    before = files(here / "out")
+    (here / "out" / "p0" / "f0-i0" / "eval_logits.txt").unlink()
+    code, _, err = call(capsys, flags(bert, do_train=None))
+    assert (code, "evaluated 2 saved trainings in" in err, len(trained)) == (0, True, 2)
+    after = files(here / "out")
+    # One of FewNLU's files says whether the command trained.
+    changed = {name for name in before if before[name] != after[name]}
+    assert {name.rpartition("/")[2] for name in changed} == {"train_eval_config.json"}
+
+
+def test_saved_trainings_are_evaluated_on_other_test_data(capsys, here, bert, trained):
+    call(capsys, flags(bert, do_eval=None))
+    write_rows(here / "RTE" / "test.jsonl", 5, 60)
+    assert call(capsys, flags(bert, do_train=None, eval_set="test"))[0] == 0
+    predictions = [json.loads(line) for line in lines(here / "out/p0/f1-i0/predictions.jsonl")]
+    assert ([row["idx"] for row in predictions], len(trained)) == ([60, 61, 62, 63, 64], 2)
+
+
+def test_without_kept_models_only_the_recorded_results_can_be_written_again(capsys, here, bert):
+    call(capsys, flags(bert, keep="none"))
+    assert not (here / "out/lmassay/models").exists()
+    assert call(capsys, flags(bert, keep="none", do_train=None))[0] == 0
+    write_rows(here / "RTE" / "test.jsonl", 5, 60)
+    code, _, err = call(capsys, flags(bert, do_train=None, eval_set="test"))
+    assert (code, "has no saved trainings of these flags and data" in err) == (2, True)
+
+
+def test_names_of_data_in_a_tasks_own_file_win_over_the_folder(capsys, here, bert):
+    write_rows(here / "mine" / "rows.jsonl", 8, 0)
+    task = {
+        "data": {"train": "mine/rows.jsonl", "dev": "mine/rows.jsonl"},
+        "fields": ["premise", "hypothesis"],
+        "labels": ["entailment", "not_entailment"],
+        "words": {"entailment": "Yes", "not_entailment": "No"},
+        "patterns": ["{premise} {hypothesis} [mask]"],
+    }
+    (here / "own.yaml").write_text(json.dumps(task), encoding="utf-8")
+    code, _, err = call(capsys, flags(bert, task_name="own.yaml"))
+    assert (code, "note: --data_dir has no effect: own.yaml names its own files under data:" in err) == (0, True)
+    assert len(lines(here / "out/p0/f0-i0/predictions.jsonl")) == 8
 
 
 def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, bert, trained):
@@ -199,6 +243,9 @@ def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, 
     assert not files(here / "out")
     code, _, err = call(capsys, flags(bert))
     assert (code, "continuing the trainings in" in err, len(trained)) == (0, True, 1)
+    kept = [path for path in (here / "out/lmassay/models").iterdir() if path.is_dir()]
+    assert len(kept) == 2
+    assert all((path / "model.safetensors").is_file() and (path / "lmassay.json").is_file() for path in kept)
     call(capsys, flags(bert, "unbroken"))
     own = ("wrapper_config.json",)  # it names the folder
     assert {n: b for n, b in files(here / "out").items() if not n.endswith(own)} == {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     return open_tiny
 
 
-def _with_words(tokenizer_of: Callable[[str], Any]) -> Callable[[str], Any]:
-    def with_words(family: str) -> Any:
+def _with_words(tokenizer_of: Callable[..., Any]) -> Callable[..., Any]:
+    def with_words(family: str, words: Sequence[str] = ()) -> Any:
         from tokenizers import AddedToken
 
-        tokenizer = tokenizer_of(family)
+        tokenizer = tokenizer_of(family, words)
         tokenizer.add_tokens([AddedToken(word, lstrip=True, single_word=True, normalized=False) for word in _WORDS])
         return tokenizer
 

@@ -92,21 +92,20 @@ def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family
     drawn, trained = pooler.original_module.weight, pooler.modules_to_save["default"].weight
     assert not torch.equal(drawn, trained)
     fitted.save(tmp_path / "saved")
-    with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
+    with safe_open(tmp_path / "saved" / "model.safetensors", framework="pt") as weights:
         (name,) = (name for name in weights.keys() if "pooler" in name and name.endswith("weight"))  # noqa: SIM118
         assert torch.equal(weights.get_tensor(name), trained)
 
 
 @pytest.mark.parametrize("head", ["cloze", "classifier"])
-def test_only_what_was_trained_is_saved(tmp_path, head):
+def test_a_saved_model_is_an_ordinary_one_without_adapters(tmp_path, head):
     fitted = Lora(head=head, **QUICK).fit(inputs_of(tmp_path, model_of("bert")))
     fitted.save(tmp_path / "saved")
-    with safe_open(tmp_path / "saved" / "adapter_model.safetensors", framework="pt") as weights:
+    with safe_open(tmp_path / "saved" / "model.safetensors", framework="pt") as weights:
         names = list(weights.keys())
-    # The checkpoint has no pooler: the classifier's is new, too.
-    assert all("lora_" in name or "classifier" in name or "pooler" in name for name in names)
+    assert not any("lora_" in name or "base_layer" in name or "modules_to_save" in name for name in names)
     assert any("classifier" in name for name in names) is (head == "classifier")
-    assert not (tmp_path / "saved" / "model.safetensors").exists()
+    assert not (tmp_path / "saved" / "adapter_config.json").exists()
 
 
 def test_without_peft_the_command_that_brings_it_is_named(tmp_path, monkeypatch):

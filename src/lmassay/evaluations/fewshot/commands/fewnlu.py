@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, FLAGS, Flag, decis
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.fewnlu.config import TranslatedFlags
     from lmassay.evaluations.fewshot.fewnlu.files import FewNluSummary
+    from lmassay.evaluations.fewshot.fewnlu.trainings import Round
 
 STORE = "lmassay"
 """The results folder inside the output folder, for ``lmassay show, report, resume … --results``."""
@@ -28,7 +30,7 @@ MARK = "fewnlu.json"
 # What --overwrite_output_dir removes: the files and folders of FewNLU and of lmassay, nothing else.
 _OUTPUT_NAMES = re.compile(r"p\d+|g\d+|final|lmassay|writer_logs|result_test\.txt")
 # Flags that do not influence the trainings.
-_NOT_COMPARED = ("do_train", "do_eval", "overwrite_output_dir", "output_dir", "final_results")
+_NOT_COMPARED = ("do_train", "do_eval", "overwrite_output_dir", "output_dir", "final_results", "keep")
 _MOST_NAMED_FLAGS = 5
 _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 
@@ -127,11 +129,14 @@ class _FewNluRun:
             self._prepare_folder()
         elif not (self.results / STORE_FILE).is_file():
             raise UserError(f"--do_eval: there are no trainings in {self.folder}; give --do_train, too")
+        elif self._evaluate_kept_models(plan):
+            return 0
         with Store(self.results, create=True) as store:
             records = [record for record in store.runs() if record.signature == plan.signature]
             if not records and not self.flags["do_train"]:
                 raise UserError(
-                    f"--do_eval: the trainings in {self.folder} have other flags or data; give those, or --do_train"
+                    f"--do_eval: {self.folder} has no saved trainings of these flags and data; give those of the "
+                    "training (only the test data may differ), or --do_train"
                 )
             if not records:
                 records = record_waiting_runs([plan], store, new_sweep())
@@ -255,7 +260,7 @@ class _FewNluRun:
                 f"--do_eval: {trainings.missing} of {trainings.planned} trainings are not in {self.folder}; give "
                 "--do_train"
             )
-        summary = self._write_files(plan, trainings)
+        summary = self._write_files(plan, trainings.outcomes)
         if record.status != "done" and self.flags["do_train"]:
             print_error(
                 f"{trainings.missing} of {trainings.planned} trainings are missing; run the same command to try again"
@@ -265,29 +270,69 @@ class _FewNluRun:
             return max(code, EXIT_WITH_ERRORS)
         listed = (self._mark() or {}).get("listed", False)
         if self.flags["do_eval"] and not listed:
-            self._append_final_line(summary, trainings)
+            self._append_final_line(summary, trainings.seconds)
         self._write_mark(finished=True, listed=listed or self.flags["do_eval"])
         return code
 
-    def _write_files(self, plan: Any, trainings: _StoredTrainings) -> FewNluSummary:
+    def _evaluate_kept_models(self, plan: Any) -> bool:
+        """Evaluate the trainings from their saved weights, and write the files; False if they are not all there."""
+        from lmassay.cli.run import plugin_output_to_stderr
+        from lmassay.evaluations.fewshot import keeping, trainer
+        from lmassay.running import kept
+
+        started = time.monotonic()
+        kept_models = keeping.kept_models(self.results / kept.FOLDER)
+        models = {}
+        for example in plan.task.examples():
+            for training in plan.task.requests(example):
+                model = keeping.matching(training, plan.model, kept_models)
+                if model is None:
+                    return False
+                models[training.key] = (training, model)
+        outcomes = {}
+        device = "cpu" if self.flags["no_cuda"] else "auto"
+        with plugin_output_to_stderr():
+            for key, (training, model) in models.items():
+                outcomes[key] = trainer.test_again(model, self.translated.task, training.spec, device)
+        say(f"evaluated {len(outcomes)} saved trainings in {self.results / kept.FOLDER}")
+        summary = self._write_files(plan, outcomes)
+        mark = self._mark()
+        is_same_command = mark is not None and mark["flags"] == self._compared_flags()
+        if mark is None or not is_same_command or not mark.get("listed", False):
+            self._append_final_line(summary, time.monotonic() - started)
+        if mark is not None and is_same_command:
+            self._write_mark(finished=mark["finished"], listed=True)
+        return True
+
+    def _write_files(self, plan: Any, outcomes: Mapping[str, Any]) -> FewNluSummary:
         from lmassay.evaluations.fewshot.fewnlu.files import FewNluWriter
         from lmassay.evaluations.fewshot.fewnlu.trainings import rounds
 
         flags = self.flags
-        writer = FewNluWriter(self.folder, self.translated.task, trainings.outcomes, flags, flags["do_eval"])
+        writer = FewNluWriter(self.folder, self.translated.task, outcomes, flags, flags["do_eval"])
         all_rounds = rounds(plan.task, flags["arch_method"], self.translated.patterns, flags["repetitions"])
+        if not flags["do_train"]:
+            # Earlier generations are not kept; the files that their training wrote stay as they are.
+            all_rounds = [one for one in all_rounds if _has_outcome(one, outcomes)]
         summary = writer.write_all(all_rounds)
         for line in summary.lines:
             click.echo(without_controls(line))
         return summary
 
-    def _append_final_line(self, summary: FewNluSummary, trainings: _StoredTrainings) -> None:
+    def _append_final_line(self, summary: FewNluSummary, seconds: float) -> None:
         from lmassay.evaluations.fewshot.fewnlu.files import append_line, final_line, final_name
 
         task = self.translated.task
         path = Path(self.flags["final_results"]).expanduser() / final_name(self.flags, task, summary.labelled)
-        append_line(path, final_line(self.flags, task.metrics, summary, trainings.seconds))
+        append_line(path, final_line(self.flags, task.metrics, summary, seconds))
         say(f"added to {path}")
+
+
+def _has_outcome(one_round: Round, outcomes: Mapping[str, Any]) -> bool:
+    for trainings in one_round.trainings.values():
+        if any(training.key in outcomes for training in trainings):
+            return True
+    return False
 
 
 class _StoredTrainings:

@@ -12,6 +12,7 @@ from lmassay.errors import ConfigError, DataError, LmassayError
 from lmassay.evaluations.fewshot.fewnlu.flags import ARCHITECTURES, BY_NAME, MODEL_TYPES
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.source import find_source
+from lmassay.storage.yamlfile import read_yaml
 
 STUDENT = "sequence_classifier"
 # The mode of a method's patterns.
@@ -71,7 +72,7 @@ def translate(values: Mapping[str, Any], given: frozenset[str], base: Path) -> T
         "task": {
             "name": "fewshot",
             "data": _data(flags),
-            "data_dir": str(_path(flags, "data_dir")),
+            "data_dir": _data_dir_text(flags),
             "method": _method(flags),
             "splits": _splits(flags),
             "regime": _regime(flags, patterns),
@@ -79,6 +80,7 @@ def translate(values: Mapping[str, Any], given: frozenset[str], base: Path) -> T
             "test": flags["eval_set"],
             "seed": flags["seed"],
             "sampler_seeds": list(flags["sampler_seeds"]),
+            "keep": flags["keep"],
             "label": f"{task.name} {flags['method']} {flags['arch_method']} {flags['few_shot_setting']}",
             **_limits(flags),
             **_extra(flags),
@@ -153,9 +155,27 @@ def _data(flags: GivenFlags) -> str:
     return f"{dataset.lower()}/{name.lower()}"
 
 
+def _data_dir(flags: GivenFlags) -> Path | None:
+    """The folder of the data; None if the task's own YAML file names its data files, which then are used."""
+    name = str(flags["task_name"])
+    if name.endswith((".yaml", ".yml")):
+        file = _resolved(flags, name)
+        if file.is_file() and read_yaml(file).data.get("data"):
+            return None
+    return _path(flags, "data_dir")
+
+
+def _data_dir_text(flags: GivenFlags) -> str | None:
+    folder = _data_dir(flags)
+    if folder is None:
+        flags.notes.append(f"--data_dir has no effect: {flags['task_name']} names its own files under data:")
+        return None
+    return str(folder)
+
+
 def _task(flags: GivenFlags) -> NluTask:
     try:
-        return open_task(_data(flags), _path(flags, "data_dir"), flags.base)
+        return open_task(_data(flags), _data_dir(flags), flags.base)
     except ConfigError as error:
         raise ConfigError(f"--dataset_name, --task_name: {error}") from error
     except DataError as error:

@@ -16,6 +16,7 @@ from lmassay.evaluations.fewshot import trainer
 from lmassay.evaluations.fewshot.fewnlu.trainings import FolderKey, Round
 from lmassay.evaluations.fewshot.metrics import predicted_label, task_scores
 from lmassay.evaluations.fewshot.outcomes import mean_logits
+from lmassay.evaluations.fewshot.predictions import idx_of
 from lmassay.evaluations.fewshot.protocol import estimates
 from lmassay.evaluations.fewshot.protocol.regimes import teachers_of
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
@@ -115,11 +116,11 @@ class FewNluWriter:
         results["test_set_after_training"] = choice["test"]
         tested = trainer.test_examples(self.task, spec)
         dev = self._dev(spec)
-        _write(folder / "predictions.jsonl", self._predictions(tested, choice["test_logits"]))
+        _write(folder / "predictions.jsonl", self._predictions(tested, choice, "test"))
         _write(folder / "eval_logits.txt", _logit_lines(choice["test_logits"]))
         if dev:
             results["dev32_set_after_training"] = choice["dev"]
-            _write(folder / "dev32_predictions.jsonl", self._predictions(dev, choice["dev_logits"]))
+            _write(folder / "dev32_predictions.jsonl", self._predictions(dev, choice, "dev"))
             _write(folder / "dev32_eval_logits.txt", _logit_lines(choice["dev_logits"]))
         _write(folder / "results.json", [json.dumps(results)], end="")
         return {"test": choice["test"], "dev": choice["dev"]}
@@ -128,11 +129,14 @@ class FewNluWriter:
         labelled = trainer.labelled_of(self.task, spec)
         return [labelled[index] for index in spec["dev"]]
 
-    def _predictions(self, examples: Sequence[InputExample], logits: Sequence[Sequence[float]]) -> list[str]:
+    def _predictions(self, examples: Sequence[InputExample], choice: Mapping[str, Any], part: str) -> list[str]:
+        """One line per example: its label or, for ReCoRD, the entity that was chosen."""
+        # Trainings of earlier versions did not record the entities.
+        answers = choice.get(f"{part}_answers")
         lines = []
-        for example, row in zip(examples, logits, strict=True):
-            label = self.task.labels[predicted_label(row)]
-            lines.append(json.dumps({"idx": _idx(example), "label": label}))
+        for number, (example, row) in enumerate(zip(examples, choice[f"{part}_logits"], strict=True)):
+            label = self.task.labels[predicted_label(row)] if answers is None else answers[number]
+            lines.append(json.dumps({"idx": idx_of(example), "label": label}, ensure_ascii=False))
         return lines
 
     def _write_pseudo_labels(self, one_round: Round, next_generation: Round) -> None:
@@ -224,21 +228,13 @@ def _logit_lines(logits: Sequence[Sequence[float]]) -> list[str]:
     return [" ".join(map(str, row)) for row in logits]
 
 
-def _idx(example: InputExample) -> Any:
-    """The example's number in its file; for MultiRC the numbers of passage, question and answer."""
-    parts = [example.meta.get(name) for name in ("passage_idx", "question_idx", "answer_idx")]
-    if None in parts:
-        return example.idx
-    return parts
-
-
 def _example_json(example: InputExample) -> dict[str, Any]:
     return {
         "guid": example.guid,
         "text_a": example.text_a,
         "text_b": example.text_b,
         "label": example.label,
-        "idx": _idx(example),
+        "idx": idx_of(example),
         "meta": dict(example.meta),
     }
 

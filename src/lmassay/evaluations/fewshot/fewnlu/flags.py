@@ -117,7 +117,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "do_eval",
             "Write predictions and scores.",
             state="fixed",
-            decision="also works without --do_train, with the trainings in the output folder",
+            decision="also works without --do_train, with the trainings that were saved in the output folder",
         ),
         Flag(
             *("sampler_seeds", "whole", (10, 20, 30), "Seeds for the order of training examples, one per repetition."),
@@ -269,6 +269,11 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _switch("with_dev32", "Split train.jsonl and dev32.jsonl together (FewGLUE's 64 examples)."),
         _switch("stratify", "Give every label its share of train and dev.", key="task.splits.stratify"),
         _switch("grouped", "Keep passages, premises and questions together.", key="task.splits.grouped"),
+        Flag(
+            *("keep", "text", "best", "Keep trained models in OUTPUT_DIR/lmassay/models: best weights or none."),
+            choices=("best", "none"),
+            key="task.keep",
+        ),
         Flag("final_results", "text", "final_results", "Folder for the file with one line per command."),
     ),
 }

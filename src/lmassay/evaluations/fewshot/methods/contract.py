@@ -20,6 +20,7 @@ import difflib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lmassay.errors import OldPluginWarning, PluginError
@@ -125,6 +126,10 @@ class TrainedClassifier:
         """The state of the random generators after the training; for methods with ``continue_draws``."""
         return None
 
+    def save(self, folder: Path) -> None:
+        """Write the weights in use to a folder, in Hugging Face's format; for methods with ``can_restore``."""
+        raise NotImplementedError
+
 
 class Method:
     """A few-shot method that trains. Only ``fit`` is required; all other members have defaults."""
@@ -144,8 +149,15 @@ class Method:
     continue_draws: bool = False
     """True if each training of a run continues the random numbers of the one before, as in FewNLU."""
 
+    can_restore: bool = False
+    """True if classifiers can be saved and restored, so that ``keep: best`` is possible."""
+
     def fit(self, inputs: TrainingInputs) -> TrainedClassifier:
         """Train a classifier. All randomness must come from ``inputs.seed`` and ``inputs.sampler_seed``."""
+        raise NotImplementedError
+
+    def restore(self, inputs: TrainingInputs, folder: Path) -> TrainedClassifier:
+        """The classifier that ``TrainedClassifier.save`` wrote; ``inputs.model`` is the model in the same folder."""
         raise NotImplementedError
 
     def check_task(self, task: NluTask) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from lmassay.evaluations.fewshot.methods.learner import Learner
 from lmassay.evaluations.fewshot.methods.mlm import LoaderSchedule, WithMlmLoss, mlm_batches, reference_mlm_batches
 from lmassay.evaluations.fewshot.methods.multimask import learner_for
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
-from lmassay.evaluations.fewshot.methods.training import Training
+from lmassay.evaluations.fewshot.methods.training import FittedNetwork, Training
 
 
 @dataclass(kw_only=True)
@@ -48,6 +49,12 @@ class Pet(Training):
         if not inputs.unlabeled:
             raise ConfigError(f"lm_training: {inputs.task.name} has no unlabeled examples; add them, or leave it out")
         return self._with_mlm_loss(learner, net, reading, inputs)
+
+    def restore(self, inputs: TrainingInputs, folder: Path) -> FittedNetwork:
+        """The saved classifier. The language-model loss, and the unlabeled examples it needs, are for training only."""
+        if self.lm_training:
+            return replace(self, lm_training=False).restore(inputs, folder)
+        return super().restore(inputs, folder)
 
     def _with_mlm_loss(self, learner: Learner, net: Network, reading: Reading, inputs: TrainingInputs) -> WithMlmLoss:
         items = learner.encode(inputs.unlabeled, training=False)

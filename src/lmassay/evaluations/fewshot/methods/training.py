@@ -24,23 +24,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
-from lmassay.errors import ConfigError, ModelError, StoreError
-from lmassay.evaluations.fewshot.methods import deberta
+from lmassay.errors import ConfigError, DataError, ModelError, StoreError
+from lmassay.evaluations.fewshot.methods import adapters, deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading, label_index
-from lmassay.evaluations.fewshot.methods.contract import Choice, DrawsState, Method, TrainedClassifier, TrainingInputs
+from lmassay.evaluations.fewshot.methods.contract import (
+    Choice,
+    DrawsState,
+    Method,
+    TrainedClassifier,
+    TrainingCourse,
+    TrainingInputs,
+)
 from lmassay.evaluations.fewshot.methods.engine import (
     DevEvaluation,
     Hyperparameters,
     TrainingResult,
     check_schedule,
-    copy_weights,
     scores,
     train,
 )
 from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner
 from lmassay.evaluations.fewshot.methods.network import Network, quiet, seeded
+from lmassay.evaluations.fewshot.methods.prompt_encoder import NAME as PROMPT_ENCODER
 from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 
@@ -68,6 +76,7 @@ class Training(Method, ABC):
     ``fix_deberta`` freezes a DeBERTa's word embeddings, head and first third of layers.
     """
 
+    can_restore: ClassVar[bool] = True  # type: ignore[misc]  # not an option
     masked_only: ClassVar[bool] = False
     """True for methods that need a model that sees both sides of a gap."""
     reads_patterns: ClassVar[bool] = True
@@ -128,6 +137,20 @@ class Training(Method, ABC):
         fitted = FittedNetwork(learner, net, result, hyper.eval_batch, inputs.seed)
         fitted.remember(inputs.test, test_items)
         return fitted
+
+    def restore(self, inputs: TrainingInputs, folder: Path) -> "FittedNetwork":
+        """The classifier that was saved in a folder; ``inputs.model`` is the model in it."""
+        device, threads = _device_and_threads(inputs.model)
+        with seeded(inputs.seed, device, threads):
+            learner = self.learner(inputs)
+            if learner.net.drawn:
+                missing = ", ".join(learner.net.drawn[:3])
+                raise DataError(f"the saved model in {folder} lacks trained weights ({missing}); it is not complete")
+            _load_added(learner.net.module, folder)
+        learner.network.eval()
+        only_choice = Choice(every=None, step=0, dev={}, stopped_at=0)
+        result = TrainingResult(TrainingCourse(updates=0), [only_choice], {}, {})
+        return FittedNetwork(learner, learner.net, result, self.eval_batch, inputs.seed)
 
     def hyperparameters(self) -> Hyperparameters:
         """The options of the training loop."""
@@ -303,21 +326,39 @@ class FittedNetwork(TrainedClassifier):
         """Write the network as transformers does, its tokenizer, further trained parts, and a card on the training."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with quiet():
-                self.net.module.save_pretrained(folder)
-            self.net.tokenizer.save_pretrained(folder)
-            # What the learner trains in addition to the network that transformers knows.
-            saved = {id(parameter) for parameter in self.net.module.parameters()}
+            module = self.net.module
+            if adapters.has_adapters(module):
+                module = adapters.merged(module)
+            # A prompt encoder is a module of the network, but transformers does not know it.
+            weights = {}
             added = {}
-            for name, parameter in self.learner.network.named_parameters():
-                if id(parameter) not in saved:
-                    added[name] = parameter
+            for name, tensor in module.state_dict().items():
+                if name.startswith(f"{PROMPT_ENCODER}."):
+                    added[name] = tensor.detach().to("cpu", copy=True)
+                else:
+                    weights[name] = tensor
+            with quiet():
+                module.save_pretrained(folder, state_dict=weights)
+            self.net.tokenizer.save_pretrained(folder)
             if added:
-                save_file(dict(copy_weights(added)), folder / ADDED)
+                save_file(added, folder / ADDED)
             card = {"choice": asdict(self._used), "course": asdict(self._result.course), **self.facts}
             (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise StoreError(f"the trained model cannot be written to {folder}: {error}") from error
+
+
+def _load_added(network: torch.nn.Module, folder: Path) -> None:
+    """Load the trained parts that transformers does not save into a network that has them."""
+    file = folder / ADDED
+    if not file.is_file():
+        return
+    try:
+        result = network.load_state_dict(load_file(file), strict=False)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{file} cannot be read or does not fit: {str(error).splitlines()[0]}") from error
+    if result.unexpected_keys:
+        raise DataError(f"{file} has parts that the method does not have: {', '.join(result.unexpected_keys)}")
 
 
 # --- the noise of noisy student ---------------------------------------------------------------------------------------

@@ -1,0 +1,242 @@
+"""Trained models on disk: written by the process that trained them, read to label new texts or to test them again.
+
+A kept model is a folder in Hugging Face's format: weights as safetensors, config, tokenizer. ``lmassay.json`` says how
+to use it: task, method with its pattern and words, labels, seeds. It needs neither the data nor the run.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmassay
+from lmassay.errors import DataError, LmassayError, ModelError
+from lmassay.evaluations.fewshot.methods.contract import (
+    Choice,
+    TrainedClassifier,
+    TrainingInputs,
+    as_classifier,
+    as_method,
+)
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
+from lmassay.models.cache import populated
+from lmassay.plugins.options import build, options_model, split_spec
+from lmassay.plugins.registry import current_registry
+from lmassay.storage.yamlfile import read_yaml
+from lmassay.types import digest
+
+if TYPE_CHECKING:
+    from lmassay.contracts import Model
+    from lmassay.types import Train
+
+CARD = "lmassay.json"
+"""The file that describes a kept model."""
+_TASK_FILE = "task.yaml"
+_FORMAT = 1
+# Parts of a training's spec that say what it is tested on, and of its files.
+_TESTED_ON = ("test", "version")
+_TEST_FILES = ("dev", "test")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise a ModelError if this process cannot write where the model is to be kept."""
+    if not folder.parent.is_dir():
+        raise ModelError(
+            f"keep: the folder {folder.parent} of the results does not exist on {socket.gethostname()}, where the "
+            "training runs; workers must share the file system of the results folder, or leave keep out"
+        )
+
+
+def keep(
+    classifier: TrainedClassifier, inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path, folder: Path
+) -> None:
+    """Write the classifier with its best weights to a folder, which appears only when it is complete."""
+    choice = _best(classifier.choices)
+    if choice is not None:
+        classifier.use(choice)
+
+    def fill(new_folder: Path) -> None:
+        classifier.save(new_folder)
+        # The method may have written a card on the training.
+        course = _read_json(new_folder / CARD) if (new_folder / CARD).is_file() else {}
+        card = {**_description(inputs, spec, base_dir, new_folder), "training": folder.name, **course}
+        (new_folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    populated(folder, fill, cache=False)
+
+
+def _best(choices: Sequence[Choice]) -> Choice | None:
+    """The choice with the best dev score; the first of equals."""
+    best: Choice | None = None
+    for choice in choices:
+        if best is None or _mean(choice.dev) > _mean(best.dev):
+            best = choice
+    return best
+
+
+def _mean(scores: Mapping[str, float]) -> float:
+    return sum(scores.values()) / len(scores) if scores else 0.0
+
+
+def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path, folder: Path) -> dict[str, Any]:
+    """What ``lmassay.json`` says about a kept model, apart from the course of its training."""
+    task = inputs.task
+    name, given_options = split_spec(spec["method"], "task.method")
+    method = as_method(build("method", spec["method"], base_dir, "task.method"))
+    # All options, so that a later version with other defaults reads the texts in the same way.
+    checked = options_model(current_registry().get("method", name, base_dir)).model_validate(given_options)
+    options = checked.model_dump(mode="json")
+    words = {}
+    if method.pattern is not None and task.kind == "labels":
+        for label in task.labels:
+            # P-tuning's pattern is a number of prompt tokens; its words are those of the first pattern.
+            cloze_pattern = method.pattern if method.pattern in task.patterns["cloze"] else 0
+            words[label] = task.verbalize(label, cloze_pattern)
+    base_model = inputs.model.label
+    return {
+        "kept_model": _FORMAT,
+        "label": f"{base_model} + {name} on {task.name}",
+        "lmassay": lmassay.__version__,
+        "base_model": base_model,
+        "base_weights": weights_digest(inputs.model),
+        "kind": inputs.model.kind,
+        "task": f"{task.dataset}/{task.name}",
+        "data": _portable_data(spec["data"], base_dir, folder),
+        "labels": list(task.labels),
+        "method": {"name": name, **options},
+        "base_dir": str(base_dir),
+        "pattern": method.pattern,
+        "words": words,
+        "seed": inputs.seed,
+        "sampler_seed": inputs.sampler_seed,
+        "max_seq_length": options.get("max_seq_length"),
+        "identity": training_identity(spec),
+    }
+
+
+def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
+    """The task as ``open_task`` finds it later. A YAML file is copied into the folder, without its ``data``."""
+    if data.endswith((".yaml", ".yml")):
+        description = dict(read_yaml(base_dir / Path(data).expanduser()).data)
+        description.setdefault("name", Path(data).stem)
+        description.pop("data", None)
+        # JSON is YAML.
+        (folder / _TASK_FILE).write_text(json.dumps(description, indent=1, ensure_ascii=False), encoding="utf-8")
+        return _TASK_FILE
+    if ".py:" in data:
+        file, _, name = data.rpartition(":")
+        return f"{(base_dir / Path(file).expanduser()).resolve()}:{name}"
+    return data
+
+
+def training_identity(spec: Mapping[str, Any]) -> str:
+    """What a training depends on, without what it is tested on."""
+    parts = {name: value for name, value in spec.items() if name not in _TESTED_ON}
+    parts["files"] = {name: value for name, value in spec["files"].items() if name not in _TEST_FILES}
+    parts["data"] = Path(spec["data"]).name
+    return digest(parts)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KeptModel:
+    """A kept model that was found on the disk; nothing is loaded yet."""
+
+    folder: Path
+    card: Mapping[str, Any]
+
+    @property
+    def dev(self) -> dict[str, float]:
+        """The dev scores of its weights; empty if no examples were held out."""
+        return dict(self.card.get("choice", {}).get("dev", {}))
+
+    @property
+    def dev_score(self) -> float | None:
+        """The mean of the dev scores, by which the best split is chosen."""
+        return _mean(self.dev) if self.dev else None
+
+    def task(self) -> NluTask:
+        """The task that the model was trained for, without its data."""
+        data = str(self.card["data"])
+        data_dir = self.folder if data == _TASK_FILE else None
+        task = open_task(data, data_dir, self.folder)
+        if task.labels != self.card["labels"]:
+            raise DataError(
+                f"{self.folder}: the model was trained for the labels {', '.join(self.card['labels'])}, but {data} "
+                f"now has {', '.join(task.labels)}"
+            )
+        return task
+
+    def classifier(self, task: NluTask, *, device: str = "auto") -> TrainedClassifier:
+        """Load the weights."""
+        card = self.card
+        model = build(
+            "model",
+            {
+                "name": "hf",
+                "model": str(self.folder),
+                "kind": card["kind"],
+                "device": device,
+                "dtype": card.get("dtype", "auto"),
+            },
+            self.folder,
+        )
+        method = as_method(build("method", card["method"], Path(card["base_dir"]), "method"))
+        inputs = TrainingInputs(task=task, model=model, train=[], seed=card["seed"], sampler_seed=card["sampler_seed"])
+        return as_classifier(method.restore(inputs, self.folder))
+
+
+def open_kept(folder: Path) -> KeptModel:
+    """The kept model in a folder; a DataError if it is something else or was deleted."""
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    try:
+        card = _read_json(folder / CARD)
+    except OSError:
+        raise DataError(f"{folder} is not a kept model: it has no {CARD}") from None
+    if card.get("kept_model") != _FORMAT:
+        raise DataError(f"{folder / CARD} does not describe a kept model; train with keep: best")
+    return KeptModel(folder, card)
+
+
+def kept_models(models: Path) -> dict[str, KeptModel]:
+    """All kept models in a results folder's ``models``, by the identity of their training."""
+    by_identity = {}
+    for card in sorted(models.glob(f"[!.]*/{CARD}")):
+        try:
+            kept_model = open_kept(card.parent)
+        except LmassayError:
+            # A foreign or damaged folder is not a kept model.
+            continue
+        by_identity[str(kept_model.card["identity"])] = kept_model
+    return by_identity
+
+
+def matching(training: Train, model: Model, models: Mapping[str, KeptModel]) -> KeptModel | None:
+    """What is kept of a training of this model, whatever it was tested on; None if there is nothing."""
+    kept_model = models.get(training_identity(training.spec))
+    if kept_model is None or kept_model.card["base_weights"] != weights_digest(model):
+        return None
+    return kept_model
+
+
+def weights_digest(model: Model) -> str:
+    """What identifies the weights of the model that a training starts from."""
+    identity = model.identity()
+    return str(identity.get("weights") or digest(dict(identity)))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path} must contain a JSON object")
+    return value

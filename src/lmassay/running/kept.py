@@ -1,0 +1,55 @@
+"""Trained models that are kept in the results folder: ``models/DIGEST/``, and which of them belong to a run.
+
+The folder of a model is named after the digest of its training, so two runs with the same training share it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lmassay.errors import StoreError
+from lmassay.storage.files import atomic_write
+
+FOLDER = "models"
+"""The folder inside the results folder."""
+_DIGITS = 16
+
+
+def model_folder(results: Path, key: str) -> Path:
+    """The folder for the model of the training with this key."""
+    return results.absolute() / FOLDER / key[:_DIGITS]
+
+
+def write_list(results: Path, run: str, folders: Mapping[str, Sequence[str]]) -> None:
+    """Write which model folders belong to the examples of a run."""
+    with atomic_write(_list_file(results, run)) as stream:
+        json.dump({example: list(names) for example, names in folders.items()}, stream, indent=1)
+
+
+def read_list(results: Path, run: str) -> dict[str, list[Path]]:
+    """The model folders of a run by example; empty if the run keeps no models. They may have been deleted since."""
+    file = _list_file(results, run)
+    if not file.is_file():
+        return {}
+    try:
+        names_by_example = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            str(example): [results.absolute() / FOLDER / str(name) for name in names]
+            for example, names in names_by_example.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StoreError(f"{file} cannot be read ({error}); delete it, then: lmassay resume {run}") from error
+
+
+def missing_folders(results: Path, run: str) -> list[Path]:
+    """The model folders of a run that were deleted."""
+    missing = []
+    for folders in read_list(results, run).values():
+        missing += [folder for folder in folders if not folder.is_dir()]
+    return missing
+
+
+def _list_file(results: Path, run: str) -> Path:
+    return results / FOLDER / f"{run}.json"
