@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lmassay.errors import DataError, ModelError
 from lmassay.evaluations.fewshot import keeping, trainer
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
