@@ -43,7 +43,7 @@ _ROBUSTNESS = "evaluations/robustness"
 HOMES = {
     "torch": ("models/hf/", f"{_FEWSHOT}/methods/"),
     "transformers": ("models/hf/", f"{_FEWSHOT}/methods/"),
-    "peft": (f"{_FEWSHOT}/methods/lora.py",),
+    "peft": (f"{_FEWSHOT}/methods/adapters.py", f"{_FEWSHOT}/methods/lora.py"),
     "sklearn": (f"{_FEWSHOT}/methods/",),
     "safetensors": ("models/hf/", f"{_FEWSHOT}/methods/"),
     "distributed": ("running/executors.py",),
