@@ -148,3 +148,39 @@ def test_it_covers_what_another_pool_and_other_tests_would_give():
         low, high = interval((difficulty < np.array(rates)[:, None]).astype(float))
         covered += low <= 0.75 <= high
     assert covered >= 0.92 * 200
+
+
+# --- tests without a usable answer ------------------------------------------------------------------------------------
+
+
+def with_missing(scores, share, seed=0):
+    """The scores with some of them missing at random."""
+    lost = np.random.default_rng(seed).random(scores.shape) < share
+    return np.where(lost, np.nan, scores)
+
+
+def test_missing_answers_do_not_move_the_rate_and_widen_its_interval():
+    rng = np.random.default_rng(3)
+    scores = (rng.random((4, 400)) < 0.7).astype(float)
+    partial = with_missing(scores, 0.3)
+    complete, incomplete = rate_on_tests(scores, 0.3), rate_on_tests(partial, 0.3)
+    assert incomplete.value == pytest.approx(np.nanmean(partial, axis=1).mean())
+    assert incomplete.rows == int((~np.isnan(partial)).sum())
+    assert incomplete.standard_error > complete.standard_error
+
+
+def test_the_interval_is_right_if_answers_are_missing_at_random():
+    """Of one repetition with a third missing, the standard error is that of the answers that are there."""
+    scores = (np.random.default_rng(5).random((1, 3000)) < 0.6).astype(float)
+    partial = with_missing(scores, 1 / 3)
+    answered = partial[~np.isnan(partial)][None, :]
+    assert rate_on_tests(partial, 0.0).standard_error == pytest.approx(
+        rate_on_tests(answered, 0.0).standard_error, rel=0.01
+    )
+
+
+def test_differences_are_over_the_tests_that_both_runs_answered():
+    differences = np.array([[1.0, 0.0, np.nan, -1.0, 1.0, 0.0], [1.0, np.nan, 0.0, 0.0, 1.0, 0.0]])
+    estimated = difference_on_tests(differences, 0.2)
+    assert estimated.value == pytest.approx((1 / 5 + 2 / 5) / 2)
+    assert estimated.rows == 10

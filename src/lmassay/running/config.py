@@ -70,6 +70,8 @@ class RunConfig(BaseModel):
     model: str | dict[str, Any] | None = None
     seed: int = Field(default=0, ge=0, strict=True)
     limit: int | None = Field(default=None, ge=1, le=10**15, strict=True)
+    samples: int = Field(default=1, ge=1, le=1000, strict=True)
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     confidence: float = Field(default=0.95, gt=0, lt=1)
     resamples: int = Field(default=2000, ge=100, le=1_000_000, strict=True)
     budget: BudgetConfig | None = None

@@ -19,9 +19,10 @@ from lmassay.plugins.members import checked_mapping, checked_notes
 from lmassay.plugins.options import PluginInputs, record_inputs, split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
+from lmassay.running.sampling import check_sampling, sampled_design
 from lmassay.storage import provenance
 from lmassay.storage.files import sha256
-from lmassay.types import CardPart, Provenance, digest
+from lmassay.types import CardPart, Design, Provenance, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Plan:
             evaluation="" if evaluation is None else evaluation.name,
             base_task=base_task_of(self.task),
             base_label=label_of(self.task),
-            design=self.task.design,
+            design=self.design,
             metrics=metrics_of(self.task),
             notes=tuple(self.notes),
             card=card,
@@ -83,8 +84,21 @@ class Plan:
         return label_of(self.model)
 
     @property
+    def design(self) -> Design:
+        """The task's design; samples of one question are a cluster."""
+        return sampled_design(self.task.design, self.config.samples)
+
+    @property
     def size(self) -> int | None:
-        """The number of examples; None if the task does not know it without reading them."""
+        """The number of examples, each as often as it is sampled; None if the task does not know it."""
+        questions = self._questions
+        if questions is None:
+            return None
+        return questions * self.config.samples
+
+    @property
+    def _questions(self) -> int | None:
+        """The number of different examples."""
         size = self.task.size()
         limit = self.config.limit
         if size is None or limit is None:
@@ -95,7 +109,7 @@ class Plan:
         """Return the number of examples that a metric is about: all of them, unless the task says otherwise."""
         is_about_all_examples = type(self.task).is_about is Task.is_about
         if is_about_all_examples or self.size is None:
-            return self.size
+            return self._questions
         count = 0
         for example in islice(self.task.examples(), self.config.limit):
             if self.task.is_about(metric, example):
@@ -119,6 +133,7 @@ def plan(config: RunConfig) -> Plan:
         model.check()
         task.check_model(model)
     task.check_examples(config.limit)
+    check_sampling(config, task, model)
     parts = _depends_on(config, task, model, task_inputs, model_inputs)
     planned = Plan(config, task, model, parts, model_inputs=model_inputs)
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
@@ -187,13 +202,17 @@ def _depends_on(
         identity = model_identity(config, model, model_inputs)
         values = ",".join(f"{name}={value}" for name, value in identity.items() if name != "name")
         parts["model"] = f"{model.name}({values})"
-    clusters = dict.fromkeys([*task.design.clusters, *task.design.crossed.values()])
+    design = sampled_design(task.design, config.samples)
+    clusters = dict.fromkeys([*design.clusters, *design.crossed.values()])
     interval_rule = config.settings.signature(list(clusters))
     if task.design.replicates is not None:
         # The correlation between repetitions that share data widens their intervals.
         correlations = sorted(task.design.replicates.correlation.items())
         interval_rule += ",replicates=" + "+".join(f"{metric}:{rho:.3g}" for metric, rho in correlations)
     parts |= {"limit": config.limit, "seed": config.seed, "ci": interval_rule}
+    if config.samples > 1:
+        parts["samples"] = config.samples
+    parts["temperature"] = config.temperature
     texts: dict[str, str] = {}
     for name, value in parts.items():
         if value is not None:

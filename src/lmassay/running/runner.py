@@ -26,7 +26,9 @@ from lmassay.running.executors import Executor, InProcessExecutor, TrainingJob, 
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import model_identity
 from lmassay.running.planning import plan as plan
+from lmassay.running.sampling import original_example, sampled_examples, sampled_request
 from lmassay.statistics.intervals import mean_result
+from lmassay.statistics.repetition import variance_results
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage import provenance
 from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
@@ -188,7 +190,11 @@ def _results(planned: Plan, table: ScoreTable) -> list[Result]:
     reported = {result.metric for result in results}
     for metric in task.metrics:
         if metric.name not in reported and table.has(metric.name):
-            results.append(mean_result(table, metric.name, settings, cluster=task.design.cluster))
+            results.append(mean_result(table, metric.name, settings, cluster=planned.design.cluster))
+    if planned.config.samples > 1:
+        for name in task.design.headline or sorted(reported):
+            if table.has(name):
+                results += variance_results(table, name)
     return results
 
 
@@ -310,7 +316,8 @@ class Worker:
         if self.model is not None:
             size = max(size, self.model.chunk)
         seen_ids: set[str] = set()
-        examples = enumerate(islice(self.task.examples(), self.config.limit))
+        questions = islice(self.task.examples(), self.config.limit)
+        examples = enumerate(sampled_examples(questions, self.config.samples))
         while True:
             chunk = list(islice(examples, size))
             if not chunk:
@@ -371,7 +378,7 @@ class Worker:
         """Let the task score examples whose requests were all answered."""
         if not items:
             return []
-        examples = [item.example for item in items]
+        examples = [original_example(item.example) for item in items]
         responses = [item.responses or [] for item in items]
         scores = _list_of(Score, self.task.score(examples, responses), f"the task {self.task.name}: score")
         if len(scores) != len(items):
@@ -415,7 +422,9 @@ class Worker:
 
     def _requests(self, example: Example) -> list[Request]:
         """Return the task's requests; those that are sampled get the seed of their draw."""
-        requests = list(self.task.requests(example))
+        requests = []
+        for request in self.task.requests(original_example(example)):
+            requests.append(sampled_request(request, self.config.temperature))
         for number, request in enumerate(requests):
             if isinstance(request, Generate) and request.temperature > 0:
                 draw = digest(self.config.seed, self.run, example.id, number)

@@ -207,13 +207,15 @@ def mean_result(
 ) -> Result:
     """The mean of a metric over a part of the table, with interval and counts.
 
-    ``cluster`` names the group, or the two groups, whose examples are not independent. ``weight`` names the column that
+    ``cluster`` names the group, or the two groups, whose examples are not independent; without it, samples of one
+    question are a cluster. ``weight`` names the column that
     says how much each example counts, such as its number of words. ``crossed`` is what the metric is crossed with.
     """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:
         return Result(metric, group, None, None, None, 0, n_error, n_unscored)
-    observed = observations(table, metric, where, clusters=cluster_names(cluster), weight=weight, crossed=crossed)
+    clusters = cluster_names(cluster) or table.repeated_by
+    observed = observations(table, metric, where, clusters=clusters, weight=weight, crossed=crossed)
     if observed is None:
         return Result(metric, group, None, None, None, 0, n_error, n_unscored + n)
     estimated = mean_estimate(observed.values, observed.clusters, weights=observed.weights, bounds=bounds)
@@ -244,7 +246,7 @@ def mean_results(
     """
     parts: list[tuple[str, Mask | None]] = [("overall", None)]
     for group in table.groups:
-        if group in cluster_names(cluster):
+        if group in (*cluster_names(cluster), *table.repeated_by):
             # A single cluster has no interval, and there are too many of them for a table.
             continue
         for label, mask in table.parts(group):

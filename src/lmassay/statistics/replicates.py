@@ -125,7 +125,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     # A test that is right after half of the splits tells more about the mean than a toss that is right or wrong.
     relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
     # But no more than as many tosses as there are answers.
-    relative = max(relative, 1 / repetitions)
+    relative = max(relative, answered_share / repetitions)
     effect, degrees = 1.0, math.inf
     if groups is not None and len(groups) and len(np.unique(groups)) < FEWEST_UNITS:
         by = ("test", "split") if repetitions > 1 else ("test",)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
+from lmassay.statistics.repetition import SAMPLE_OF
 from lmassay.types import Outcome, PerTestScores, Row, State
 
 if TYPE_CHECKING:
@@ -103,6 +104,17 @@ class ScoreTable:
         import numpy as np
 
         return np.fromiter((state == "error" for state in self._states), bool, len(self))
+
+    @property
+    def repeated_by(self) -> tuple[str, ...]:
+        """The group whose rows are samples of one question, if questions were asked several times."""
+        return (SAMPLE_OF,) if SAMPLE_OF in self.groups else ()
+
+    def sample_numbers(self) -> list[str]:
+        """Which sample of its question each row is; empty texts if questions were asked once."""
+        if SAMPLE_OF not in self.groups:
+            return [""] * len(self)
+        return [row_id.removeprefix(example) for row_id, example in zip(self.ids, self.groups[SAMPLE_OF], strict=True)]
 
     def has(self, metric: str) -> bool:
         """True if an example has a score of this metric."""

@@ -307,3 +307,22 @@ def test_prompted_and_trained_methods_share_one_table_with_their_cost(folder):
     csv_lines = in_process.run(["protocol", "--all", "--format", "csv"]).stdout.splitlines()
     assert sum("cost of a split" in line for line in csv_lines) == 4
     assert "tokens in / out" in in_process.run(["protocol", "--all"]).stdout
+
+
+def test_samples_are_repetitions_within_their_split(folder):
+    def answer(body: dict[str, Any], before: int) -> Reply:
+        # The third time a question is asked, the answer is wrong.
+        right = right_answer(body)
+        wrong = "No" if right == "Yes" else "Yes"
+        return completion(wrong if before % 3 == 2 else right)
+
+    with openai_server(answer) as server:
+        (run,) = evaluate({"task": TASK, "model": openai_model(server), "samples": 3, "temperature": 0.7})
+    assert len(server.bodies) == 3 * QUESTIONS
+    assert {body["temperature"] for body in server.bodies} == {0.7}
+    assert run["acc"].value == pytest.approx(2 / 3)
+    assert run["acc"].n == 6
+    # Of three answers to every question two are right: the variance is 1/3, and questions do not differ.
+    assert run["acc.within"].value == pytest.approx(1 / 3)
+    assert run["acc.between"].value == 0.0
+    assert run["acc.within"].n == 24

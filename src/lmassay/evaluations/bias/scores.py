@@ -317,14 +317,18 @@ def _coverage(table: ScoreTable, metric: str, combination: Combination, group: s
 def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings) -> list[Result]:
     """Return how often a question gets the same answer in every order of its choices.
 
-    Only questions that were answered in all of their orders count.
+    Only questions that were answered in all of their orders count. If questions are sampled several times, each sample
+    counts as a question.
     """
     if "orders" not in table.groups:
         return []
     orders = np.array([int(count) for count in table.groups["orders"]])[where]
     if not len(orders) or orders.max() < 2:
         return []
-    question_of_row = np.asarray(table.groups["question"])[where]
+    all_questions = []
+    for question, sample in zip(table.groups["question"], table.sample_numbers(), strict=True):
+        all_questions.append(f"{question}{sample}")
+    question_of_row = np.asarray(all_questions)[where]
     # ``first``: a row of each question; ``codes``: the number of each row's question.
     questions, first, codes = np.unique(question_of_row, return_index=True, return_inverse=True)
     orders_of_question = orders[first]
@@ -342,7 +346,7 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
     if not complete.any():
         return [Result("consistency", group, None, None, None, 0, n_error, n_unscored)]
     is_same = (smallest == largest)[complete].astype(float)
-    templates = dict(zip(np.asarray(table.groups["question"]), table.groups[CLUSTER], strict=True))
+    templates = dict(zip(all_questions, table.groups[CLUSTER], strict=True))
     clusters = [templates[question] for question in questions[complete]]
     estimate = intervals.mean_estimate(is_same, [clusters])
     counts = (len(is_same), n_error, n_unscored)

@@ -504,9 +504,12 @@ def _unchanged(table: ScoreTable, settings: Settings) -> Result:
     """The share of inputs that the attack left unchanged, over all inputs, also those without an answer."""
     labels = np.asarray(table.groups[GROUP])
     # Runs that an earlier version began have examples without this group.
-    unchanged = (labels[labels != ""] == UNCHANGED).astype(float)
-    estimated = intervals.mean_estimate(unchanged)
-    return intervals.result_of(estimated, "unchanged", "overall", (len(unchanged), 0, 0), settings)
+    is_known = labels != ""
+    unchanged = (labels[is_known] == UNCHANGED).astype(float)
+    clusters = [table.codes(group)[1][is_known] for group in table.repeated_by]
+    estimated = intervals.mean_estimate(unchanged, clusters)
+    counts = (len(unchanged), 0, 0)
+    return intervals.result_of(estimated, "unchanged", "overall", counts, settings, table.repeated_by)
 
 
 def _turned_wrong(table: ScoreTable, settings: Settings) -> Result:
@@ -548,6 +551,10 @@ def signed_drop(table: ScoreTable, settings: Settings) -> Result:
     largest_drop = 1.0 if float(adv.min()) >= 0 else None
     # A sentence whose score did not change says no more about the next one than in any other difference, although its
     # linearised value is not 0.
-    term = Term(shares, step=1.0, unchanged=intervals.the_same(out, adv))
+    has_both = ~np.isnan(table.column("s_out")) & ~np.isnan(table.column("s_adv"))
+    clusters = [table.codes(group)[1][has_both] for group in table.repeated_by]
+    term = Term(shares, clusters=clusters, step=1.0, unchanged=intervals.the_same(out, adv))
     estimated = estimate([term], bounds=(None, largest_drop), is_difference=True)
-    return intervals.result_of(replace(estimated, value=drop), "signed_drop", "overall", counts, settings)
+    return intervals.result_of(
+        replace(estimated, value=drop), "signed_drop", "overall", counts, settings, table.repeated_by
+    )

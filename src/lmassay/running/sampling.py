@@ -1,0 +1,74 @@
+"""Repeated sampling: each example is asked several times, at a temperature above 0.
+
+A sample is a row of its own, with the id ``example~2`` and the group ``sampled_example``. The task never sees that: its
+requests are made from the original example, and so are its scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmassay.errors import ConfigError
+from lmassay.statistics.repetition import SAMPLE_OF
+from lmassay.types import Design, Example, Generate, Request
+
+if TYPE_CHECKING:
+    from lmassay.contracts import Model, Task
+    from lmassay.running.config import RunConfig
+
+
+def sampled_examples(examples: Iterable[Example], samples: int) -> Iterator[Example]:
+    """Each example as often as it is asked; with one sample, the examples as they are."""
+    for example in examples:
+        if samples == 1:
+            yield example
+            continue
+        groups = {**example.groups, SAMPLE_OF: example.id}
+        for number in range(1, samples + 1):
+            yield replace(example, id=f"{example.id}~{number}", groups=groups)
+
+
+def original_example(example: Example) -> Example:
+    """The task's own example of a sample."""
+    if SAMPLE_OF not in example.groups:
+        return example
+    groups = {name: label for name, label in example.groups.items() if name != SAMPLE_OF}
+    return replace(example, id=example.groups[SAMPLE_OF], groups=groups)
+
+
+def sampled_request(request: Request, temperature: float | None) -> Request:
+    """The request at the configuration's temperature; choices and probabilities are not sampled."""
+    if temperature is None or not isinstance(request, Generate) or request.choices:
+        return request
+    return replace(request, temperature=temperature)
+
+
+def sampled_design(design: Design, samples: int) -> Design:
+    """The task's design. Samples of one question are a cluster, unless they are within a larger one already."""
+    if samples == 1 or design.clusters:
+        return design
+    return replace(design, clusters=(SAMPLE_OF,))
+
+
+def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
+    """Raise a ConfigError if the configuration asks for samples of answers that cannot differ."""
+    if config.samples == 1 and config.temperature is None:
+        return
+    key = "samples" if config.samples > 1 else "temperature"
+    if model is None or "generate" not in task.needs:
+        raise ConfigError(
+            f"{key}: the task {task.name} asks for no text that could be sampled; remove samples and temperature"
+        )
+    if not model.cached:
+        raise ConfigError(f"{key}: {model.name} looks up stored answers, which are always the same; remove this key")
+    example = next(iter(task.examples()), None)
+    if example is None:
+        return
+    requests = [sampled_request(request, config.temperature) for request in task.requests(example)]
+    texts = [request for request in requests if isinstance(request, Generate) and not request.choices]
+    if not texts:
+        raise ConfigError(f"{key}: the task {task.name} takes the most probable choice, which is not sampled")
+    if config.samples > 1 and all(request.temperature == 0 for request in texts):
+        raise ConfigError("samples: all answers at temperature 0 are the same; set temperature above 0, such as 0.7")
