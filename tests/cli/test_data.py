@@ -68,6 +68,15 @@ def test_every_file_that_the_source_lacks_is_listed(environment, tmp_path):
     assert done.stderr.count("does not exist in the mirror") == 27
 
 
+def test_a_server_that_cannot_be_reached_is_named_once(environment):
+    done = lmassay("data", "get", "kobbq", env={**environment, "LMASSAY_DATA_MIRROR": "http://127.0.0.1:9"})
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    assert "cannot reach 127.0.0.1" in lines[1]
+    assert lines[2] == "  the other 2 were not tried"
+
+
 def test_the_list_has_licence_and_citation_and_marks_unknown_numbers(environment):
     listed = lmassay("data", env=environment).stdout.splitlines()
     assert listed[0].split()[-4:] == ["task", "licence", "citation", "summary"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lmassay.storage.cache import cache_folder
 from tests.example_packages import install_package
 from tests.published_data import published_sets
 from tests.servers import Reply, completion, openai_server, prompt_of
@@ -24,7 +25,11 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def mirror(data_mirror: str, data_cache: Path) -> dict[str, str]:
-    """Variables for an own cache, and the mirror of data sets."""
+    """Variables for a separate cache, which has the user's models, and the mirror of data sets."""
+    for folder in cache_folder().iterdir():
+        link = data_cache / folder.name
+        if folder.name != "data" and not link.exists():
+            link.symlink_to(folder, target_is_directory=True)
     return {"LMASSAY_CACHE": str(data_cache), "LMASSAY_DATA_MIRROR": data_mirror}
 
 

@@ -253,7 +253,11 @@ def _reasons(failures: Sequence[FailedFile]) -> list[str]:
     """A line for every file that the source lacks, and for the first of the others, which often have one cause."""
     lines: list[str] = []
     others = 0
+    not_tried = 0
     for failure in failures:
+        if not failure.was_tried:
+            not_tried += 1
+            continue
         if not failure.is_missing:
             others += 1
             if others > _MOST_LISTED:
@@ -261,6 +265,8 @@ def _reasons(failures: Sequence[FailedFile]) -> list[str]:
         lines.append(f"  {failure.path.name}: {failure.reason}")
     if others > _MOST_LISTED:
         lines.append(f"  and {others - _MOST_LISTED} more")
+    if not_tried:
+        lines.append(f"  the other {not_tried} were not tried")
     return lines
 
 

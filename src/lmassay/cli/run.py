@@ -157,7 +157,12 @@ def work_through(
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
     exit_code = 0
     for number, run in enumerate(remaining, 1):
-        code, stopped = _run_one(run, store, prefetched, f"[{number}/{len(remaining)}]", display)
+        try:
+            code, stopped = _run_one(run, store, prefetched, f"[{number}/{len(remaining)}]", display)
+        except KeyboardInterrupt as stop:
+            if number < len(remaining):
+                stop.add_note(f"to finish all runs of this command: {_resume_command(store)}")
+            raise
         exit_code = max(exit_code, code)
         not_started = len(remaining) - number
         if stopped and not_started:

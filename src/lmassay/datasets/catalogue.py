@@ -129,6 +129,8 @@ class FailedFile:
     reason: str
     is_missing: bool = False
     """True if the source does not have the file."""
+    was_tried: bool = True
+    """False if the server could not be reached for an earlier file, so that this one was not requested."""
 
 
 Advance = Callable[[int], None]
@@ -155,7 +157,7 @@ def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[Failed
         for source, path, file in wanted:
             target = local_path(source, path)
             if unreachable:
-                failures.append(FailedFile(target, f"not tried: {unreachable}"))
+                failures.append(FailedFile(target, f"not tried: {unreachable}", was_tried=False))
                 continue
             before = done
 

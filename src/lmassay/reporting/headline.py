@@ -347,7 +347,7 @@ def card_data_text(records: Sequence[RunRecord]) -> str:
             "A first look on sentences that were written for this card. For numbers to compare with published ones: "
             "lmassay card --data published"
         )
-    return f"On published data in the language '{language}', with published results to compare with."
+    return f"On published data in the language '{language}', with published results to compare with where they exist."
 
 
 # --- models against each other ----------------------------------------------------------------------------------------

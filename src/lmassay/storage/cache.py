@@ -27,6 +27,6 @@ def require_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise DataError(
-            f"{needed / 1e6:,.0f} MB are needed in {folder}, but only {free / 1e6:,.0f} MB are free; make room or set "
+            f"{needed / 1e6:,.1f} MB are needed in {folder}, but only {free / 1e6:,.1f} MB are free; make room or set "
             "LMASSAY_CACHE to a folder on a larger disk"
         )

@@ -183,6 +183,16 @@ def test_other_languages_can_be_planned(fetched, tmp_path, language, names):
     assert "fewshot is not applicable" in done.stderr
 
 
+def test_control_questions_of_mbbq_are_reported_next_to_the_bias(fetched, tmp_path):
+    fetched("mbbq")
+    done = published_card(tmp_path, KNOWER, "--language", "es", "--only", "bias", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "control: true" not in done.stderr, "advice that cannot be followed on a card"
+    [headline] = json.loads(done.stdout)["headlines"]
+    [control] = [text for text in headline["beside"] if text.startswith("accuracy on ambiguous control questions")]
+    assert "[" in control, "with its interval"
+
+
 # --- reference rows on small stand-ins --------------------------------------------------------------------------------
 
 

@@ -62,12 +62,20 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         task["per_category"] = templates[request.size]
     if _QUESTIONS[request.size] is not None:
         task |= {"per_template": _QUESTIONS[request.size], "sample_seed": _SEED}
-    needs = (DataNeed(data),)
+    needs = [DataNeed(data)]
+    if _has_control_questions(request.language):
+        task["control"] = True
+        needs.append(DataNeed(data, role="control"))
     by_letter = {**task, "answer_by": "letters"}
     return [
         CardVariant(frozenset({"generate", "choices"}), {"task": by_letter}, Path(), needs),
         CardVariant(frozenset({"generate"}), {"task": task}, Path(), needs),
     ]
+
+
+def _has_control_questions(language: str) -> bool:
+    """Of the three data sets, only MBBQ has questions without stereotypes."""
+    return str(published_data(language)).startswith("mbbq/")
 
 
 def published_data(language: str) -> Any:
