@@ -9,6 +9,7 @@ from typing import Any
 
 from lmassay.contracts import CardRequest, CardVariant, DataNeed
 from lmassay.evaluations.bias import evaluation
+from lmassay.evaluations.bias.sources import CONTROL
 from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.reporting.variants import pooled
 from lmassay.storage.store import Store
@@ -62,10 +63,10 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         task["per_category"] = templates[request.size]
     if _QUESTIONS[request.size] is not None:
         task |= {"per_template": _QUESTIONS[request.size], "sample_seed": _SEED}
-    needs = [DataNeed(data)]
+    needs: tuple[DataNeed, ...] = (DataNeed(data),)
     if _has_control_questions(request.language):
         task["control"] = True
-        needs.append(DataNeed(data, role="control"))
+        needs = (*needs, DataNeed(data, role=CONTROL))
     by_letter = {**task, "answer_by": "letters"}
     return [
         CardVariant(frozenset({"generate", "choices"}), {"task": by_letter}, Path(), needs),
