@@ -27,6 +27,7 @@ from lmassay.types import (
     Result,
     Score,
     Settings,
+    Substitutions,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lmassay.statistics.table import ScoreTable
     from lmassay.types import RunRecord
 
-ModelReplies = Iterable[Response | str | Continuation | Candidates | tuple[int, Response]]
+ModelReplies = Iterable[Response | str | Continuation | Candidates | Substitutions | tuple[int, Response]]
 """What a method of a model may return: answers in order, or pairs of request number and response in any order."""
 Hook = str | Callable[..., Any]
 """A function, or its import path ``package.module:name``; the path is imported when the function is first needed."""
@@ -55,7 +56,7 @@ class Task:
     version: int = 1
     """Increase it when the same inputs may get other scores than before; it is part of the signature."""
     needs: frozenset[str] = frozenset()
-    """What the model must be able to do: generate, logprobs, slot, train, choices. Empty if no model is needed."""
+    """What the model must be able to do: generate, logprobs, slot, train, choices, gradients. Empty for no model."""
     evaluation: Evaluation | None = None
     """The evaluation that the task belongs to. Subclasses inherit it, and with it the report, headline and card."""
     label: str = ""
@@ -82,6 +83,15 @@ class Task:
     def requests(self, example: Example) -> Sequence[Request]:
         """Return the requests that an example needs; the answers are passed to ``score`` in this order."""
         raise NotImplementedError
+
+    def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Example]:
+        """Return the examples, extended by what their answers call for. Needed if later requests depend on answers.
+
+        ``requests`` of an extended example must begin with the requests that were already answered. The new ones are
+        sent together, and ``follow_up`` is called again with the extended examples, until it returns all of them as
+        they are. It must depend on its arguments only, so that an interrupted run goes on as it began.
+        """
+        return examples
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Score]:
         """Return the scores of a batch of examples.
@@ -179,8 +189,9 @@ class ConnectionReport:
 class Model:
     """Answers requests. A model implements one method for each kind of request in ``can``.
 
-    The methods ``generate``, ``logprobs`` and ``slot`` take a sequence of requests. They return the answers in order,
-    either as :class:`~lmassay.types.Response` objects or directly as a string, ``Continuation`` or ``Candidates``.
+    The methods ``generate``, ``logprobs``, ``slot`` and ``gradients`` take a sequence of requests. They return the
+    answers in order, either as :class:`~lmassay.types.Response` objects or directly as a string, ``Continuation``,
+    ``Candidates`` or ``Substitutions``.
     Alternatively, they yield pairs of request number and response as the answers arrive; then nothing that has arrived
     is lost if the run is killed.
 
@@ -191,7 +202,7 @@ class Model:
     name: str
     """The name in results and messages."""
     can: frozenset[str]
-    """What it can do: generate, logprobs, slot, choices, train."""
+    """What it can do: generate, logprobs, slot, gradients, choices, train."""
     label: str = ""
     """A short name for tables; the model's name if empty."""
     cached: bool = True
@@ -222,6 +233,10 @@ class Model:
 
     def slot(self, requests: Any) -> Any:
         """Answer Slot requests."""
+        raise NotImplementedError
+
+    def gradients(self, requests: Any) -> Any:
+        """Answer Substitute requests."""
         raise NotImplementedError
 
     def notes(self) -> Sequence[str]:
@@ -284,7 +299,7 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     answered: set[int] = set()
     for count, reply in enumerate(_replies(model, verb, requests)):
         number, response = reply if _has_number(reply) else (count, reply)
-        if isinstance(response, str | Continuation | Candidates):
+        if isinstance(response, str | Continuation | Candidates | Substitutions):
             response = Response(response)
         is_open = 0 <= number < len(requests) and number not in answered
         if not is_open or not isinstance(response, Response):
@@ -301,6 +316,7 @@ def _replies(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[A
         "generate": model.generate,
         "logprobs": model.logprobs,
         "slot": model.slot,
+        "gradients": model.gradients,
     }
     try:
         yield from methods[verb](requests)

@@ -12,7 +12,7 @@ from lmassay.plugins.declarations import evaluation_problems, expected_message, 
 from lmassay.plugins.evaluations import base_task_of
 from lmassay.types import Combination, Design, Replicates, find_metric
 
-ABILITIES = ("generate", "logprobs", "slot", "train", "choices")
+ABILITIES = ("generate", "logprobs", "slot", "train", "choices", "gradients")
 # Statistics cluster and pair by one group so far.
 _MAX_GROUPS = 1
 

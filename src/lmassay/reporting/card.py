@@ -29,6 +29,7 @@ _ABILITIES = {
     "logprobs": "give log-probabilities",
     "slot": "rank words at a blank",
     "train": "be trained",
+    "gradients": "compute gradients",
 }
 
 

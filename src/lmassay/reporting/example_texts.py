@@ -9,7 +9,7 @@ from typing import Any
 
 from lmassay.plugins.evaluations import evaluation_of, view_of
 from lmassay.plugins.hooks import call_hook, name_value_pairs
-from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, TrainingOutcome
+from lmassay.types import Candidates, Continuation, Response, Row, RunRecord, Substitutions, TrainingOutcome
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
 """The requests about an example, each with its response."""
@@ -74,6 +74,9 @@ def prompt_text(request: Mapping[str, Any]) -> str:
         text = str(content)
     elif messages:
         text = "\n\n".join(f"{role}: {content}" for role, content in messages)
+    elif "text" in request:
+        # A request for substitutions in a text, which may have an instruction before and after it.
+        text = f"{request.get('left', '')}{request['text']}{request.get('right', '')}"
     elif "left" in request:
         # A slot request: the blank is between two texts.
         text = f"{request['left']}___{request.get('right', '')}"
@@ -106,6 +109,8 @@ def answer_text(response: Response) -> str:
         return f"log-probabilities of {len(answer):,} words"
     if isinstance(answer, TrainingOutcome):
         return "trained"
+    if isinstance(answer, Substitutions):
+        return "\n".join(substitution.text for substitution in answer.items)
     return response.error or f"no answer ({response.finish})"
 
 

@@ -165,6 +165,7 @@ def _check_fit(task: Task, model: Model | None) -> None:
         "generate": cls.generate is not Model.generate,
         "logprobs": cls.logprobs is not Model.logprobs,
         "slot": cls.slot is not Model.slot,
+        "gradients": cls.gradients is not Model.gradients,
     }
     claimed = [verb for verb in is_implemented if verb in model.can]
     not_implemented = [verb for verb in claimed if not is_implemented[verb]]
@@ -173,9 +174,12 @@ def _check_fit(task: Task, model: Model | None) -> None:
         raise PluginError(f"the model {model.name} says that it can {verbs}, but has no such method")
     missing = task.needs - model.can
     if missing:
+        advice = ""
+        if "gradients" in missing:
+            advice = "; only local causal and encoder-decoder models (name: hf) compute gradients"
         message = (
             f"model: {model.name} cannot {_joined(missing)}, which the task {task.name} needs; "
-            f"it can {_joined(model.can)}"
+            f"it can {_joined(model.can)}{advice}"
         )
         remedy = model.remedy(missing)
         raise ConfigError(f"{message}; {remedy}" if remedy else message)
@@ -289,4 +293,5 @@ def _files_in(value: Any, base: Path) -> Iterator[Path]:
 
 
 def _joined(verbs: Iterable[str]) -> str:
-    return " and ".join(sorted(verbs))
+    # The other abilities are verbs.
+    return " and ".join(sorted("compute gradients" if verb == "gradients" else verb for verb in verbs))

@@ -10,13 +10,13 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lmassay.budget import Budget, Prices, lacks_usage
-from lmassay.contracts import ask
+from lmassay.contracts import Task, ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, PluginError, StoreError
 from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import redact
@@ -235,6 +235,8 @@ class _Item:
     keys: list[str]
     responses: list[Response] | None = None
     """None if the budget did not allow all requests."""
+    earlier: dict[str, Response] = field(default_factory=dict)
+    """The responses of earlier rounds, by key, if later requests depend on them."""
 
 
 class Worker:
@@ -336,6 +338,7 @@ class Worker:
             keys = [self.key(request, example, number) for number, request in enumerate(requests)]
             items.append(_Item(position, example, requests, keys))
         self._fill_in_responses(items)
+        self._follow_up(items)
         rows: list[tuple[int, Row]] = []
         answered: list[_Item] = []
         for item in items:
@@ -356,6 +359,47 @@ class Worker:
         self.progress(self.done, self.total)
         if self.budget_reached is not None:
             raise self.budget_reached
+
+    def _follow_up(self, items: Sequence[_Item]) -> None:
+        """Send the requests that depend on earlier answers, in rounds, until the task has none left."""
+        task = self.task
+        if type(task).follow_up is Task.follow_up:
+            return
+        open_items = list(items)
+        while open_items:
+            answered = []
+            for item in open_items:
+                if item.responses is not None and all(response.usable for response in item.responses):
+                    answered.append(item)
+            examples = [item.example for item in answered]
+            responses = [item.responses or [] for item in answered]
+            extended = _list_of(Example, task.follow_up(examples, responses), f"the task {task.name}: follow_up")
+            if len(extended) != len(answered):
+                raise PluginError(f"the task {task.name}: follow_up gave {len(extended)} of {len(answered)} examples")
+            open_items = []
+            for item, example in zip(answered, extended, strict=True):
+                if example is item.example:
+                    continue
+                if self.budget_reached is not None:
+                    # Half of an example's requests cannot be scored.
+                    item.responses = None
+                    continue
+                self._extend(item, example)
+                open_items.append(item)
+            self._fill_in_responses(open_items)
+
+    def _extend(self, item: _Item, example: Example) -> None:
+        """Give an item the requests of its extended example."""
+        requests = self._requests(example)
+        keys = [self.key(request, example, number) for number, request in enumerate(requests)]
+        if example.id != item.example.id or keys[: len(item.keys)] != item.keys:
+            raise PluginError(
+                f"the task {self.task.name}: follow_up changed the id or the earlier requests of {item.example.id}"
+            )
+        item.example, item.requests, item.keys = example, requests, keys
+        # Answered again from the cache; the responses of a model without a cache are kept.
+        item.earlier = dict(zip(keys, item.responses or [], strict=False))
+        item.responses = None
 
     def _response_keys(self, items: Sequence[_Item]) -> dict[str, list[str]]:
         """Return the keys under which the responses to each example are stored, so that reports can show them."""
@@ -439,7 +483,10 @@ class Worker:
         requests: dict[str, Request] = {}
         for item in items:
             requests.update(zip(item.keys, item.requests, strict=True))
-        responses = self._cached_responses(requests)
+        responses: dict[str, Response] = {}
+        for item in items:
+            responses.update(item.earlier)
+        responses |= self._cached_responses([key for key in requests if key not in responses])
         for key, request in requests.items():
             if self.lacks_kept_model(key, request):
                 # The outcome is stored, but the trained model is not kept or was deleted: train again.

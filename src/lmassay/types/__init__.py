@@ -2,8 +2,8 @@
 
 They are immutable, do no input or output, and can be stored as JSON. A run passes through them in this order: a task
 yields an :class:`Example` and turns it into requests (:class:`Generate`, :class:`LogProbs`, :class:`Slot`,
-:class:`Train`); a model answers each with a :class:`Response`; the task gives the example a :class:`Score`; the scores
-of a run are aggregated into a list of :class:`Result`.
+:class:`Substitute`, :class:`Train`); a model answers each with a :class:`Response`; the task gives the example a
+:class:`Score`; the scores of a run are aggregated into a list of :class:`Result`.
 
 Import them from here: which module of this package defines a type may change.
 """
@@ -38,6 +38,7 @@ from lmassay.types.requests import (
     Request,
     Slot,
     SourceLocation,
+    Substitute,
     Train,
     Verb,
     request_as_dict,
@@ -50,6 +51,8 @@ from lmassay.types.responses import (
     Continuation,
     Finish,
     Response,
+    Substitution,
+    Substitutions,
     TrainingOutcome,
     candidates_from_rows,
     response_as_dict,
@@ -103,6 +106,9 @@ __all__ = [
     "Slot",
     "SourceLocation",
     "State",
+    "Substitute",
+    "Substitution",
+    "Substitutions",
     "Train",
     "TrainingOutcome",
     "Verb",

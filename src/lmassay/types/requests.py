@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from lmassay.types.json_text import digest
 
-Verb = Literal["generate", "logprobs", "slot", "train"]
+Verb = Literal["generate", "logprobs", "slot", "train", "gradients"]
 """The kinds of request."""
 
 
@@ -107,6 +107,36 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Substitute:
+    """A request for the substitutions in a text that hurt the model most, judged by a gradient (a white-box attack).
+
+    The model reads ``left + text + right``. A substitution is scored by the first-order approximation of how much it
+    increases the loss of ``target``: the gradient at the old token, times the difference of the two embeddings.
+    """
+
+    verb: ClassVar[Verb] = "gradients"
+    text: str
+    """The text in which a token or word is replaced."""
+    target: str
+    """What the model should no longer write; its loss (negative log-probability) is to increase."""
+    candidates: Literal["any", "neighbours", "unknown"] = "any"
+    """What replaces a token: any other token, one of its nearest neighbours in embedding space, or, instead of a whole
+    word, the same word with swapped letters, so that the vocabulary does not have it."""
+    neighbours: int = 10
+    """The number of nearest neighbours."""
+    count: int = 1
+    """How many substitutions to return at most."""
+    keep: tuple[tuple[int, int], ...] = ()
+    """Parts of the text, as (start, end), that must stay as they are."""
+    seed: int = 0
+    """Decides between substitutions with equal scores."""
+    left: str = ""
+    """What the model reads before the text, such as an instruction."""
+    right: str = ""
+    """What the model reads after the text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Train:
     """A request to train something. Any process can do the work, and the outcome is cached like an answer."""
 
@@ -132,7 +162,7 @@ class Train:
         object.__setattr__(self, "key", key)
 
 
-Request = Generate | LogProbs | Slot | Train
+Request = Generate | LogProbs | Slot | Train | Substitute
 """Anything that a task can ask a model."""
 
 

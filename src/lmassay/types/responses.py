@@ -118,6 +118,28 @@ def _number_or_none(value: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Substitution:
+    """A text in which one token or word was replaced."""
+
+    text: str
+    """The new text."""
+    start: int
+    """Where the replacement begins in the new text."""
+    end: int
+    """Where the replacement ends in the new text."""
+    gain: float
+    """The expected increase of the loss, in nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitutions:
+    """The answer to a :class:`Substitute` request: the best substitution of each position, then the second best …"""
+
+    items: tuple[Substitution, ...]
+    """The substitutions; none if the text has nothing that can be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingOutcome:
     """The answer to a :class:`Train` request."""
 
@@ -125,8 +147,8 @@ class TrainingOutcome:
     """What the trainer returned, as plain JSON."""
 
 
-Answer = str | Continuation | Candidates | TrainingOutcome
-"""The answer to a request, by its kind: generated text, log-probabilities, words in a blank, a training."""
+Answer = str | Continuation | Candidates | TrainingOutcome | Substitutions
+"""The answer to a request, by its kind: text, log-probabilities, words in a blank, a training, substitutions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +204,8 @@ def _answer_as_json(answer: Answer) -> str | dict[str, Any]:
         return {"total": answer.total, "tokens": list(answer.tokens)}
     if isinstance(answer, TrainingOutcome):
         return {"outcome": dict(answer.outcome)}
+    if isinstance(answer, Substitutions):
+        return {"substitutions": [[item.text, item.start, item.end, item.gain] for item in answer.items]}
     rows = []
     for word in answer:
         rows.append([word.logprob, word.rank, word.mass_above, word.mass_below])
@@ -195,6 +219,8 @@ def response_from_dict(data: Mapping[str, Any]) -> Response:
         answer = candidates_from_rows(Candidate(*values) for values in answer["candidates"])
     elif isinstance(answer, dict) and "outcome" in answer:
         answer = TrainingOutcome(answer["outcome"])
+    elif isinstance(answer, dict) and "substitutions" in answer:
+        answer = Substitutions(tuple(Substitution(*values) for values in answer["substitutions"]))
     elif isinstance(answer, dict):
         answer = Continuation(answer["total"], tuple(answer["tokens"]))
     return Response(**{**data, "answer": answer})

@@ -1,4 +1,4 @@
-"""Where adversarial inputs come from: a file, a perturbation, or a search over perturbations."""
+"""Where adversarial inputs come from: a file, a perturbation, a search over perturbations, or a gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,6 +22,8 @@ class Search(BaseModel):
     """Try many perturbations of each sentence, and keep the one with the highest s_src + d_tgt.
 
     ``budget`` is the number of queries to the system per sentence, including the one for the unperturbed sentence.
+    Without ``beam``, all candidates are perturbations of the sentence itself (best of N). With it, the search has
+    ``steps``, and each step perturbs the ``beam`` best candidates of the steps before again.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,10 +31,50 @@ class Search(BaseModel):
     perturbations: list[str] = ["charswap", "keyboard", "delete", "insert", "homoglyph"]
     rates: list[float] = [0.1, 0.3]
     budget: int = Field(default=10, ge=2, le=10_000)
+    beam: int | None = Field(default=None, ge=1, le=1000, strict=True)
+    steps: int = Field(default=3, ge=1, le=1000, strict=True)
+
+    @model_validator(mode="after")
+    def _fits_budget(self) -> Search:
+        if self.beam is None and "steps" in self.model_fields_set:
+            raise ValueError("steps is for a beam search; give beam as well, or leave steps out")
+        if self.beam is not None and self.budget - 1 < self.steps:
+            raise ValueError(f"a beam search with {self.steps} steps needs a budget of at least {self.steps + 1}")
+        return self
+
+
+class Gradient(BaseModel):
+    """Replace the words whose replacement increases the loss most, by a first-order approximation (white-box attack).
+
+    ``kind`` is what a word is replaced by: any other token (``unconstrained``), one of its ``k`` nearest neighbours in
+    embedding space (``knn``), or its own letters, two of them swapped, so that the vocabulary does not have the word
+    (``charswap``). ``budget`` is the number of queries per sentence, including the one for the unperturbed sentence; a
+    backward pass counts as one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["unconstrained", "knn", "charswap"]
+    k: int = Field(default=10, ge=1, le=10_000, strict=True)
+    substitutions: int = Field(default=3, ge=1, le=1000, strict=True)
+    budget: int = Field(default=10, ge=3, le=10_000, strict=True)
+
+    @model_validator(mode="after")
+    def _fits_budget(self) -> Gradient:
+        if self.kind != "knn" and "k" in self.model_fields_set:
+            raise ValueError("k is for kind: knn; leave it out")
+        least = 1 + 2 * self.substitutions
+        if self.budget < least:
+            raise ValueError(
+                f"{self.substitutions} substitutions need a budget of at least {least}: one query for the sentence "
+                f"itself, and for each substitution a backward pass and a query"
+            )
+        return self
 
 
 class Attack(BaseModel):
-    """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, or ``{name: …, search: {…}}``.
+    """One attack of a configuration: ``charswap``, or ``{name: …, file: adv.fr}``, ``{name: …, search: {…}}``
+    or ``{name: …, gradient: {…}}``.
 
     ``name`` is what tables show; it is also the perturbation, unless ``perturb`` or ``file`` is given.
     ``redraws`` is how often a perturbation is repeated for a sentence that it left unchanged: with a low rate and some
@@ -49,6 +91,7 @@ class Attack(BaseModel):
     redraws: int = Field(default=0, ge=0, le=1000, strict=True)
     options: dict[str, Any] = {}
     search: Search | None = None
+    gradient: Gradient | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -59,21 +102,27 @@ class Attack(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Attack:
-        if sum(part is not None for part in (self.file, self.perturb, self.search)) > 1:
-            raise ValueError("give only one of file, perturb and search")
-        if not (self.name or self.perturb or self.file or self.search):
-            raise ValueError("give a name, a file, a perturbation or a search")
+        if sum(part is not None for part in (self.file, self.perturb, self.search, self.gradient)) > 1:
+            raise ValueError("give only one of file, perturb, search and gradient")
+        if not (self.name or self.perturb or self.file or self.search or self.gradient):
+            raise ValueError("give a name, a file, a perturbation, a search or a gradient")
+        if self.gradient is not None:
+            for option in ("rate", "redraws", "options"):
+                if option in self.model_fields_set:
+                    raise ValueError(f"{option} has no effect on a gradient attack; leave it out")
         return self
 
     @property
     def label(self) -> str:
         """The name of the attack in tables. It does not contain the options; the label of a sweep names those."""
-        if self.name and (self.file or self.perturb or self.search):
+        if self.name and (self.file or self.perturb or self.search or self.gradient):
             return self.name
         if self.file is not None:
             return self.file.name
         if self.search is not None:
             return f"search ({', '.join(self.search.perturbations)})"
+        if self.gradient is not None:
+            return f"gradient ({self.gradient.kind})"
         return self.name or str(self.perturb)
 
 
@@ -104,7 +153,7 @@ class CandidateMaker:
         else:
             if not attack.search.perturbations or not attack.search.rates:
                 raise ConfigError("task.attack.search: give at least one perturbation and one rate")
-            self._perturbers = list(_perturbers_of(attack.search, attack.seed, base_dir))
+            self._perturbers = list(perturbers_of(attack.search, attack.seed, base_dir))
 
     @property
     def signature(self) -> str:
@@ -150,7 +199,7 @@ class CandidateMaker:
         return list(candidates.values()) or [AttackCandidate(text, "none")]
 
 
-def _perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
+def perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
     """Perturbers in rounds: each perturbation at each rate, then again with another seed, enough to fill the budget."""
     kinds = [(name, rate) for rate in search.rates for name in search.perturbations]
     # Many draws repeat an earlier one or change nothing, so twice the budget is drawn.

@@ -269,6 +269,8 @@ def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     inputs = row.example.inputs
     details = row.score.details
     source = inputs.get("src")
+    # What a gradient recommends is not an output.
+    exchanges = [exchange for exchange in exchanges if exchange[0].get("verb") != "gradients"]
     candidates = list(inputs.get("adv_src", ()))
     perturbed = details.get("adv_src")
     if perturbed is None and len(candidates) == 1:

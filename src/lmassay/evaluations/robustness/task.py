@@ -17,6 +17,7 @@ from pydantic import Field
 from lmassay.contracts import Model, StoredAnswers, Task
 from lmassay.errors import ConfigError, DataError, PluginError
 from lmassay.evaluations.robustness import coverage, criterion, evaluation
+from lmassay.evaluations.robustness.adaptive import AdaptiveAttack, GradientAttack, adaptive_attack
 from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.robustness.coverage import CHANGED, GROUP, UNCHANGED
 from lmassay.evaluations.robustness.questions import QuestionSpec, QuestionText
@@ -34,7 +35,7 @@ from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import ParallelText, open_parallel
-from lmassay.types import Example, Generate, Request, Response, Result, Score, SourceLocation
+from lmassay.types import Example, Generate, Request, Response, Result, Score, SourceLocation, Substitutions
 
 ScorerSpec = str | dict[str, Any]
 Column = NDArray[np.float64]
@@ -82,6 +83,8 @@ class Robustness(Task):
         self.label = attack.label if attack is not None else "target side"
         self.success_threshold = success_threshold
         self.needs = frozenset() if side == "source" else frozenset({"generate"})
+        if attack is not None and attack.gradient is not None:
+            self.needs |= {"gradients"}
         if answer_by == "choices":
             self.needs |= {"choices"}
         self._question_spec = questions
@@ -108,11 +111,16 @@ class Robustness(Task):
         if side != "source":
             self._s_tgt = build("scorer", s_tgt, base_dir, "task.s_tgt")
         self._maker: CandidateMaker | None = None
+        self._adaptive: AdaptiveAttack | None = None
         candidates_per_sentence = 1
-        if attack is not None and attack.file is None:
+        if attack is not None and attack.file is None and attack.gradient is None:
             self._maker = CandidateMaker(attack, base_dir)
             candidates_per_sentence = self._maker.max_candidates
         self.requests_each = 0 if side == "source" else 1 + candidates_per_sentence
+        if attack is not None:
+            self._adaptive = adaptive_attack(attack, base_dir)
+        if self._adaptive is not None:
+            self.requests_each = self._adaptive.max_queries
         self._opened: ParallelText | QuestionText | None = None
         self._lines = 0
         self._outputs = ""
@@ -154,7 +162,8 @@ class Robustness(Task):
 
     def check_examples(self, limit: int | None) -> None:
         """Refuse an attack that changes no input, and warn about one that changes few: its success means little."""
-        if self._attack is None or not self._has_source:
+        if self._attack is None or not self._has_source or self._attack.gradient is not None:
+            # What a gradient attack changes is not known before the run.
             return
         measured = coverage.measure(islice(self._changes(), limit))
         self._notes = []
@@ -187,6 +196,8 @@ class Robustness(Task):
                 inputs["choices"] = self._opened.choices(index)
             if "adv_src" in row:
                 inputs["adv_src"] = [row["adv_src"]]
+            elif self._adaptive is not None:
+                inputs |= self._adaptive.first_inputs()
             elif self._maker is not None and "src" in row:
                 candidates = self._maker.candidates(row["src"], index)
                 inputs["adv_src"] = [candidate.text for candidate in candidates]
@@ -201,13 +212,40 @@ class Robustness(Task):
         index = example.inputs["line"] - 1
         adversarial = example.inputs.get("adv_src", [""])
         choices = example.inputs.get("choices", [])
-        requests = [self._request(example.inputs.get("src", ""), choices, SourceLocation("out", index))]
-        for text in adversarial:
-            requests.append(self._request(text, choices, SourceLocation("adv_out", index)))
+        gradient_queries = example.inputs.get("gradient_queries", [])
+        requests: list[Request] = [self._request(example.inputs.get("src", ""), choices, SourceLocation("out", index))]
+        # A gradient query comes before the candidates that it recommends.
+        for number in range(len(adversarial) + 1):
+            for query in gradient_queries:
+                if query["before"] == number:
+                    requests.append(self._gradient_request(query, example))
+            if number < len(adversarial):
+                requests.append(self._request(adversarial[number], choices, SourceLocation("adv_out", index)))
         return requests
+
+    def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> Sequence[Example]:
+        """Let an adaptive attack look at the answers and decide what to try next."""
+        if self._adaptive is None:
+            return examples
+        fitness_by_example = self._fitness_by_example(examples, [_outputs(answers) for answers in responses])
+        extended: list[Example] = []
+        for example, answers, fitness in zip(examples, responses, fitness_by_example, strict=True):
+            inputs = example.inputs
+            if not self._has_reference:
+                # Without a reference, the output without attack is what the model should no longer write.
+                inputs = {**inputs, "target": answers[0].text}
+            last_answer = answers[-1].answer
+            found = last_answer if isinstance(last_answer, Substitutions) else None
+            next_inputs = self._adaptive.next_inputs(inputs, fitness, found)
+            if next_inputs is None:
+                extended.append(example)
+            else:
+                extended.append(replace(example, inputs=next_inputs, groups=_groups(next_inputs)))
+        return extended
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         """Score all candidates of all examples together, then keep the best candidate of each example."""
+        responses = [_outputs(answers) for answers in responses]
         # The columns have one row per candidate. For each row, the index of its example:
         owners: list[int] = []
         first_row: list[int] = []
@@ -264,7 +302,9 @@ class Robustness(Task):
         for role, file in files.items():
             if role != "adv_src":
                 parts[role] = file.sha256[:8]
-        if self._maker is not None:
+        if self._adaptive is not None:
+            parts["attack"] = self._adaptive.signature
+        elif self._maker is not None:
             parts["attack"] = self._maker.signature
         elif self._attack is not None:
             parts["attack"] = f"file({files['adv_src'].sha256[:8]})"
@@ -297,6 +337,14 @@ class Robustness(Task):
             raise ConfigError("task: give src and attack, or set side: target to evaluate outputs alone")
         if self.side == "target" and self._attack is not None and self._attack.file is None and not self._has_source:
             raise ConfigError("task.attack: a perturbation needs src; leave it out for side: target")
+        attack = self._attack
+        has_gradient = attack is not None and attack.gradient is not None
+        has_beam = attack is not None and attack.search is not None and attack.search.beam is not None
+        if self.side == "source" and (has_gradient or has_beam):
+            option = "gradient" if has_gradient else "search.beam"
+            raise ConfigError(f"task.attack.{option}: this attack needs a model; leave out side: source")
+        if has_gradient and self._prompt.count("{x}") > 1:
+            raise ConfigError("task.prompt: a gradient attack needs a prompt with a single '{x}'")
         if "{x}" not in self._prompt:
             raise ConfigError("task.prompt: '{x}' is missing; put it where the sentence belongs")
 
@@ -356,18 +404,40 @@ class Robustness(Task):
         return self._opened
 
     def _request(self, sentence: str, choices: Sequence[str], location: SourceLocation) -> Generate:
-        prompt = self._prompt
-        if choices:
-            # Before the sentence is filled in: a sentence may contain anything.
-            prompt = prompt.replace("{choices}", ", ".join(choices))
         return Generate(
-            prompt.replace("{x}", sentence),
+            self._prompt_with_choices(choices).replace("{x}", sentence),
             choices=tuple(choices) if self._answer_by == "choices" else (),
             max_tokens=self._max_tokens,
             temperature=self._temperature,
             stop=self._stop,
             location=location,
         )
+
+    def _prompt_with_choices(self, choices: Sequence[str]) -> str:
+        if not choices:
+            return self._prompt
+        # Before the sentence is filled in: a sentence may contain anything.
+        return self._prompt.replace("{choices}", ", ".join(choices))
+
+    def _gradient_request(self, query: Mapping[str, Any], example: Example) -> Request:
+        assert isinstance(self._adaptive, GradientAttack)
+        left, _, right = self._prompt_with_choices(example.inputs.get("choices", [])).partition("{x}")
+        target = str(example.reference) if self._has_reference else example.inputs["target"]
+        return self._adaptive.request(query, target, left, right)
+
+    def _fitness_by_example(
+        self, examples: Sequence[Example], outputs: Sequence[Sequence[Response]]
+    ) -> list[list[float]]:
+        """s_src + d_tgt of all candidates of each example that have been answered so far."""
+        owners: list[int] = []
+        for index, example in enumerate(examples):
+            owners += [index] * len(example.inputs["adv_src"])
+        by_example: list[list[float]] = [[] for _ in examples]
+        if owners:
+            fitness = self._fitness(self._score_columns(examples, outputs, owners))
+            for owner, value in zip(owners, fitness, strict=True):
+                by_example[owner].append(float(value))
+        return by_example
 
     def _score_columns(
         self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
@@ -477,6 +547,11 @@ class Robustness(Task):
                 # A cut-off output is scored as it is, and counted separately.
                 values["cut_off"] = float("length" in (base.finish, adversarial.finish))
         return Score(values, details=details)
+
+
+def _outputs(responses: Sequence[Response]) -> list[Response]:
+    """The responses that are texts: the output without attack, then one per candidate."""
+    return [response for response in responses if not isinstance(response.answer, Substitutions)]
 
 
 def _is_live(response: Response) -> bool:

@@ -14,6 +14,8 @@ from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, logits_at, padded
 from lmassay.models.hf.capabilities import can_cache_paths, can_read_trees
 from lmassay.models.hf.chat import Chat
+from lmassay.models.hf.gradients import AttackedTokens, without_spaces
+from lmassay.models.hf.load import LoadedModel
 from lmassay.models.hf.logits import LEAST, NO_NUMBERS
 from lmassay.models.hf.prefix_tree import (
     MIN_CACHED_PREFIX,
@@ -271,3 +273,52 @@ class CausalReader:
 
     def score(self, texts: Sequence[tuple[Tokens, int]]) -> Iterator[tuple[int, Floats | ModelError]]:
         return self._causal.score(texts)
+
+
+class AttackedCausalModel:
+    """A causal model under a white-box attack: it reads the prompt and is expected to continue with the target."""
+
+    def __init__(self, loaded: LoadedModel, tokenizer: WordTokenizer) -> None:
+        self._loaded = loaded
+        self._word_tokenizer = tokenizer
+
+    @property
+    def model(self) -> Any:
+        """The model, with its weights."""
+        return self._loaded.model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the Hugging Face library."""
+        return self._word_tokenizer.tokenizer
+
+    @property
+    def embedding(self) -> Any:
+        """The module that embeds the tokens that the model reads."""
+        return self._loaded.model.get_input_embeddings()
+
+    def encode(self, prompt: str, target: str) -> AttackedTokens:
+        """Tokenize a prompt as for generation, and the target as its continuation."""
+        encoded = self.tokenizer(prompt, return_offsets_mapping=True)
+        prompt_ids = tuple(encoded["input_ids"])
+        needs_space = prompt[-1:].strip() and target[:1].strip()
+        target_ids = self._word_tokenizer.tokens_after(prompt, [f" {target}" if needs_space else target])[0]
+        spans = without_spaces(prompt, encoded["offset_mapping"])
+        return AttackedTokens((*prompt_ids, *target_ids), (*spans, *[None] * len(target_ids)), target_ids)
+
+    def loss(self, batch: Sequence[AttackedTokens]) -> torch.Tensor:
+        """The sum of the negative log-probabilities of all targets."""
+        inputs = padded([tokens.ids for tokens in batch], self._loaded.device)
+        logits = self.model(**inputs, use_cache=False).logits.float()
+        losses = []
+        for line, tokens in enumerate(batch):
+            # The logits for a token are at the position before it; the first token of all is never predicted.
+            first = max(len(tokens.ids) - len(tokens.target), 1)
+            rows = logits[line, first - 1 : len(tokens.ids) - 1]
+            targets = torch.tensor(tokens.ids[first:], device=rows.device)
+            losses.append(torch.nn.functional.cross_entropy(rows, targets, reduction="sum"))
+        return torch.stack(losses).sum()
+
+    def is_too_long(self, tokens: AttackedTokens) -> bool:
+        """Whether the tokens exceed the model's window."""
+        return self._loaded.window is not None and len(tokens.ids) > self._loaded.window

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from lmassay.errors import ConfigError, FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded
 from lmassay.models.hf.chat import transcript
 from lmassay.models.hf.generation import add_noise, end_tokens_of, generated_response, require_numbers, stop_at
+from lmassay.models.hf.gradients import AttackedTokens, SubstitutionFinder, spans_of, without_spaces
 from lmassay.models.hf.load import LoadedModel
 from lmassay.models.hf.logits import LEAST, NO_NUMBERS
-from lmassay.types import Continuation, Generate, LogProbs, Response
+from lmassay.types import Continuation, Generate, LogProbs, Response, Substitute
 
 Answers = Iterator[tuple[int, Response | ModelError]]
 Floats = NDArray[np.float64]
@@ -223,6 +225,14 @@ class EncoderDecoder:
         return _ScoredText(self._source(context), tuple(target[:end]), start)
 
     def _score_batch(self, texts: Sequence[_ScoredText]) -> Iterator[Floats]:
+        with torch.inference_mode():
+            batch_logprobs = self._target_logprobs(texts)
+        for logprobs in batch_logprobs:
+            values: Floats = logprobs.double().clamp(min=LEAST).cpu().numpy()
+            yield values
+
+    def _target_logprobs(self, texts: Sequence[_ScoredText]) -> list[torch.Tensor]:
+        """The log-probabilities of the scored tokens of each text, as tensors that gradients can flow through."""
         model = self._loaded.model
         first = model.generation_config.decoder_start_token_id
         if first is None:
@@ -231,10 +241,9 @@ class EncoderDecoder:
             raise FatalModelError("the model's configuration has no decoder_start_token_id; it cannot score texts")
         # The decoder predicts each token from those before it, beginning with its own first token.
         decoder_inputs = padded([(int(first), *text.target[:-1]) for text in texts], self._loaded.device)
-        with torch.inference_mode():
-            logits = model(
-                **self._encoded([text.source for text in texts]), decoder_input_ids=decoder_inputs["input_ids"]
-            ).logits
+        sources = self._encoded([text.source for text in texts])
+        logits = model(**sources, decoder_input_ids=decoder_inputs["input_ids"]).logits
+        batch_logprobs = []
         for line, text in enumerate(texts):
             rows = logits[line, text.start : len(text.target)].float()
             log_totals = torch.logsumexp(rows, dim=-1)
@@ -242,8 +251,52 @@ class EncoderDecoder:
                 raise FatalModelError(NO_NUMBERS)
             targets = torch.tensor(text.target[text.start :], device=rows.device)
             chosen = rows.gather(1, targets[:, None])[:, 0]
-            values: Floats = (chosen - log_totals).double().clamp(min=LEAST).cpu().numpy()
-            yield values
+            batch_logprobs.append(chosen - log_totals)
+        return batch_logprobs
+
+    # --- white-box attacks --------------------------------------------------------------------------------------------
+
+    def gradients(self, requests: Sequence[Substitute]) -> Answers:
+        """Find the substitutions in what the encoder reads that make a target least probable."""
+        return self._substitution_finder.answer(requests)
+
+    @cached_property
+    def _substitution_finder(self) -> SubstitutionFinder:
+        return SubstitutionFinder(self, self._options.batch_tokens)
+
+    @property
+    def model(self) -> Any:
+        """The model, with its weights."""
+        return self._loaded.model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the Hugging Face library."""
+        return self._loaded.tokenizer
+
+    @property
+    def embedding(self) -> Any:
+        """The module that embeds the tokens that the encoder reads."""
+        return self._loaded.model.get_encoder().get_input_embeddings()
+
+    def encode(self, prompt: str, target: str) -> AttackedTokens:
+        """Tokenize a prompt and what the decoder is expected to write."""
+        text = self._scored_text(prompt, target)
+        if self.tokenizer.is_fast:
+            offsets = self.tokenizer(prompt, return_offsets_mapping=True)["offset_mapping"]
+            spans = without_spaces(prompt, offsets)
+        else:
+            spans = spans_of(self.tokenizer, prompt, text.source)
+        return AttackedTokens(text.source, spans, text.target, text.start)
+
+    def loss(self, batch: Sequence[AttackedTokens]) -> torch.Tensor:
+        """The sum of the negative log-probabilities of all targets."""
+        logprobs = self._target_logprobs([_ScoredText(tokens.ids, tokens.target, tokens.start) for tokens in batch])
+        return -torch.cat(logprobs).sum()
+
+    def is_too_long(self, tokens: AttackedTokens) -> bool:
+        """Whether the tokens exceed the model's window."""
+        return self._is_too_long(tokens.ids) or self._is_too_long(tokens.target)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

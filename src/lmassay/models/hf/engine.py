@@ -1,4 +1,4 @@
-"""Answer the three kinds of request (slot, logprobs, generate) with a model in memory."""
+"""Answer requests (slot, logprobs, generate, gradients) with a model in memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Tokens
-from lmassay.models.hf.causal import CausalLM, CausalReader
+from lmassay.models.hf.causal import AttackedCausalModel, CausalLM, CausalReader
 from lmassay.models.hf.chat import Chat, ChatPolicy
 from lmassay.models.hf.choices import ChoiceSelector
 from lmassay.models.hf.encoder_decoder import EncoderDecoder, TranslationOptions, set_languages
 from lmassay.models.hf.generation import TextGenerator
+from lmassay.models.hf.gradients import SubstitutionFinder
 from lmassay.models.hf.load import LoadedModel, choose_device, choose_dtype, load, read_tokenizer
 from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.hf.masked import MaskedLM, MaskedReader
 from lmassay.models.hf.source import Kind, ModelSource
 from lmassay.models.hf.tokenization import Position, WordTokenizer
 from lmassay.models.spelling import not_comparable
-from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot
+from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot, Substitute
 
 Answers = Iterator[tuple[int, Response | ModelError]]
 Floats = NDArray[np.float64]
@@ -230,6 +231,10 @@ class Engine:
         yield from self._choice_selector.choose(with_choices)
         yield from self._generator.generate(free)
 
+    def gradients(self, requests: Sequence[Substitute]) -> Answers:
+        """Find the substitutions in a prompt that make a continuation least probable; for causal models."""
+        return self._substitution_finder.answer(requests)
+
     def token_scores(self, texts: Sequence[str], boundary: Boundary) -> Iterator[tuple[int, TokenScores | ModelError]]:
         """Score every token of texts, with the probability that a word ends there (causal models only)."""
         readable: list[Any] = []
@@ -306,6 +311,11 @@ class Engine:
     @cached_property
     def _generator(self) -> TextGenerator:
         return TextGenerator(self._loaded, self._causal, self._word_tokenizer, self._chat, self._options.batch_tokens)
+
+    @cached_property
+    def _substitution_finder(self) -> SubstitutionFinder:
+        attacked = AttackedCausalModel(self._loaded, self._word_tokenizer)
+        return SubstitutionFinder(attacked, self._options.batch_tokens)
 
     @cached_property
     def _choice_selector(self) -> ChoiceSelector:

@@ -13,7 +13,7 @@ from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.cache import read_card
 from lmassay.models.hf.source import Kind, ModelSource, find_source
-from lmassay.types import Generate, LogProbs, Response, Slot, canonical
+from lmassay.types import Generate, LogProbs, Response, Slot, Substitute, canonical
 
 IndexedResponse = tuple[int, Response]
 
@@ -96,8 +96,8 @@ class HuggingFace(Model):
         if self.kind == "masked":
             return frozenset({"slot", "logprobs", "train"})
         if self.kind == "encoder-decoder":
-            return frozenset({"logprobs", "generate"})
-        return frozenset({"slot", "logprobs", "train", "generate", "choices"})
+            return frozenset({"logprobs", "generate", "gradients"})
+        return frozenset({"slot", "logprobs", "train", "generate", "choices", "gradients"})
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # known from the checkpoint
@@ -186,6 +186,9 @@ class HuggingFace(Model):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[IndexedResponse]:
         return _errors_as_responses(self._engine.generate(requests))
+
+    def gradients(self, requests: Sequence[Substitute]) -> Iterator[IndexedResponse]:
+        return _errors_as_responses(self._engine.gradients(requests))
 
     def token_scores(self, texts: Sequence[str], boundary: Any = "none") -> Iterator[tuple[int, Any]]:
         """Score every token of texts, which :func:`lmassay.surprisal` turns into words."""
