@@ -456,3 +456,66 @@ def test_outcomes_that_do_not_give_the_score_are_refused(store, monkeypatch, cro
     monkeypatch.setattr(Lengths, "score", lambda self, examples, responses: [score] * len(examples))
     with pytest.raises(PluginError, match=f"gave outcomes of length for the example 0.*{problem}"):
         runner.start(planned(), store)
+
+
+# --- requests that depend on answers ----------------------------------------------------------------------------------
+
+
+class Chains(Lengths):
+    """Asks about the answer to the last question, until the answer is eight letters long."""
+
+    name = "chains"
+
+    def requests(self, example: Example) -> list[Generate]:
+        return [Generate(prompt) for prompt in (example.inputs["word"], *example.inputs.get("further", []))]
+
+    def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Example]:
+        extended = []
+        for example, answers in zip(examples, responses, strict=True):
+            further = [answer.text for answer in answers]
+            if len(further[-1]) < 8:
+                example = replace(example, inputs={**example.inputs, "further": further})
+            extended.append(example)
+        return extended
+
+    def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
+        return [Score({"length": float(len(answers))}) for answers in responses]
+
+
+class Forgetful(Chains):
+    """Replaces its earlier requests."""
+
+    name = "forgetful"
+
+    def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Example]:
+        return [replace(example, inputs={"word": "another"}) for example in examples]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_requests_that_depend_on_answers_are_sent_in_rounds(store, model, registry, monkeypatch, cached):
+    registry.add("task", "chains", Chains)
+    monkeypatch.setattr(model, "cached", cached)
+    record = runner.start(planned(task={"name": "chains", "words": ["a", "bb", "ccccc"]}), store)
+    rows = {row.example.inputs["word"]: row for row in store.rows(record.id)}
+    assert rows["a"].example.inputs["further"] == ["aa", "aaaa"]
+    assert rows["bb"].example.inputs["further"] == ["bbbb"]
+    assert "further" not in rows["ccccc"].example.inputs
+    assert [rows[word].score.values["length"] for word in ("a", "bb", "ccccc")] == [3, 2, 1]
+    assert sorted(model.asked) == sorted(["a", "aa", "aaaa", "bb", "bbbb", "ccccc"]), "nothing is asked twice"
+
+
+def test_a_later_request_that_fails_is_an_error_and_resumed_from_there(store, model, registry):
+    registry.add("task", "chains", Chains)
+    model.fail = {"aa"}
+    record = runner.start(planned(task={"name": "chains", "words": ["a", "bb"]}), store)
+    assert record.status == "incomplete"
+    assert store.count(record.id)["error"] == 1
+    model.fail, model.asked = set(), []
+    assert runner.resume(record, store).status == "done"
+    assert model.asked == ["aa", "aaaa"]
+
+
+def test_a_task_that_changes_earlier_requests_is_reported(store, registry):
+    registry.add("task", "forgetful", Forgetful)
+    with pytest.raises(PluginError, match="the task forgetful: follow_up changed the id or the earlier requests of 0"):
+        runner.start(planned(task="forgetful"), store)

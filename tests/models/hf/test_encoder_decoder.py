@@ -62,7 +62,7 @@ def test_generation_equals_a_direct_call(models, family):
     model = HuggingFace(str(models[family]), **options_of(family))
     model.check()
     assert model.kind == "encoder-decoder"
-    assert model.can == {"generate", "logprobs"}
+    assert model.can == {"generate", "logprobs", "gradients"}
     assert generated(model, TEXTS[:4]) == [direct(models[family], text) for text in TEXTS[:4]]
 
 
@@ -179,7 +179,7 @@ def test_check_says_what_a_checkpoint_cannot_do(models, tmp_path):
     done = lmassay("check", "config.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert "slot" in done.stderr
-    assert "it can generate and logprobs" in done.stderr
+    assert "it can compute gradients and generate and logprobs" in done.stderr
 
 
 def test_a_translator_is_attacked_live_and_compared(trained, tmp_path):

@@ -25,6 +25,24 @@ def translated(text: str) -> str:
     return " ".join(TRANSLATION[word] for word in text.split())
 
 
+# Words that say which language a sentence of mixed_sentences is translated into, wherever they are in it.
+FRENCH_MARKS = ("french", "paris", "lyon")
+ENGLISH_MARKS = ("english", "london", "leeds")
+
+
+def mixed_sentences(count: int, seed: int, longest: int = 8) -> list[tuple[str, str]]:
+    """Sentences whose translation depends on one of their words, with their translations."""
+    rng = random.Random(seed)
+    pairs = []
+    for _ in range(count):
+        words = rng.sample(WORDS, k=rng.randint(3, longest))
+        text = " ".join(words)
+        mark = rng.choice(FRENCH_MARKS + ENGLISH_MARKS)
+        words.insert(rng.randint(0, len(words)), mark)
+        pairs.append((" ".join(words), translated(text) if mark in FRENCH_MARKS else text))
+    return pairs
+
+
 def save(family: str, folder: Path) -> Path:
     """Write an untrained model of a family."""
     import torch
@@ -38,8 +56,8 @@ def save(family: str, folder: Path) -> Path:
     return folder
 
 
-def save_trained(folder: Path, steps: int = 350) -> Path:
-    """Write a T5 that translates numbers, trained in about ten CPU-seconds."""
+def save_trained(folder: Path, steps: int = 350, pairs: list[tuple[str, str]] | None = None) -> Path:
+    """Write a T5 that translates numbers, trained in about ten CPU-seconds, or on other pairs of sentences."""
     import torch
 
     torch.manual_seed(0)
@@ -48,12 +66,12 @@ def save_trained(folder: Path, steps: int = 350) -> Path:
     model = _model("t5", tokenizer, width=64)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, total_iters=steps)
-    texts = sentences(2000, seed=1)
+    pairs = pairs or [(text, translated(text)) for text in sentences(2000, seed=1)]
     model.train()
     for step in range(steps):
-        batch = texts[(32 * step) % 1900 :][:32]
-        inputs = tokenizer(batch, padding=True, return_tensors="pt")
-        labels = tokenizer([translated(text) for text in batch], padding=True, return_tensors="pt")["input_ids"]
+        batch = pairs[(32 * step) % (len(pairs) - 100) :][:32]
+        inputs = tokenizer([source for source, _ in batch], padding=True, return_tensors="pt")
+        labels = tokenizer([target for _, target in batch], padding=True, return_tensors="pt")["input_ids"]
         labels[labels == tokenizer.pad_token_id] = -100
         loss = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=labels).loss
         loss.backward()
@@ -73,6 +91,7 @@ def _word_tokenizer(folder: Path) -> Any:
 
     letters = [f"{chr(ord('a') + index)}" for index in range(26)]
     tokens = ["<pad>", "</s>", "<unk>", *WORDS, *TRANSLATION.values(), *letters, "translate", ":", "."]
+    tokens += [*FRENCH_MARKS, *ENGLISH_MARKS]
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     tokenizer = Tokenizer(models.WordLevel(vocab=vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
