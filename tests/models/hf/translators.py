@@ -25,21 +25,20 @@ def translated(text: str) -> str:
     return " ".join(TRANSLATION[word] for word in text.split())
 
 
-# Words that say which language a sentence of mixed_sentences is translated into, wherever they are in it.
-FRENCH_MARKS = ("french", "paris", "lyon")
-ENGLISH_MARKS = ("english", "london", "leeds")
+# Words that have no translation.
+FILLERS = ("please", "now", "then", "also", "just", "well", "still", "maybe", "here", "there", "today", "again")
 
 
-def mixed_sentences(count: int, seed: int, longest: int = 8) -> list[tuple[str, str]]:
-    """Sentences whose translation depends on one of their words, with their translations."""
+def filled_sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Sentences with two numbers among words that are left out in the translation, with their translations."""
     rng = random.Random(seed)
     pairs = []
     for _ in range(count):
-        words = rng.sample(WORDS, k=rng.randint(3, longest))
-        text = " ".join(words)
-        mark = rng.choice(FRENCH_MARKS + ENGLISH_MARKS)
-        words.insert(rng.randint(0, len(words)), mark)
-        pairs.append((" ".join(words), translated(text) if mark in FRENCH_MARKS else text))
+        first, second = rng.sample(WORDS, k=2)
+        fillers = rng.sample(FILLERS, k=rng.randint(6, 9))
+        start, end = sorted(rng.choices(range(len(fillers) + 1), k=2))
+        words = [*fillers[:start], first, *fillers[start:end], second, *fillers[end:]]
+        pairs.append((" ".join(words), translated(f"{first} {second}")))
     return pairs
 
 
@@ -91,7 +90,7 @@ def _word_tokenizer(folder: Path) -> Any:
 
     letters = [f"{chr(ord('a') + index)}" for index in range(26)]
     tokens = ["<pad>", "</s>", "<unk>", *WORDS, *TRANSLATION.values(), *letters, "translate", ":", "."]
-    tokens += [*FRENCH_MARKS, *ENGLISH_MARKS]
+    tokens += FILLERS
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     tokenizer = Tokenizer(models.WordLevel(vocab=vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -173,7 +172,12 @@ def _model(family: str, tokenizer: Any, width: int = 32) -> Any:
             decoder_start_token_id=tokenizer.pad_token_id,
         )
         return transformers.T5ForConditionalGeneration(config)
-    layers = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    layers: dict[str, Any] = {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+    }
     layers |= {"encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64, "dropout": 0.0}
     start = tokenizer.eos_token_id if family in ("bart", "m2m_100") else tokenizer.pad_token_id
     shared |= {**ends, **layers, "decoder_start_token_id": start}
