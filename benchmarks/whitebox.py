@@ -8,8 +8,8 @@ that draws from the same substitutions: up to two words, each replaced by any to
 or its own letters in another order. Both have the same budget of queries per sentence; a backward pass counts as a
 query. Every seed has its own sentences.
 
-A gradient can only help if some words matter more than others. On a model that translates word by word, all of them
-do, and the same comparison finds no difference; ``--word-by-word`` shows it.
+A gradient can only help if some words matter more than others. In a translation word by word, all of them matter;
+``--word-by-word`` attacks such a model instead, and there a difference is not to be expected.
 
 For each attack: the success rate of both, and the paired difference over seeds with its 95 % interval (Student's t).
 Exit code 1 if the interval of a difference does not lie above 0.
