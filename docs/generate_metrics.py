@@ -20,9 +20,9 @@ _INTRO = """\
 Every [metric](concepts.md#metric) that the built-in [evaluations](concepts.md#evaluation) report, with the name to
 use in `--metric`, `--fail-if` and `run["name"]`. The page is generated from the code by `docs/generate_metrics.py`.
 
-- **Better** is the direction of a better result. *Closer to 0* means that both ends are bad.
-- **Range** is the smallest and the largest possible value. `–∞` and `∞` mean that there is no limit.
-- **Chance** is what guessing scores, where that is known.
+- **Better** says which values are better. `–`: the metric describes a run and is neither good nor bad.
+- **Range** is the smallest and the largest possible value. `-∞` and `∞` mean that there is no limit.
+- **Chance** is the expected value of random guessing, if it is known.
 
 [Your own task](extending/task.md) declares its metrics in the same way.
 """
@@ -40,9 +40,9 @@ FAMILIES = {
     "coverage_": (
         "coverage_METRIC",
         "coverage",
-        "The share of templates that have data for this metric; reported if some have none.",
+        "The share of templates that have data for this metric. Reported only if some templates have none.",
     ),
-    "letter_": ("letter_A … letter_Z", "choices of one letter", "How often the model chooses this letter."),
+    "letter_": ("letter_A … letter_Z", "answers with this letter", "How often the model chooses this letter."),
 }
 
 
@@ -81,23 +81,25 @@ def _rows(metrics: Sequence[Metric]) -> list[str]:
     for metric in metrics:
         prefix = next((prefix for prefix in FAMILIES if metric.name.startswith(prefix)), None)
         if prefix is None:
-            rows.append(_row(metric.name, metric.display_title, metric, metric.meaning))
+            direction = _DIRECTIONS[metric.better]
+            rows.append(_row(metric.name, metric.display_title, direction, metric, metric.meaning))
         elif prefix not in families_done:
             families_done.add(prefix)
             name, title, meaning = FAMILIES[prefix]
-            rows.append(_row(name, title, metric, meaning))
+            # Families describe a run; `Metric.better` has no value for that.
+            rows.append(_row(name, title, "–", metric, meaning))
     return rows
 
 
-def _row(name: str, title: str, metric: Metric, meaning: str) -> str:
+def _row(name: str, title: str, direction: str, metric: Metric, meaning: str) -> str:
     chance = "" if metric.chance is None else f"{metric.chance:g}"
-    cells = [f"`{name}`", title, _DIRECTIONS[metric.better], _range(metric), chance, meaning]
+    cells = [f"`{name}`", title, direction, _range(metric), chance, meaning]
     return f"| {' | '.join(cells)} |"
 
 
 def _range(metric: Metric) -> str:
     low, high = metric.bounds or (None, None)
-    low_text = "–∞" if low is None else f"{low:g}"
+    low_text = "-∞" if low is None else f"{low:g}"
     high_text = "∞" if high is None else f"{high:g}"
     return f"{low_text} to {high_text}"
 

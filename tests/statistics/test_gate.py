@@ -265,7 +265,7 @@ def test_scores_can_be_significant_at_any_alpha():
     [
         ("accuracy<-2", "accuracy lies between 0 and 1, so no difference is larger; did you mean 'accuracy<-2%'?"),
         ("accuracy>1", "did you mean 'accuracy>1%'?"),
-        ("accuracy<-200%", "accuracy cannot fall by more than all of it"),
+        ("accuracy<-200%", "accuracy cannot fall by more than 100 %"),
     ],
 )
 def test_a_threshold_that_no_difference_can_be_beyond_is_a_slip(condition, told):

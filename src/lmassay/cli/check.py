@@ -49,7 +49,7 @@ _MAX_EARLIER_RUNS = 2
     "--like",
     metavar="RUN",
     multiple=True,
-    help="Use the clusters and scores of an earlier run for that. Give it twice to use the changes between two runs.",
+    help="Use the clusters and scores of an earlier run. Give it twice to use the changes between two runs.",
 )
 @click.option(
     "--online",

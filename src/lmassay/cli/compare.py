@@ -58,7 +58,7 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Compare by this metric; repeatable.  [default: main ones]",
+    help="Compare by this metric; repeatable.  [default: the main metrics]",
 )
 @click.option(
     "--group", "groups", metavar="KIND=LABEL", multiple=True, help="Use only examples of a group, such as category=Age."

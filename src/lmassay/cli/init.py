@@ -75,7 +75,7 @@ def init(task: str | None, output: Path | None, model: str | None, force: bool) 
     missing = "" if spec is None else _find_what_is_missing(task_name, target, data_folder, spec)
     _write(texts)
     if len(texts) > 1:
-        say(f"{target} written and sample data in {target.parent / data_folder}")
+        say(f"wrote {target}, and sample data to {target.parent / data_folder}")
     else:
         say(f"{target} written")
     _print_next_steps(target, texts[target], missing)

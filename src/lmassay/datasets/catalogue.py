@@ -41,7 +41,7 @@ class Catalogue:
     def find(self, name: str) -> DataSet:
         """The entry of this name."""
         if name not in self.entries:
-            raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)}; see lmassay data")
+            raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)} (all: lmassay data)")
         return self.entries[name]
 
 

@@ -60,18 +60,20 @@ class Registry:
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
-        # (kind, name) → the object and the file it comes from.
+        # (kind, name) → the object and the file it comes from. Those of the parent are not included.
         self._own: dict[tuple[str, str], tuple[Any, str]] = {}
+        # The users' Python files that have been run.
         self._files: dict[Path, ModuleType] = {}
         self._folders: dict[Path, SourceFolder] = {}
 
     def add(self, kind: str, name: str, obj: Any, origin: str = "") -> None:
         """Register an object. Raises PluginError if the name is taken."""
         origin = origin or _origin_of(obj)
-        taken = self._origin(kind, name)
-        if taken is not None:
+        first_origin = self._origin(kind, name)
+        if first_origin is not None:
             raise PluginError(
-                f"the {kind} '{name}' is registered twice: first in {taken}, again in {origin}; rename one of them"
+                f"the {kind} '{name}' is registered twice: first in {first_origin}, again in {origin}; "
+                "rename one of them"
             )
         self._own[kind, name] = (obj, origin)
 
@@ -141,7 +143,7 @@ class Registry:
     def _folder(self, path: Path) -> SourceFolder:
         """Return the modules of a folder; they are loaded again if one of their files has changed.
 
-        A notebook or a worker of a cluster may run for days. If it kept using the old modules, it would store answers
+        A notebook or a cluster worker may run for days. If it kept using the old modules, it would store answers
         of the old code under the digest of the new code.
         """
         folder = self._folders.get(path)

@@ -47,10 +47,13 @@ class SourceFolder:
         self.folder = folder
         self.package = ""
         """The name of the private package; empty until the first file is loaded."""
+        # The contents of each source file when it was first read, and their digest.
         self._sources: dict[Path, bytes] = {}
         self._digests: dict[Path, str] = {}
+        # Source file → the files of the folder that it imports directly.
         self._imported: dict[Path, list[Path]] = {}
         self._finders: dict[str, FileFinder] = {}
+        # Source file → data files that it read while it was loaded, with their digests.
         self._read: dict[Path, dict[Path, str]] = {}
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
@@ -193,7 +196,9 @@ class SourceFolder:
                     if alias.name == "*":
                         yield from self._files_of_all(module, node.level, path)
             elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORTERS:
-                literal = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+                literal = None
+                if node.args and isinstance(node.args[0], ast.Constant):
+                    literal = node.args[0].value
                 if isinstance(literal, str):
                     level = len(literal) - len(literal.lstrip("."))
                     yield from self._files_of(literal.lstrip("."), level, path)

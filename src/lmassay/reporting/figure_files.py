@@ -21,19 +21,23 @@ if TYPE_CHECKING:
 
 FigureFormat = Literal["svg", "png", "pdf"]
 _MAX_NAME_BYTES = 150
+"""Most file systems allow 255 bytes; this leaves room for the extension and for the name of a temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureFile:
-    """A figure of the page, the same as a standalone drawing, and the name of its file without the extension."""
+    """A figure of the report that can be written to a file."""
 
     name: str
+    """The name of the file, without the extension."""
     figure: Figure
+    """The figure as it is on the page, where the style sheet of the page colours it."""
     drawing: Drawing
+    """The same figure with its own colours, title and caption."""
 
 
 def figure_files(chapters: Sequence[Chapter]) -> list[FigureFile]:
-    """The figures in the order of the report. Names contain the task and the title, and sort in that order."""
+    """The figures in the order of the report. Names consist of the chapter, a number and the title."""
     files = []
     for chapter in chapters:
         for number, figure in enumerate(figures_in(chapter.blocks), 1):
@@ -84,13 +88,14 @@ def _file_name(text: str) -> str:
 
 # --- PNG and PDF ------------------------------------------------------------------------------------------------------
 
-# They are made by typst, which pip alone can install, which writes both formats and finds a font for every script.
+# Typst renders both formats. It can be installed with pip alone and finds a font for every script.
 
 ImageFormat = Literal["png", "pdf"]
 DOTS_PER_UNIT = 3
 """The resolution of a PNG: a figure 400 units wide is 1,200 dots wide, enough for a column of a paper."""
 
-# Drawing and title are passed as data, so typst never reads them as a program.
+# The drawing and its title are passed as data, so typst never interprets them as code. A unit of an SVG drawing is 1/96
+# inch, which is 0.75 points.
 _TYPST_PAGE = b"""
 #set page(width: float(sys.inputs.width) * 0.75pt, height: float(sys.inputs.height) * 0.75pt, margin: 0pt, fill: white)
 #set document(title: sys.inputs.title, date: none)
@@ -99,7 +104,7 @@ _TYPST_PAGE = b"""
 
 
 class ImageWriter:
-    """Renders drawings as images. One writer searches for fonts once, however many images it makes."""
+    """Renders drawings as images. Use one writer for all images, because creating one searches for fonts."""
 
     def __init__(self) -> None:
         try:

@@ -110,7 +110,7 @@ def local_model_of(model: str | Model) -> HuggingFace:
         model = as_model(build("model", model_spec(model, Path.cwd()), Path.cwd()), model)
     if not isinstance(model, HuggingFace):
         raise UserError(
-            f"surprisal needs a local model (a folder, a GGUF file or a hub name); {label_of(model)} is not"
+            f"surprisal needs a local model (a folder, a GGUF file or a hub name); {label_of(model)} is not one"
         )
     model.check()
     if model.kind == "encoder-decoder":

@@ -1,12 +1,12 @@
-"""A gate for regressions, in two readings.
+"""Gates: tests for regressions between two runs, such as in CI. There are two kinds of conditions.
 
-- ``fail if``: fails on evidence that a run is worse by more than the threshold. Without evidence it passes, and says
-  which drop it would have found.
-- ``pass only if``: passes only on evidence that a run is not worse by more than the threshold (a non-inferiority test).
-  Without evidence the result is "not shown", and the gate says how many examples would show it.
+- ``fail if`` fails on evidence that a run is worse by more than the threshold. Without evidence it passes and reports
+  the smallest drop that it would have detected.
+- ``pass only if`` passes only on evidence that a run is not worse by more than the threshold (a non-inferiority test).
+  Without evidence the verdict is "not shown", and the gate reports how many examples would be enough.
 
-Both are one-sided t-tests of the paired difference against the threshold. A gate that cannot judge says so; it never
-passes because it has too little data to see anything.
+Both are one-sided t-tests of the paired difference against the threshold. A gate with too little data to detect
+anything does not pass: its verdict is "cannot judge".
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 
 State = Literal["pass", "fail", "not shown", "cannot judge"]
 ALPHA = 0.05
+"""The default significance level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,14 @@ class Check:
     row: Comparison
     state: State
     p: float | None
-    """Of the one-sided test against the threshold; adjusted where several conditions or runs could fail."""
+    """The p-value of the one-sided test against the threshold, adjusted if several conditions or runs could fail."""
     bound: float | None
-    """The one-sided confidence bound of the difference that decides; None where the threshold is a share of the base,
-    or where p is adjusted."""
+    """The one-sided confidence bound of the difference, beyond the threshold exactly if the test is significant;
+    None if the threshold is relative to the base mean or p is adjusted."""
     detectable: float | None
-    """The drop (or rise) that is found in four of five such comparisons; for ``fail if``."""
+    """For ``fail if``: the drop (or rise) that would be detected with a power of 80 %."""
     examples_needed: int | None
-    """How many examples would show the condition in four of five cases if nothing has changed; for ``pass only if``."""
+    """For ``pass only if``: how many examples would show the condition with a power of 80 % if nothing has changed."""
     why: str
     lost: int = 0
     """Examples with a score in the base run that are in the new run without a score."""
@@ -88,21 +89,22 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The verdict over all conditions: one that blocks counts even if another cannot be judged."""
+    """The verdict on all conditions. If one fails, the gate fails, even if another cannot be judged."""
 
     checks: Sequence[Check]
     alpha: float
     tests: int
-    """The tests of ``fail if`` that p is adjusted for."""
+    """The number of tests of ``fail if`` conditions, for which p is adjusted."""
     refused: str = ""
+    """Why no condition can be judged, such as an unfinished run; else empty."""
 
     @property
     def state(self) -> State:
         if self.refused:
             return "cannot judge"
         states = {check.state for check in self.checks}
-        by_weight: tuple[State, ...] = ("fail", "not shown", "cannot judge")
-        for state in by_weight:
+        most_severe_first: tuple[State, ...] = ("fail", "not shown", "cannot judge")
+        for state in most_severe_first:
             if state in states:
                 return state
         return "pass"
@@ -124,7 +126,7 @@ class GateVerdict:
         return "; ".join(reasons)
 
     def how(self) -> list[str]:
-        """What was tested, a sentence for each reading that is used."""
+        """What was tested: one sentence for each kind of condition that is used."""
         readings = {check.condition.reading for check in self.checks}
         sentences = []
         if "fail if" in readings:
@@ -196,7 +198,7 @@ def judge(
 
 
 def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of the tasks that have a metric; a run that has lost it is among them, one of another task is not."""
+    """The pairs of runs of the tasks that have a metric, including runs that lack it although their task has it."""
     tasks = set()
     for base, new in pairs:
         if metric in comparable(base) or metric in comparable(new):
@@ -209,7 +211,7 @@ def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A condition with a direction, the pairs that it is tested on, and the threshold as a difference."""
+    """A test to run: a condition with a direction, the paired scores, and the threshold as a difference."""
 
     condition: Condition
     base: Side
@@ -218,7 +220,7 @@ class _Question:
     pairs: Pairs
     estimate: Estimate
     threshold: float | None
-    """None for a share of a base mean of 0."""
+    """None if the threshold is relative and the base mean is 0."""
 
     @property
     def p(self) -> float | None:
@@ -228,22 +230,22 @@ class _Question:
 
     @property
     def measured(self) -> float | None:
-        """The difference, or the share of the base that it is: what the condition is about."""
+        """The difference; for a relative threshold, the difference divided by the base mean."""
         return self.row.relative if self.condition.relative else self.row.difference
 
     def spread(self) -> Spread | None:
-        """How scores change between the two runs, for what the gate can find; None where nothing is known about it."""
+        """How much scores vary between the two runs, for power calculations; None if it is unknown."""
         spread = spread_of(self.pairs, self.estimate)
         original = self.row.estimate
         if spread is None or original is None or original.standard_error <= 0:
             return spread
-        # The uncertainty of the base mean, of which the threshold is a share.
+        # A relative threshold depends on the base mean, whose uncertainty is added here.
         return replace(spread, effect=spread.effect * (self.estimate.standard_error / original.standard_error) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What p must be below. One of several tests is sure to be significant only if p is below ``alpha / tests``."""
+    """The significance level. With several tests, a test is certain to be significant only below ``alpha / tests``."""
 
     alpha: float
     tests: int
@@ -269,7 +271,7 @@ def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _
 
 
 def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate:
-    """The difference with a standard error for a threshold that is a share of the base mean, itself an estimate.
+    """The difference with a standard error for a threshold relative to the base mean, which is itself an estimate.
 
     After Fieller (1954, Some problems in interval estimation, JRSS B 16): what is tested is
     ``new - base - share · base``, whose spread comes from single pairs. The larger standard error counts, because only
@@ -339,7 +341,7 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
         return replace(check, why=why)
     p_at_worst = None if worst is None else worst.p_value(threshold, condition.alternative)
     can_be_found = worst is None or (p_at_worst is not None and p_at_worst < level.each)
-    # A significant change the other way answers the question, however few could have gone this way.
+    # A significant change in the other direction answers the question, however few scores could change in this one.
     other_way = question.estimate.p_value(0.0, "greater" if condition.is_below else "less")
     is_other_way = other_way is not None and other_way < level.alpha
     if not can_be_found and not is_other_way:
@@ -378,7 +380,7 @@ def _pass_only_if(question: _Question, check: Check, level: _Level, is_significa
 
 
 def _power_sentence(condition: Condition, size: float | None, spread: Spread | None) -> str:
-    """What would have been found, so that nobody takes a pass for a proof."""
+    """Which change would have been detected, so that nobody mistakes a pass for a proof."""
     change = "drop" if condition.is_below else "rise"
     if spread is None:
         return f"nothing changed, so it is unknown which {change} would be found"
@@ -388,7 +390,7 @@ def _power_sentence(condition: Condition, size: float | None, spread: Spread | N
 
 
 def _worst(question: _Question) -> Estimate | None:
-    """The estimate if every score went as far as it can in the direction of the condition; None without an end."""
+    """The estimate if every score changed as far as possible in the condition's direction; None without a limit."""
     worst = question.pairs.at_end(falls=question.condition.is_below)
     if worst is None:
         return None
@@ -411,7 +413,7 @@ def _bound(question: _Question, level: _Level) -> float | None:
 
 
 def _units(row: Comparison) -> str:
-    """Such as ``12 clusters``: what the test takes for independent."""
+    """The number of independent units in the test, such as ``12 clusters``."""
     unit = "pair" if row.units == row.n else "cluster"
     plural = "" if row.units == 1 else "s"
     return f"{row.units:,} {unit}{plural}"
@@ -439,7 +441,7 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 
 
 def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
-    """Refuse a threshold that no difference can be beyond: it would let everything pass, or nothing."""
+    """Raise a UserError if no difference can exceed the threshold: the gate would always pass, or never."""
     if bounds is None:
         return
     low, high = bounds
@@ -450,7 +452,7 @@ def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
     if abs(condition.threshold) < largest:
         return
     if condition.relative:
-        why = f"{condition.metric} cannot fall by more than all of it"
+        why = f"{condition.metric} cannot fall by more than 100 %"
     else:
         as_share = replace(condition, threshold=condition.threshold / 100, relative=True)
         why = (
@@ -484,7 +486,7 @@ def _lost(base: Side, other: Side, metric: str) -> int:
 
 
 def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
-    """How many of the base's examples with a score have none to be paired with, and how many there are."""
+    """How many examples with a score in the base run have no partner in the other run, and how many have a score."""
     key = pairing_key(base, other)
     in_base: set[str] = set()
     for score in scores_of(base, metric):
@@ -492,13 +494,13 @@ def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
     if base.table.has(metric):
         in_other = set(units_of(other, metric, key))
     else:
-        # What is combined from several scores may rightly lack one of them: an answer "unknown" is not biased.
+        # A metric that combines several scores may lack one of them: an answer "unknown" has no direction of bias.
         in_other = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
     return len(in_base - in_other), len(in_base)
 
 
 def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> Check:
-    """Examples that the test does not see are reported; a pass on less than half of the examples does not count."""
+    """Report examples that the test leaves out. A pass on less than half of the examples becomes "cannot judge"."""
     base, new, metric = question.base, question.new, check.condition.metric
     missing, total = _missing(base, new, metric)
     check = replace(check, lost=_lost(base, new, metric), missing=missing)

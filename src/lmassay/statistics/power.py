@@ -185,9 +185,9 @@ def _smallest(is_enough: Callable[[float], bool], low: float, high: float) -> fl
 
 
 def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
-    """What a comparison tells about how scores change; None where it tells nothing.
+    """How much scores vary between the two runs of a comparison; None if it cannot be estimated.
 
-    A drop that the comparison itself shows is taken off: what is wanted are the changes without any drop.
+    The changed scores that the drop itself explains are subtracted; the rest are changes by chance.
     """
     import numpy as np
 

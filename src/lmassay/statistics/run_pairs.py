@@ -32,7 +32,9 @@ def named_runs(
     for run_store, name in zip(stores, names, strict=True):
         record = run_store.run(name)
         if any(record.id == earlier.id for earlier in records):
-            raise UserError(f"{record.id} is given twice; a run compared with itself tells nothing")
+            raise UserError(
+                f"{record.id} is given twice; a run compared with itself shows no difference, so give another run"
+            )
         records.append(record)
     base, *others = records
     pairs = [(base, other) for other in others]

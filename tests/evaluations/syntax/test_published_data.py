@@ -91,7 +91,7 @@ def test_a_masked_model_does_not_get_pairs_whose_adjective_gives_the_answer_away
     task = Syntax({"name": "clams", "language": "fr", "construction": "simple_agrmt"})
     reasons = [example.inputs["problem"] for example in task.examples() if "problem" in example.inputs]
     assert len(reasons) == 120
-    assert set(reasons) == {"words behind the verb differ as well, and this model sees them"}
+    assert set(reasons) == {"words after the verb differ as well, and this model sees them"}
 
 
 def test_a_data_set_that_was_not_fetched_is_one_line_with_the_command(tmp_path, monkeypatch):

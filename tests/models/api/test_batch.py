@@ -197,7 +197,7 @@ def test_a_file_of_requests_is_left_again_if_it_did_not_arrive():
 def test_a_batch_that_may_have_been_created_is_not_created_again(provider, fault):
     office = Batches(faults=[fault])
     with openai_server(answer_of(provider), office=office) as server:
-        with pytest.raises(FatalModelError, match="not known whether"):
+        with pytest.raises(FatalModelError, match="unknown whether"):
             asked(model_of(provider, server), "ab")
         creations = [path for path in server.paths if path.startswith("POST") and "batches" in path]
         assert len(creations) == 1
@@ -207,7 +207,7 @@ def test_a_batch_that_may_have_been_created_is_not_created_again(provider, fault
 def test_a_batch_that_was_created_unheard_is_found_again_at_openai(fault, tmp_path):
     office = Deaf(fault)
     with openai_server(answer_of("openai"), office=office) as server:
-        with pytest.raises(FatalModelError, match=r"not known whether.*delete .*intent-"):
+        with pytest.raises(FatalModelError, match=r"unknown whether.*delete .*intent-"):
             asked(model_of("openai", server, tmp_path), "ab")
         assert [a.text for a in asked(model_of("openai", server, tmp_path), "ab")] == ["A", "B"]
     assert len(office.created) == 1
@@ -231,7 +231,7 @@ class Deaf(Batches):
 def test_a_batch_that_openai_does_not_list_is_created(tmp_path):
     office = Batches(faults=[failure(500)])
     with openai_server(answer_of("openai"), office=office) as server:
-        with pytest.raises(FatalModelError, match="not known whether"):
+        with pytest.raises(FatalModelError, match="unknown whether"):
             asked(model_of("openai", server, tmp_path), "ab")
         assert [a.text for a in asked(model_of("openai", server, tmp_path), "ab")] == ["A", "B"]
     assert len(office.created) == 1
@@ -242,7 +242,7 @@ def test_where_no_list_tells_it_is_the_user_who_decides(tmp_path):
     office = Deaf(failure(500))
     with openai_server(answer_of("claude"), office=office) as server:
         for _ in range(2):
-            with pytest.raises(FatalModelError, match=r"not known whether.*delete .*intent-"):
+            with pytest.raises(FatalModelError, match=r"unknown whether.*delete .*intent-"):
                 asked(model_of("claude", server, tmp_path), "ab")
             assert len(office.created) == 1
         (intent,) = tmp_path.iterdir()
@@ -254,7 +254,7 @@ def test_a_list_that_fails_is_no_proof_that_there_is_no_batch(tmp_path):
     office = Deaf(failure(500))
     with openai_server(answer_of("openai"), office=office) as server:
         for _ in range(2):
-            with pytest.raises(FatalModelError, match="not known whether"):
+            with pytest.raises(FatalModelError, match="unknown whether"):
                 asked(model_of("openai", server, tmp_path), "ab")
             office.faults = [failure(500)] * OPTIONS["tries"]
     assert len(office.created) == 1

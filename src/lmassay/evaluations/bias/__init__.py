@@ -34,7 +34,7 @@ METRICS = (
         "accuracy_dis",
         "accuracy in disambiguated contexts",
         bounds=_RATE,
-        meaning="How often the model is right when the context says the answer.",
+        meaning="How often the model is right when the context gives the answer.",
         verdict=True,
     ),
     Metric(
@@ -116,8 +116,20 @@ METRICS = (
         bounds=_RATE,
         meaning="How often both parsers read the same choice from an answer.",
     ),
-    Metric("correct_biased", "accuracy when the context confirms the stereotype", bounds=_RATE, verdict=True),
-    Metric("correct_counter", "accuracy when the context contradicts the stereotype", bounds=_RATE, verdict=True),
+    Metric(
+        "correct_biased",
+        "accuracy when the context confirms the stereotype",
+        bounds=_RATE,
+        meaning="How often the model is right when the right answer is the stereotyped one.",
+        verdict=True,
+    ),
+    Metric(
+        "correct_counter",
+        "accuracy when the context contradicts the stereotype",
+        bounds=_RATE,
+        meaning="How often the model is right when the right answer is the counter-stereotyped one.",
+        verdict=True,
+    ),
 )
 # These describe a run without being good or bad: the share of templates that have a value, and how often each letter
 # was chosen.

@@ -1,4 +1,4 @@
-"""Few-shot on the card: what is asked, and the headline number."""
+"""Few-shot on the card: the configurations that it runs, and the headline number."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ _TASKS = {
 }
 _PUBLISHED_SHOTS = {"quick": [0, 4], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
 _PUBLISHED_TESTS = {"quick": 48, "standard": 100, "full": None}
-_LONGEST_INPUT = 128
+# In tokens. Longer inputs are shortened.
+_MAX_SEQ_LENGTH = 128
 
 
 def published_variants(request: CardRequest) -> list[CardVariant]:
@@ -105,7 +106,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
             "max_steps": _STEPS[request.size],
             "batch_size": 8,
             "eval_ratios": [0.25],
-            "max_seq_length": _LONGEST_INPUT,
+            "max_seq_length": _MAX_SEQ_LENGTH,
         }
         by_logprobs.append({**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]})
         by_choices.append({**task, "method": ["majority", {**shown, "answer_by": "choices"}]})
@@ -141,21 +142,27 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _mean_of_tasks(parts: Sequence[Headline], records: Sequence[RunRecord]) -> Headline:
-    """The mean over several tasks, if all have a gain; otherwise the first one that has."""
+    """The mean over several tasks if all of them have a gain; otherwise the headline of the first task."""
     first = parts[0]
     if any(part.metric != GAIN for part in parts):
         return first
     gain = mean_over_data_sets([part.result for part in parts], GAIN)
     metric = first.compared_by
-    scores = [part.records[0].result(metric) for part in parts]
-    after = mean_over_data_sets([score for score in scores if score is not None], metric)
-    beside = []
+    scores: list[Result] = []
+    task_names: list[str] = []
+    beside: list[str] = []
     for part in parts:
-        beside.append(f"{_task_name(part.records[0])}: {value_with_interval(part.result)}, {part.scope}")
+        record = part.records[0]
+        score = record.result(metric)
+        if score is not None:
+            scores.append(score)
+        task_names.append(_task_name(record))
+        beside.append(f"{_task_name(record)}: {value_with_interval(part.result)}, {part.scope}")
+    after = mean_over_data_sets(scores, metric)
     return replace(
         first,
         result=gain,
-        scope=f"mean of {len(parts)} tasks: {', '.join(_task_name(part.records[0]) for part in parts)}",
+        scope=f"mean of {len(parts)} tasks: {', '.join(task_names)}",
         beside=beside,
         limits=_LIMITS_OF_TASKS,
         records=[part.records[0] for part in parts],
@@ -170,17 +177,18 @@ def _mean_references(records: Sequence[RunRecord], parts: Sequence[Headline], af
     metric = parts[0].compared_by
     rows: list[ReferenceRow] = []
     for label, is_wanted in (("the model without examples", _shows_none), ("most frequent label", _is_majority)):
-        values = []
+        # The value of the first such run of each task; a mean is shown only if every task has one.
+        values: list[float] = []
         for part in parts:
             same_data = part.records[0].depends_on.get("data")
             for record in records:
                 result = record.result(metric)
                 if is_wanted(record) and record.depends_on.get("data") == same_data and result is not None:
-                    values.append(result.value)
+                    if result.value is not None:
+                        values.append(result.value)
                     break
-        known_values = [value for value in values if value is not None]
-        if len(known_values) == len(parts):
-            rows.append(ReferenceRow(label, sum(known_values) / len(known_values), "on the same tests"))
+        if len(values) == len(parts):
+            rows.append(ReferenceRow(label, sum(values) / len(values), "on the same tests"))
     if not rows:
         return []
     title = metric_of(parts[0].records[0], metric).display_title
@@ -305,7 +313,11 @@ def _described(record: RunRecord) -> str:
     if name == "icl":
         shots = options.get("shots", 8)
         return f"{counted(shots, 'example')} shown" if shots else "none shown"
-    return {"majority": "always the most frequent label", "random": "random labels"}.get(name, name)
+    if name == "majority":
+        return "always the most frequent label"
+    if name == "random":
+        return "random labels"
+    return name
 
 
 def _method_of(record: RunRecord) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,11 @@ _RATE = (0.0, 1.0)
 METRICS = (
     Metric("acc", "accuracy", bounds=_RATE, meaning="The share of right answers.", verdict=True),
     Metric(
-        "acc_norm", "accuracy, length-normalised", bounds=_RATE, meaning="The share of right answers.", verdict=True
+        "acc_norm",
+        "accuracy, length-normalised",
+        bounds=_RATE,
+        meaning="The share of right answers, if log-probabilities are divided by the length of the choice.",
+        verdict=True,
     ),
     Metric("accuracy", "accuracy", bounds=_RATE, meaning="The share of right answers.", verdict=True),
     Metric("exact_match", "exact match", bounds=_RATE, meaning="The share of exactly right answers.", verdict=True),

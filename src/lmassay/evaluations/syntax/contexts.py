@@ -1,4 +1,4 @@
-"""Gather the distinct contexts of the data: a model is asked once per context, however many verbs are tried in it."""
+"""Collect the distinct contexts of the data: one request per context, however many verbs are compared in it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lmassay.evaluations.syntax.pairs import (
 from lmassay.types import Example, digest
 
 # Why a row is not scored.
-_AGREES_BEHIND = "words behind the verb differ as well, and this model sees them"
+_AGREES_BEHIND = "words after the verb differ as well, and this model sees them"
 
 
 @dataclass(slots=True)
 class Context:
-    """A sentence with a blank, and the rows of the data that it stands for: (row, right verb, wrong verb)."""
+    """A sentence with a blank, and the rows of the data that have this context."""
 
     construction: str
     left: str
@@ -35,12 +35,13 @@ class Context:
     number: Number | None
     template: str = ""
     contrast: str = "verb"
-    """What kind of word differs, if the data say it; EW and MW are about verbs."""
+    """The kind of word that differs, if the data state it. EW and MW are computed for verbs only."""
     noun: str = ""
     """The noun that the verb agrees with; empty if it is unknown."""
     rows: list[tuple[int, str, str]] = field(default_factory=list)
+    """(row number, right verb, wrong verb)."""
     numbers: set[Number] = field(default_factory=set)
-    """All numbers that its rows say; in clean data there is one."""
+    """All grammatical numbers of its rows; in clean data there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class ContextOptions:
     capitalize: bool
     period: bool
     sees_right: bool
-    """Whether the model sees the text behind the blank. If not, contexts that differ only there are one."""
+    """Whether the model sees the text after the blank. If not, contexts that differ only there are merged."""
     stop_at_bad_rows: bool
     cluster: str
 
@@ -83,8 +84,8 @@ def gather(
 ) -> tuple[list[Context], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.
 
-    The first row with a known number decides about the number of a context, as in the original. If ``rows`` are only
-    the first of many, ``all_rows`` are all of them: agreement nouns can be recognised only among many sentences.
+    The first row with a known number determines the number of a context, as in the original. If ``rows`` are only the
+    first of many, pass all of them as ``all_rows``: agreement nouns can be recognised only among many sentences.
     """
     number_of_form = numbers_of_forms(verbs)
     blanked_rows, dropped = _blanked_rows(rows, options)
@@ -98,13 +99,15 @@ def gather(
         pair, blanked = blanked_row.pair, blanked_row.blanked
         construction, _ = blanked_row.place
         left, right = text_around(blanked, options.capitalize, options.period)
-        key = (construction, left, right if options.sees_right else "")
+        visible_right = right if options.sees_right else ""
+        key = (construction, left, visible_right)
         number = _number(blanked_row, number_of_form, inferred)
         context = contexts.get(key)
         if context is None:
             template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
             contrast = str(pair.fields.get("contrast", "verb"))
-            context = contexts[key] = Context(*key, number, template, contrast)
+            context = Context(construction, left, visible_right, number, template, contrast)
+            contexts[key] = context
         context.rows.append((blanked_row.row, blanked.good, blanked.bad))
         if number:
             context.number = context.number or number
@@ -139,7 +142,7 @@ def _blanked_rows(rows: Rows, options: ContextOptions) -> tuple[list[BlankedRow]
             dropped.append(DroppedRow(construction, pair, str(problem)))
             continue
         if blanked.agrees_behind and options.sees_right:
-            # The text behind the blank is that of the right sentence, which would give the answer away.
+            # The text after the blank is that of the right sentence, which would give the answer away.
             dropped.append(DroppedRow(construction, pair, _AGREES_BEHIND))
             continue
         blanked_rows.append(BlankedRow((construction, pair.file), row, pair, blanked))
@@ -154,7 +157,7 @@ def _all_blanked_rows(rows: Rows) -> Iterator[BlankedRow]:
 
 
 def _observations(rows: Sequence[BlankedRow], number_of_form: Mapping[str, Number]) -> Iterator[Observation]:
-    """Yield what the rows say about numbers, if there is a row whose number is not known by itself."""
+    """Yield what the rows reveal about numbers; nothing if the number of every row is known."""
     numbers = [row.pair.number or number_of_pair(row.blanked, number_of_form) for row in rows]
     if None not in numbers:
         return
@@ -164,9 +167,12 @@ def _observations(rows: Sequence[BlankedRow], number_of_form: Mapping[str, Numbe
 
 def _number(row: BlankedRow, number_of_form: Mapping[str, Number], inferred: InferredNumbers) -> Number | None:
     """Return the number of the right verb: from the label, from the verb list, or from other rows."""
-    return (
-        row.pair.number or number_of_pair(row.blanked, number_of_form) or inferred.number(row.place, row.blanked.left)
-    )
+    if row.pair.number:
+        return row.pair.number
+    listed = number_of_pair(row.blanked, number_of_form)
+    if listed:
+        return listed
+    return inferred.number(row.place, row.blanked.left)
 
 
 def _named_noun(pair: MinimalPair, cluster: str) -> str:
@@ -185,11 +191,11 @@ def _nouns(
         if "noun" not in row.pair.fields:
             by_place.setdefault(row.place, []).append(row)
     noun_of: dict[tuple[Place, tuple[str, ...]], str] = {}
-    for place, of_place in by_place.items():
-        numbers: list[str | None] = [_number(row, number_of_form, inferred) for row in of_place]
+    for place, place_rows in by_place.items():
+        numbers: list[str | None] = [_number(row, number_of_form, inferred) for row in place_rows]
         if not any(numbers):
-            numbers = _sides(of_place, inferred)
-        lefts = [row.blanked.left for row in of_place]
+            numbers = _sides(place_rows, inferred)
+        lefts = [row.blanked.left for row in place_rows]
         nouns = agreement_nouns(list(zip(lefts, numbers, strict=True)))
         for left, noun in zip(lefts, nouns, strict=True):
             if noun:
@@ -198,7 +204,7 @@ def _nouns(
 
 
 def _sides(rows: Sequence[BlankedRow], inferred: InferredNumbers) -> list[str | None]:
-    """Return which rows have the same number, if it is unknown which one is the singular."""
+    """Return labels that are equal for rows with the same number, if it is unknown which label is the singular."""
     sides = [inferred.side(row.place, row.blanked.left) for row in rows]
     if len(set(sides)) > 2:
         # Some rows have no verb in common with the others, so their sides cannot be compared.
@@ -236,7 +242,7 @@ def as_example(context: Context) -> Example:
 
 
 def as_unscored_example(row: DroppedRow) -> Example:
-    """Return a row without a blank as an example that is not asked."""
+    """Return a row without a blank as an example that is reported as unscored and not sent to the model."""
     inputs = {"good": row.pair.good, "bad": row.pair.bad, "problem": row.reason, "where": row.pair.where}
     groups = {"construction": row.construction, "number": "unknown", "noun": f"bad {row.pair.where}", "rows": "1"}
     return Example(f"bad-{digest(row.construction, row.pair.where)[:16]}", inputs, None, groups)

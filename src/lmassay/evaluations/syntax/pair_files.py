@@ -37,7 +37,7 @@ class PairFormat(BaseModel):
 
     ``right`` and ``wrong`` are the columns of the grammatical and the ungrammatical sentence. ``group`` is the column
     that says which paradigm a pair belongs to; ``groups`` names the columns of field, phenomenon and paradigm.
-    ``blank: first`` is for data in which words behind the verb may agree as well; the verb is the first to differ.
+    ``blank: first`` is for data in which words after the verb may agree as well; the verb is the first to differ.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,6 +1,6 @@
-"""Ask by batch: requests are submitted in bulk, and the answers are fetched when the provider has them.
+"""Batch mode: requests are submitted in bulk, and the responses are fetched when the provider has them.
 
-Open batches are noted in files before the waiting begins, so that a crash loses none of them.
+Every open batch is recorded in a file before lmassay waits for it, so that a crash loses none of them.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class BatchIntent:
 
 
 class Ledger:
-    """Keeps one small file per batch, without prompts and keys. Without a folder, nothing is kept."""
+    """Keeps a small file per batch, which contains neither prompts nor API keys. Without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def check(self) -> None:
-        """Raise unless notes can be written: a batch that cannot be noted must not be paid for."""
+        """Raise an error if no file can be written: a batch that cannot be recorded must not be paid for."""
         if self._folder is None:
             return
         trial = self._folder / f"{_OPEN}trial"
@@ -77,7 +77,7 @@ class Ledger:
         trial.unlink(missing_ok=True)
 
     def note(self, entry: OpenBatch) -> None:
-        """Write an open batch, or replace it by what is left of it."""
+        """Record an open batch, or update the record after some of its requests were answered."""
         if self._folder is None:
             return
         row = {"batch": entry.batch, "requests": entry.requests, "noted": entry.noted or time.time()}
@@ -182,7 +182,7 @@ def _intent(row: dict[str, Any]) -> BatchIntent | None:
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What is needed to ask by batch."""
+    """What is needed to send requests in batches."""
 
     service: BatchService
     dialect: Dialect
@@ -190,11 +190,11 @@ class BatchOptions:
     ledger: Ledger
     identity: Mapping[str, object]
     poll: float
-    """Seconds between two looks at a batch."""
+    """Seconds between two requests for the status of a batch."""
     batch_size: int
-    """Requests per batch at most; 0 for as many as the provider takes."""
+    """The maximum number of requests per batch; 0 means as many as the provider accepts."""
     redact: Callable[[Response], Response]
-    """Removes the key from an answer that repeats it."""
+    """Removes the API key from a response that repeats it."""
     budget: Budget | None = None
     prices: Prices | None = None
 
@@ -256,7 +256,7 @@ class _BatchRun:
         if affordable < len(remaining):
             assert self._options.budget is not None
             raise BudgetReached(
-                f"the budget does not allow a batch of more requests: {self._options.budget.describe()} are spent"
+                f"the budget does not allow another batch: {self._options.budget.describe()} already spent"
             )
 
     async def _left_behind(self) -> list[OpenBatch]:
@@ -292,7 +292,7 @@ class _BatchRun:
         return entry
 
     def _uncertain(self, reason: str, intent: BatchIntent) -> FatalModelError:
-        advice = "it is not known whether the provider took the batch; check there before you start again"
+        advice = "it is unknown whether the provider accepted the batch; check there before you start again"
         path = self._options.ledger.path_of(intent)
         if path is not None:
             advice += f", and delete {path} to send its requests again"
@@ -356,7 +356,7 @@ class _BatchRun:
                 continue
             for custom_id, result in service.results(raw):
                 self._put(custom_id, result)
-        # This reaches only the requests that are still unanswered.
+        # `_put` ignores requests that have an answer, so only the others fail.
         for custom_id in entry.requests:
             self._put(custom_id, Failure(reason or "the batch gave no answer to this request"))
 
@@ -386,16 +386,19 @@ class _BatchRun:
             self._all_taken.set()
 
     def _settle(self, entry: OpenBatch) -> None:
-        """Forget a batch whose answers are all stored; of another one, keep the requests that are not."""
+        """Forget a batch if all of its answers are stored; else keep the requests whose answers are not."""
         # Requests of other calls stay, too: this call has not asked for their answers.
-        left = tuple(i for i in entry.requests if i not in self._index_of or i in self._untaken)
+        left: list[str] = []
+        for custom_id in entry.requests:
+            if custom_id not in self._index_of or custom_id in self._untaken:
+                left.append(custom_id)
         if not left:
             self._options.ledger.forget(entry.batch)
-        elif left != entry.requests:
-            self._options.ledger.note(OpenBatch(entry.batch, left, entry.noted))
+        elif tuple(left) != entry.requests:
+            self._options.ledger.note(OpenBatch(entry.batch, tuple(left), entry.noted))
 
     async def _with_retries(self, call: Callable[[], Awaitable[T]], *, costs_money: bool = False) -> T:
-        """Call the provider; failures that may pass are retried a bounded number of times.
+        """Call the provider and retry temporary failures a limited number of times.
 
         A call that costs money is repeated only if the provider certainly did not accept it.
         """
@@ -428,7 +431,7 @@ class _BatchRun:
             await asyncio.sleep(max(pause, min(self._options.poll, 1.0)))
 
     def _count_affordable(self, ids: Sequence[str]) -> int:
-        """How many of these requests fit into the budget even if each costs as much as it can."""
+        """How many of these requests fit into the budget, even if each response has the maximum length."""
         budget = self._options.budget
         prices = self._options.prices
         if budget is None:
@@ -449,7 +452,7 @@ class _BatchRun:
 
 
 def _upper_bound_of_tokens(body: Mapping[str, Any]) -> int:
-    # With no usual tokenizer is a token shorter than two bytes on average.
+    # In all common tokenizers, a token is at least two bytes long on average.
     return len(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")) // 2
 
 
@@ -458,7 +461,7 @@ class _MaybeCreatedError(FatalModelError):
 
 
 class _GoneError(FatalModelError):
-    """The provider does not have what was asked for."""
+    """The provider no longer has the batch or its results."""
 
 
 def _was_surely_rejected(failure: Failure) -> bool:
@@ -469,7 +472,7 @@ def _was_surely_rejected(failure: Failure) -> bool:
 def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> dict[str, int]:
     """An id for each request that is the same in the next attempt, mapped to the index of the request.
 
-    Equal sampled requests are different draws, and the draw is part of the id.
+    With a temperature above 0, equal requests are different draws, so the number of the draw is part of the id.
     """
     occurrences: Counter[str] = Counter()
     index_of = {}

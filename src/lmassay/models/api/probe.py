@@ -30,8 +30,8 @@ from lmassay.models.api.scoring import (
     CompletionsScorer,
     Post,
     Probabilities,
+    ProbabilityClient,
     ScoredPrompt,
-    Scorer,
     ServerSettings,
     TextPrefix,
     Way,
@@ -100,7 +100,7 @@ class ServerConnection:
         self.policy = policy
         self.url = url
 
-    def scorer(self, result: ProbeResult) -> Scorer:
+    def scorer(self, result: ProbeResult) -> ProbabilityClient:
         """What answers requests, as the probe found out."""
         if isinstance(result.prefix, LlamaCppPrefix):
             return LlamaCppScorer(self.post_native, self.settings, result.prefix)

@@ -67,8 +67,8 @@ class TextPrefix:
         return ""
 
 
-class Scorer(Protocol):
-    """Answers requests for probabilities."""
+class ProbabilityClient(Protocol):
+    """Requests probabilities from a server, in the way that this kind of server supports."""
 
     async def logprobs(self, request: LogProbs) -> Response:
         """The log-probability of a continuation."""

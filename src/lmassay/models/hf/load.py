@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.models.hf.source import Kind
 
+# Architectures with relative positions, which have no longest sequence.
 _RELATIVE_POSITIONS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers"})
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -32,20 +33,21 @@ class LoadedModel:
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The accelerator if there is one, else the CPU."""
+    """The device with this name. For ``auto``, the accelerator if there is one, else the CPU."""
     if wanted == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         if torch.backends.mps.is_available():
             return torch.device("mps")
         return torch.device("cpu")
+    not_a_device = f"model.device: '{wanted}' is not a device; write auto, cpu, cuda, cuda:1 or mps"
     try:
         device = torch.device(wanted)
-    except RuntimeError:
-        # Not the name of any device; refused below.
-        device = torch.device("meta")
+    except RuntimeError as error:
+        raise ConfigError(not_a_device) from error
+    # Torch has further types, such as "meta", on which a model cannot run.
     if device.type not in ("cpu", "cuda", "mps", "xpu"):
-        raise ConfigError(f"model.device: '{wanted}' is not a device; write auto, cpu, cuda, cuda:1 or mps")
+        raise ConfigError(not_a_device)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
     return device
@@ -106,13 +108,13 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
 
 
 def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:
-    families: dict[Kind, Any] = {
+    model_classes: dict[Kind, Any] = {
         "masked": AutoModelForMaskedLM,
         "causal": AutoModelForCausalLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
     }
     try:
-        model, info = families[kind].from_pretrained(
+        model, info = model_classes[kind].from_pretrained(
             folder,
             dtype=DTYPES[dtype],
             use_safetensors=True,
@@ -121,7 +123,7 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
             output_loading_info=True,
         )
     except Exception as error:
-        # Anything can be wrong with the files: a broken archive, sizes that do not fit, an unknown architecture.
+        # Anything can be wrong with the files: a damaged file, shapes that do not match, an unknown architecture.
         raise DataError(f"the model in {folder} cannot be loaded: {_first_line(error)}") from error
     missing = sorted(info.get("missing_keys", ()))
     if missing:
@@ -133,18 +135,18 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
 
 
 def window_of(model: Any, tokenizer: Any) -> int | None:
-    """The longest sequence that a model supports, in tokens; None if nothing says so."""
+    """The longest sequence that a model supports, in tokens; None if neither the model nor the tokenizer states it."""
     config = model.config.get_text_config()
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if config.model_type in _RELATIVE_POSITIONS:
         # Positions are relative, so the number in the configuration is only the length in training.
         longest = None
     if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
-        # These count positions from the one after the padding token.
+        # The first position of these models is the id of the padding token + 1, so fewer positions remain for text.
         longest -= (config.pad_token_id or 0) + 1
     limits = []
     for limit in (longest, tokenizer.model_max_length):
-        # A tokenizer without a limit has a huge number there.
+        # A tokenizer without a limit states a huge number, 10**30.
         if limit is not None and 0 < limit < 10**9:
             limits.append(int(limit))
     return min(limits, default=None)
@@ -158,15 +160,15 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bars and advice while loading; we report what matters."""
-    library = logging.getLogger("transformers")
-    level = library.level
+    """Silence the progress bars and warnings of transformers while loading; lmassay reports what matters."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
     bars = transformers.utils.logging.is_progress_bar_enabled()
-    library.setLevel(logging.ERROR)
+    logger.setLevel(logging.ERROR)
     transformers.utils.logging.disable_progress_bar()
     try:
         yield
     finally:
-        library.setLevel(level)
+        logger.setLevel(level)
         if bars:
             transformers.utils.logging.enable_progress_bar()

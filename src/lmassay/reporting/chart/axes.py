@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-_MOST_TICKS = 6
-_MOST_DECADES = 8
+_MAX_TICKS = 6
+_MAX_DECADES = 8
 _NICE_STEPS = (1, 2, 5)
+# Beyond these limits, ticks are written with powers of ten: on a linear and on a logarithmic axis.
 _LARGEST_PLAIN = 1e6
 _SMALLEST_PLAIN_STEP = 1e-4
 _SMALLEST_PLAIN_POWER, _LARGEST_PLAIN_POWER = 0.9e-3, 1.1e4
@@ -66,10 +67,10 @@ class LinearAxis:
         signed: bool = False,
         whole: bool = False,
     ) -> LinearAxis:
-        """An axis that covers all values, with a share of their range as room on both sides.
+        """An axis that covers all values, with room on both sides: the fraction ``room`` of their range.
 
-        It does not reach beyond ``within``. Values that are all equal get room, too: at least ``least_room``, and
-        where that is 0, a tenth of the value.
+        It does not reach beyond ``within``. The room is at least ``least_room``. If all values are equal and
+        ``least_room`` is 0, it is a tenth of the value.
 
         >>> axis = LinearAxis.around("score", [61.0, 74.0], within=(0.0, 100.0))
         >>> round(axis.low, 2), round(axis.high, 2)
@@ -93,7 +94,7 @@ class LinearAxis:
     def fraction(self, value: float) -> float:
         """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
-        # Halves, because the difference of the two ends may overflow.
+        # Halves, because the difference between the ends can overflow.
         return (clamped / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
 
     def tick_choices(self) -> Iterator[list[Tick]]:
@@ -102,7 +103,7 @@ class LinearAxis:
             yield from _thinned(self.ticks, self._fixed_labels())
             return
         span = self.high / 2 - self.low / 2
-        step = _nice_step(2 * (span / _MOST_TICKS))
+        step = _nice_step(2 * (span / _MAX_TICKS))
         if self.whole:
             step = max(step, 1.0)
         while True:
@@ -117,7 +118,7 @@ class LinearAxis:
         # A tolerance, because 3 * 0.1 is slightly more than 0.3 in floating point.
         tolerance = 1e-6 * (self.high / 2 - self.low / 2)
         first = math.floor(self.low / step)
-        for count in range(first, first + 2 * _MOST_TICKS):
+        for count in range(first, first + 2 * _MAX_TICKS):
             value = count * step
             if self.low - tolerance <= value <= self.high + tolerance:
                 yield Tick(value, number_label(value, step, largest, signed=self.signed))
@@ -165,7 +166,7 @@ class LogAxis:
     def fraction(self, value: float) -> float:
         """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
-        # Differences of logarithms, because the quotient of the ends may overflow.
+        # Differences of logarithms, because the ratio of the ends can overflow.
         return (math.log(clamped) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
 
     def tick_choices(self) -> Iterator[list[Tick]]:
@@ -177,7 +178,7 @@ class LogAxis:
             return
         if decades == 1:
             yield self._ticks(lowest - 1, highest, multiples=_NICE_STEPS)
-        step = max(1, math.ceil(decades / _MOST_DECADES))
+        step = max(1, math.ceil(decades / _MAX_DECADES))
         while step <= 2 * decades:
             ticks = self._ticks(lowest, highest, every=step)
             yield ticks
@@ -190,10 +191,10 @@ class LogAxis:
 
     def _ticks(self, lowest: int, highest: int, *, every: int = 1, multiples: Sequence[int] = (1,)) -> list[Tick]:
         ticks = []
-        # Few digits are easier to read than powers.
+        # Short numbers are easier to read than powers of ten.
         is_plain = self.low >= _SMALLEST_PLAIN_POWER and self.high <= _LARGEST_PLAIN_POWER
         for power in range(lowest, highest + 1):
-            # Counted from 1, so that axes with the same step have the same ticks.
+            # Only multiples of the step, so that axes with the same step have the same ticks.
             if power % every:
                 continue
             for multiple in multiples:
@@ -206,7 +207,7 @@ class LogAxis:
         return ticks
 
     def _within_a_decade(self) -> Iterator[list[Tick]]:
-        """An axis that has at most one power of ten on it gets the ticks of a linear one."""
+        """The ticks of a linear axis, because fewer than two powers of ten lie on this one."""
         yield from LinearAxis("", self.low, self.high).tick_choices()
 
 
@@ -256,7 +257,9 @@ Axis = LinearAxis | LogAxis | CategoryAxis
 
 
 def number_label(value: float, step: float, largest: float, *, signed: bool = False) -> str:
-    """A tick of an axis with this step between ticks, whose largest value by size is ``largest``.
+    """The label of a tick on a linear axis.
+
+    ``step`` is the distance between ticks, and ``largest`` is the largest absolute value on the axis.
 
     >>> number_label(0.30000000000000004, 0.1, 1), number_label(-20, 10, 20), number_label(0.5, 0.5, 1, signed=True)
     ('0.3', '−20', '+0.5')
@@ -267,18 +270,18 @@ def number_label(value: float, step: float, largest: float, *, signed: bool = Fa
         return "0"
     is_plain = largest < _LARGEST_PLAIN and step >= _SMALLEST_PLAIN_STEP
     if is_plain:
-        size = f"{abs(value):.{_decimals(step)}f}"
+        magnitude = f"{abs(value):.{_decimals(step)}f}"
     else:
-        size = _scientific(abs(value))
+        magnitude = _scientific(abs(value))
     if value < 0:
-        return f"−{size}"
+        return f"−{magnitude}"
     if signed:
-        return f"+{size}"
-    return size
+        return f"+{magnitude}"
+    return magnitude
 
 
 def power_label(multiple: int, power: int) -> str:
-    """A tick of a logarithmic axis: ``multiple`` times ten to the ``power``.
+    """The label of a tick on a logarithmic axis: ``multiple`` times ten to the ``power``.
 
     >>> power_label(1, -6), power_label(1, 0), power_label(2, 5)
     ('10⁻⁶', '1', '2×10⁵')
@@ -292,7 +295,7 @@ def power_label(multiple: int, power: int) -> str:
 
 
 def _scientific(value: float) -> str:
-    """A number as a product with a power of ten, or plainly where that is shorter."""
+    """A number in scientific notation (``2×10⁷``), or as a plain number if it has few digits."""
     written = f"{value:.4g}"
     mantissa, letter, exponent = written.partition("e")
     if not letter:

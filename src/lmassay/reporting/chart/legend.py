@@ -29,7 +29,10 @@ class LegendEntry:
 
 
 class Legend:
-    """Entries in as many columns as fit side by side, each label in at most ``lines`` lines."""
+    """Entries in as many columns as fit side by side.
+
+    Labels are wrapped to at most ``lines`` lines; None means that there is no limit.
+    """
 
     def __init__(self, entries: Sequence[LegendEntry], width: float, lines: int | None = 2) -> None:
         widest_sample = max((entry.width for entry in entries), default=0.0)
@@ -65,8 +68,8 @@ class Legend:
     def _draw_entry(self, entry: LegendEntry, label: TextBlock, left: float, top: float) -> Markup:
         middle = top + LINE_HEIGHT / 2
         horizontal = NumericPlacement(LinearAxis(), Span(left, left + entry.width))
-        upright = NumericPlacement(LinearAxis(), Span(middle + _SAMPLE_HEIGHT / 2, middle - _SAMPLE_HEIGHT / 2))
-        frame = PlotArea(horizontal, upright)
+        vertical = NumericPlacement(LinearAxis(), Span(middle + _SAMPLE_HEIGHT / 2, middle - _SAMPLE_HEIGHT / 2))
+        frame = PlotArea(horizontal, vertical)
         sample = elements.join(mark.draw(frame) for mark in entry.marks)
         return sample + elements.text(label, left + self._label_offset, middle + MIDDLE, "label")
 

@@ -125,5 +125,5 @@ def test_a_word_of_several_tokens_is_refused_by_name(tiny: Opened, rte: NluTask)
         def cloze_text(self, example: InputExample, pattern: int) -> tuple[str, str]:
             return "", ""
 
-    with pytest.raises(ConfigError, match="'unquestionably' must be one token, but this tokenizer makes"):
+    with pytest.raises(ConfigError, match="'unquestionably' must be one token, but this tokenizer splits it into"):
         CausalCloze(open_network(tiny("gpt2")), Wordy(), Reading())  # type: ignore[arg-type]

@@ -134,7 +134,9 @@ def test_a_word_of_several_tokens_is_named_with_them(tokenizer):
     class Wrong(Same):
         VERBALIZER = {"yes": ["Yes"], "no": ["Not"]}
 
-    with pytest.raises(ConfigError, match=r"the word 'Not' for the label 'no' must be one token.*2 of it: No, ##t;"):
+    with pytest.raises(
+        ConfigError, match=r"the word 'Not' for the label 'no' must be one token.*splits it into 2: No, ##t;"
+    ):
         pvp(tokenizer, cls=Wrong).label_token_ids()
 
 

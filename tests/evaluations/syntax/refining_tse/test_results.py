@@ -187,7 +187,7 @@ def test_of_several_runs_the_newest_counts_and_half_written_ones_do_not(tmp_path
         os.utime(path, (1e9, 1e9))
     results = read_results(tmp_path)
     assert results.score("m", "blimp", "mw") == 0.1
-    assert results.warnings == [f"m, blimp, MW: 2 runs of this kind; using {newest}"]
+    assert results.warnings == [f"m, blimp, MW: 2 runs; using the newest, {newest}"]
 
 
 def test_the_time_that_a_run_tells_outweighs_that_of_its_files(tmp_path):

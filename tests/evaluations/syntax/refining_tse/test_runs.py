@@ -211,7 +211,7 @@ def test_plots_takes_the_newest_run_and_tells_why_others_are_left_out(config, tm
     assert tse(tmp_path, "plots") == 0
     told = capsys.readouterr().err
     assert "nearest-noun: runs are left out because they are as released" in told
-    assert f"nearest-noun, across_prep, EW: 2 runs of this kind; using {newest}" in told
+    assert f"nearest-noun, across_prep, EW: 2 runs; using the newest, {newest}" in told
     assert tse(tmp_path, "plots", "--compat", "released") == 0
     assert "runs are left out because they are not as released" in capsys.readouterr().err
     for run in runs_in(tmp_path):

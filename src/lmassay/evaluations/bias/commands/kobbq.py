@@ -276,7 +276,7 @@ def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing
     cls=AbbreviatedCommand,
     epilog="Example: lmassay kobbq collect --predictions-tsv-path raw/KoBBQ_test_evaluation_1_gpt-4_predictions.tsv "
     "--preprocessed-tsv-path data/KoBBQ_test_evaluation_1.tsv --output-path out/KoBBQ_test_evaluation_1_gpt-4.tsv",
-    short_help="Step 4: replace letters by the texts of their choices.",
+    short_help="Step 4: replace letters with the texts of their choices.",
 )
 @click.option("--predictions-tsv-path", "predictions", type=_FILE, required=True, help="File of steps 2 and 3.")
 @click.option("--preprocessed-tsv-path", "preprocessed", type=_FILE, required=True, help="TSV file of step 1.")

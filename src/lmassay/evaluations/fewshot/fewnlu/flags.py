@@ -103,7 +103,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _number("learning_rate", 1e-5, "Initial learning rate.", f"{_METHOD}.learning_rate"),
         _number("weight_decay", 0.01, "Weight decay.", f"{_METHOD}.weight_decay"),
         _number("adam_epsilon", 1e-8, "Adam's epsilon.", f"{_METHOD}.adam_epsilon"),
-        _number("max_grad_norm", 1.0, "Clip gradients to this norm; 0 for never.", f"{_METHOD}.max_grad_norm"),
+        _number("max_grad_norm", 1.0, "Clip gradients to this norm; 0: no clipping.", f"{_METHOD}.max_grad_norm"),
         _number("warmup_step_ratio", 0.0, "Share of the updates used for warm-up.", f"{_METHOD}.warmup_ratio"),
         _switch(
             "no_cuda",
@@ -152,7 +152,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             decision="works with --arch_method distillation, which the original does not have; refused otherwise",
         ),
         Flag(
-            *("verbalizer_file", "text", None, "Refused."),
+            *("verbalizer_file", "text", None, "Not supported: an error."),
             state="refused",
             decision="put your own words in a task file: --task_name mine.yaml (`words:`)",
         ),
@@ -168,22 +168,24 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         ),
     ),
     "Data": (
-        _whole("train_examples", -1, "Maximum of labelled examples, drawn with --seed.", "task.labelled_examples"),
-        _whole("test_examples", -1, "Maximum of test examples with --eval_set test.", "task.test_examples"),
         _whole(
-            *("dev32_examples", -1, "Refused."),
+            "train_examples", -1, "Maximum number of labelled examples, drawn with --seed.", "task.labelled_examples"
+        ),
+        _whole("test_examples", -1, "Maximum number of test examples with --eval_set test.", "task.test_examples"),
+        _whole(
+            *("dev32_examples", -1, "Not supported: an error."),
             state="refused",
             decision="dev examples come from the labelled ones; use --split_ratio and --cv_k",
         ),
-        _whole("dev_examples", -1, "Maximum of test examples with --eval_set dev.", "task.test_examples"),
-        _whole("unlabeled_examples", -1, "Maximum of unlabeled examples.", "task.unlabeled"),
+        _whole("dev_examples", -1, "Maximum number of test examples with --eval_set dev.", "task.test_examples"),
+        _whole("unlabeled_examples", -1, "Maximum number of unlabeled examples.", "task.unlabeled"),
         _switch(
             "split_examples_evenly",
-            "Refused.",
+            "Not supported: an error.",
             state="refused",
             decision="use --stratify for labels in equal shares",
         ),
-        _whole("max_seq_length", 256, "Maximum of tokens per text.", f"{_METHOD}.max_seq_length"),
+        _whole("max_seq_length", 256, "Maximum number of tokens per text.", f"{_METHOD}.max_seq_length"),
         Flag("eval_set", "text", "dev", "Test on val.jsonl or on test.jsonl.", ("dev", "test"), key="task.test"),
         Flag(
             *("aug_data_dir", "text", None, "File with further training examples."),
@@ -204,7 +206,9 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             state="fixed",
             decision="refused if it is less than one update; the original then used the last weights",
         ),
-        _whole("early_stop_epoch", 6, "Evaluations without a better score that end a training.", f"{_METHOD}.patience"),
+        _whole(
+            "early_stop_epoch", 6, "Stop after this many evaluations without a better score.", f"{_METHOD}.patience"
+        ),
         Flag(
             *("few_shot_setting", "text", "dev32_setting", "How the labelled examples are split."),
             choices=(*SETTINGS, *OWN_SETTINGS),
@@ -230,13 +234,13 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     "Priming": (
         _switch(
             "eval_priming",
-            "Refused.",
+            "Not supported: an error.",
             state="refused",
             decision="the original put all training examples before each text, which is too long for a model; "
             "for demonstrations in the prompt use the method icl of `lmassay run`",
         ),
-        _switch("train_priming", "Refused.", state="refused", decision="see --eval_priming"),
-        _whole("priming_num", None, "Refused.", state="refused", decision="see --eval_priming"),
+        _switch("train_priming", "Not supported: an error.", state="refused", decision="see --eval_priming"),
+        _whole("priming_num", None, "Not supported: an error.", state="refused", decision="see --eval_priming"),
     ),
     "P-tuning": (
         _number(
@@ -252,9 +256,14 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
     "iPET and noisy student": (
         _whole("generations", 3, "Generations.", "task.regime.generations"),
         _number("ipet_logits_percentage", 0.25, "Share of the teachers used.", "task.regime.logits_percentage"),
-        _number("ipet_scale_factor", 5.0, "Growth of the training set.", "task.regime.scale_factor"),
+        _number(
+            "ipet_scale_factor",
+            5.0,
+            "Factor by which the training set grows in each generation.",
+            "task.regime.scale_factor",
+        ),
         _whole("ipet_n_most_likely", -1, "Use this many most likely examples per label.", "task.regime.n_most_likely"),
-        _switch("use_brother_fold_logits", "Let all splits teach (cross).", key="task.regime.cross"),
+        _switch("use_brother_fold_logits", "Use teachers from all splits (cross).", key="task.regime.cross"),
         _switch("use_dropout", "Drop features of word embeddings in training.", key=f"{_METHOD}.spatial_dropout"),
         _number("dropout_rate", 0.05, "Share of the features to drop.", "task.regime.dropout_rate"),
     ),

@@ -249,6 +249,6 @@ def _single_token(word: str, opening: str, cached: CachedTokenizer, tokenizer: A
     tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids)) or "none"
     position = f", right after the {opening} at the end of the prompt," if opening else ""
     raise ConfigError(
-        f"verbalizer: the word '{word}'{position} must be one token, but this tokenizer makes {len(ids)} of it: "
+        f"verbalizer: the word '{word}'{position} must be one token, but this tokenizer splits it into {len(ids)}: "
         f"{tokens}; choose another word or another pattern"
     )

@@ -53,7 +53,7 @@ class Hyperparameters:
     adam_epsilon: float = 1e-8
     warmup_ratio: float = 0.0
     max_grad_norm: float = 1.0
-    """Longer gradients are clipped to this norm; 0 for never."""
+    """Gradients are clipped to this norm; 0 means no clipping."""
     eval_ratios: tuple[float, ...] = (0.02,)
     patience: int = 6
     """The training ends after this many evaluations without a strictly better score."""

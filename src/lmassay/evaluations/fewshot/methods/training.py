@@ -1,6 +1,6 @@
 """Methods with a training loop: their common options, how they train, and the classifier that they return.
 
-A method adds its own options as fields and says what learns::
+A method adds its own options as fields and defines ``learner``, which creates the network to train::
 
     @dataclass(kw_only=True)
     class Sharpened(Training):
@@ -57,23 +57,27 @@ if TYPE_CHECKING:
 
 
 CARD = "lmassay.json"
-"""The file of a saved training that describes it."""
+"""The name of the file that describes a saved training."""
 ADDED = "added.safetensors"
-"""The file of a saved training with trained parts that transformers does not save."""
+"""The name of the file with the trained weights that transformers does not save, such as prompt embeddings."""
 _Count = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(kw_only=True)
 class Training(Method, ABC):
-    """``max_steps`` updates of ``batch_size`` examples each; ``micro_batch`` examples are in the network at once.
+    """The options of a training loop.
 
-    The dev set is evaluated after every ``eval_ratios`` of the training (a number, or several: one training serves
-    all). The best weights are kept, the latest of equally good ones. The training ends after ``patience`` evaluations
-    without a better score. With ratio 1 or without a dev set the last weights are kept. ``epochs`` replaces
-    ``max_steps``. ``reference`` repeats FewNLU's loop exactly: AdamW of transformers 4.5.1, and one update more.
-    ``temperature`` is for soft labels. ``spatial_dropout`` drops features of the input embeddings in training.
-    ``fix_deberta`` freezes a DeBERTa's word embeddings, head and first third of layers.
+    - ``max_steps``: the number of updates, with ``batch_size`` examples each; ``epochs`` replaces it
+    - ``micro_batch``: how many examples are in the network at once
+    - ``eval_ratios``: the dev set is evaluated after every such fraction of the training. If there are several, one
+      training serves all of them. The best weights are kept, and of equally good ones the latest. With ratio 1, or
+      without a dev set, the final weights are kept.
+    - ``patience``: the training ends after this number of evaluations without a better score
+    - ``temperature``: divides the logits of soft labels
+    - ``spatial_dropout``: the fraction of dimensions of the input embeddings that are dropped in training
+    - ``fix_deberta``: freezes the word embeddings, the head and the first third of the layers of a DeBERTa
+    - ``reference``: repeats FewNLU's loop exactly, with AdamW of transformers 4.5.1 and one additional update
     """
 
     can_restore: ClassVar[bool] = True  # type: ignore[misc]  # not an option
@@ -103,7 +107,7 @@ class Training(Method, ABC):
 
     @abstractmethod
     def learner(self, inputs: TrainingInputs) -> Learner:
-        """A fresh network with its loss and its scores."""
+        """An untrained network with its loss and its scores."""
 
     def fit(self, inputs: TrainingInputs) -> "FittedNetwork":
         """Train a fresh network. The same inputs give the same numbers, whatever ran before in the process."""
@@ -181,9 +185,9 @@ class Training(Method, ABC):
         """Raise a ConfigError if the task does not have this pattern."""
         if not self.reads_patterns:
             return
-        known = task.patterns.get("cloze", [])
-        if known and pattern not in known:
-            raise ConfigError(f"{task.name} has no pattern {pattern}; it has {', '.join(map(str, known))}")
+        available = task.patterns.get("cloze", [])
+        if available and pattern not in available:
+            raise ConfigError(f"{task.name} has no pattern {pattern}; it has {', '.join(map(str, available))}")
 
     def check_model(self, model: Any) -> None:
         """Raise a ConfigError for a causal model if the method fills gaps inside a text."""
@@ -200,10 +204,10 @@ class Training(Method, ABC):
     def reading(self, inputs: TrainingInputs, *, pattern: int, mode: Literal["cls", "cloze", "ptuning"]) -> Reading:
         """How examples are turned into tokens."""
         task = inputs.task
-        known = task.patterns.get(mode, [])
-        if known and pattern not in known:
+        available = task.patterns.get(mode, [])
+        if available and pattern not in available:
             raise ConfigError(
-                f"pattern: {task.name} has no pattern {pattern} for {mode}; it has {', '.join(map(str, known))}"
+                f"pattern: {task.name} has no pattern {pattern} for {mode}; it has {', '.join(map(str, available))}"
             )
         return Reading(pattern, self.max_seq_length, mode, inputs.seed)
 
@@ -225,7 +229,10 @@ class Training(Method, ABC):
 
 
 def _device_and_threads(model: Any) -> tuple[Any, int]:
-    """Where a model is trained. A model that cannot be trained has neither; ``open_network`` refuses it later."""
+    """The device and the number of threads to train with.
+
+    A model that cannot be trained, such as one behind an API, has neither. ``open_network`` reports it later.
+    """
     from lmassay.models.hf.load import choose_device
 
     device = choose_device(getattr(model, "device", "cpu"))
@@ -235,14 +242,14 @@ def _device_and_threads(model: Any) -> tuple[Any, int]:
 
 def _freeze_deberta(net: Network) -> None:
     if not deberta.is_deberta(net.module):
-        raise ConfigError(f"fix_deberta: the model is a {net.family}, not a DeBERTa-v2 or v3; leave it out")
+        raise ConfigError(f"fix_deberta: the model is a {net.family}, not a DeBERTa-v2 or v3; remove this option")
     deberta.freeze(net.module)
 
 
 def _check_trainable(items: list[EncodedItem], inputs: TrainingInputs) -> None:
     """Raise a ModelError if there is nothing to learn, or an example has neither a label nor soft labels."""
     if not items:
-        raise ModelError("there is nothing to learn from: the training part of the split is empty")
+        raise ModelError("the training part of the split is empty, so there is nothing to learn from")
     if all(item.label >= 0 or item.logits is not None for item in items):
         return
     for example in inputs.train:
@@ -367,7 +374,7 @@ def _load_added(network: torch.nn.Module, folder: Path) -> None:
 def spatial_dropout(embeddings: torch.Tensor, rate: float, generator: torch.Generator | None = None) -> torch.Tensor:
     """Embeddings (texts × positions × width) in which a dimension is 0 at all positions of a text or at none.
 
-    The rest is scaled up by 1 / (1 - rate), so that the mean stays. It is Dropout2d with the tokens as pixels.
+    The rest is multiplied by 1 / (1 - rate), so that the mean stays the same. This is Dropout2d with tokens as pixels.
     """
     n_texts, _, width = embeddings.shape
     # Drawn on the generator's device: the same noise on every device.
@@ -378,9 +385,9 @@ def spatial_dropout(embeddings: torch.Tensor, rate: float, generator: torch.Gene
 
 
 class EmbeddingNoise:
-    """Drops whole dimensions of the word embeddings while a network is trained; ``remove`` ends it.
+    """Drops whole dimensions of the word embeddings while a network is trained, until ``remove`` is called.
 
-    It is a hook at the embedding layer: everything the learner does with its network is noisy, evaluation is not.
+    It is a hook on the embedding layer, so it affects every forward pass in training mode. Evaluation has no noise.
     """
 
     def __init__(self, network: Any, *, rate: float, seed: int = 42) -> None:

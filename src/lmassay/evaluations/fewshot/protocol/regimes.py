@@ -22,14 +22,16 @@ PREVIOUS = "previous"
 
 
 class Regime(BaseModel):
-    """FewNLU's second axis (``--arch_method``), and what it left out of PET.
+    """How several trainings are combined: FewNLU's ``--arch_method``, and the combinations of PET that FewNLU lacks.
 
-    ``default``: every training is independent. ``ensemble``: the trainings of a split (patterns, repetitions) answer
-    together, by the mean of their logits. ``distillation``: they give soft labels to the unlabeled examples, and a
-    ``student`` learns these at a ``temperature`` (PET). ``self_training``: each training labels the unlabeled examples
-    for its own next generation. ``ipet``: the others of its split (``cross``: of all splits) do, and each generation
-    learns from ``scale_factor`` times as many examples. ``noisy_student``: the same, with dropout of word embeddings
-    from the second generation on.
+    - ``default``: every training is independent
+    - ``ensemble``: the logits of all trainings of a split (patterns and repetitions) are averaged
+    - ``distillation``: the ensemble gives soft labels to the unlabeled examples, and a ``student`` learns these at a
+      ``temperature`` (PET)
+    - ``self_training``: each training labels the unlabeled examples for its own next generation
+    - ``ipet``: the other trainings of the split (with ``cross``: of all splits) label them, and each generation learns
+      from ``scale_factor`` times as many examples
+    - ``noisy_student``: the same as ``ipet``, with dropout of word embeddings from the second generation on
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -30,7 +30,8 @@ from lmassay.evaluations.fewshot.tokens import CachedTokenizer, Piece, SpecialTo
 
 Mode = Literal["cls", "cloze", "ptuning"]
 Kind = Literal["labels", "choices", "referent", "entities"]
-Text: TypeAlias = str | tuple[str, bool]
+"""What fills the mask: a label's word, one of an example's choices (COPA), the noun that a pronoun refers to (WSC), or
+one of the entities of a passage (ReCoRD)."""
 Part: TypeAlias = str | tuple[str, bool] | list[int] | int
 """A text, a text that may be shortened, token ids (masks), or a number of continuous prompt tokens."""
 PVPOutputPattern: TypeAlias = tuple[Sequence[Part], Sequence[Part]]
@@ -46,6 +47,7 @@ class EncodedText:
 
     ids: list[int]
     types: list[int]
+    """The token type of each id: 0 in the first text, 1 in the second, if the tokenizer distinguishes them."""
     masks: list[int] = field(default_factory=list)
     """Positions of the mask tokens, which are next to each other."""
     prompts: list[int] = field(default_factory=list)
@@ -53,7 +55,7 @@ class EncodedText:
 
 
 class _AnyMeta(dict[str, Any]):
-    """Example data that have a text for every name."""
+    """Metadata of an example that have a text under every name, so that any pattern can be filled in."""
 
     def __missing__(self, name: str) -> str:
         return "x"
@@ -83,7 +85,7 @@ class PVP(ABC):
         self.pattern_id = pattern_id
         self.rng = random.Random(seed)
         self.training = False
-        """Whether ``encode`` was called for a training example; WSC then adds masks."""
+        """Whether ``encode`` was called for a training example. The Winograd Schema Challenge (WSC) then adds masks."""
         self._cached_tokenizer: CachedTokenizer | None = None
         self._special_tokens: dict[bool, SpecialTokens] = {}
         self._prompt_id: int | None = None
@@ -157,7 +159,7 @@ class PVP(ABC):
 
     @staticmethod
     def lowercase_first(text: _AnyText) -> _AnyText:
-        """The text with a small first letter."""
+        """The text with its first letter in lower case."""
         if isinstance(text, tuple):
             content, shortenable = text
             return content[:1].lower() + content[1:], shortenable
@@ -188,7 +190,7 @@ class PVP(ABC):
                 )
         ids, types = special.around(_token_ids(first), _token_ids(second))
         masks = self._mask_positions(ids, example)
-        prompts = self._slots(special, first, second)
+        prompts = self._prompt_positions(special, first, second)
         return EncodedText(ids, types, masks, prompts)
 
     def label_token_ids(self) -> list[list[int]]:
@@ -233,7 +235,7 @@ class PVP(ABC):
         parts = self.get_parts(example)
         if parts is None:
             raise ConfigError(
-                f"{type(self).__name__} has no pattern {self.pattern_id} for mode {self.mode}; it says it has "
+                f"{type(self).__name__} has no pattern {self.pattern_id} for mode {self.mode}; available patterns: "
                 f"{', '.join(map(str, self.available_patterns()))}"
             )
         if not isinstance(parts, tuple) or len(parts) != 2:
@@ -277,7 +279,7 @@ class PVP(ABC):
         return masks
 
     @staticmethod
-    def _slots(special: SpecialTokens, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
+    def _prompt_positions(special: SpecialTokens, first: Sequence[Piece], second: Sequence[Piece]) -> list[int]:
         """The positions of continuous prompt tokens in the whole input."""
         positions: list[int] = []
         start = len(special.before)
@@ -296,7 +298,7 @@ class PVP(ABC):
         subject = f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}'"
         if len(ids) != 1:
             raise ConfigError(
-                f"{subject} must be one token, but this tokenizer makes {len(ids)} of it: "
+                f"{subject} must be one token, but this tokenizer splits it into {len(ids)}: "
                 f"{', '.join(tokens) or 'none'}; choose another word or another pattern"
             )
         if ids[0] in special_ids(self.tokenizer):
@@ -370,6 +372,7 @@ def _joined(parts: Sequence[Part]) -> str:
         if not piece:
             continue
         closes_quote = is_literal and is_quoted and piece.startswith('"')
+        # "[mask]'s opinion"
         is_genitive = text.endswith(_GAP) and piece.startswith("'")
         follows_opening = text.endswith(_NO_SPACE_AFTER) or (is_quoted and text.endswith('"'))
         has_no_space = closes_quote or is_genitive or follows_opening or piece.startswith(_NO_SPACE_BEFORE)

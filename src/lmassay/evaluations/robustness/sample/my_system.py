@@ -1,4 +1,4 @@
-"""Your own system: replace `translate` by yours.
+"""Your own system: replace `translate` with yours.
 
 lmassay calls `generate` with a list of requests and expects one text per request. This system translates word for word
 from French to English with a small dictionary. It copies words that it does not know, so a single typo defeats it.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lmassay import Generate, Model
+from lmassay import Generate, Model, data_file
 
 
 class MySystem(Model):
@@ -21,12 +21,13 @@ class MySystem(Model):
     can = frozenset({"generate"})
 
     def __init__(self, dictionary: Path = Path(__file__).parent / "dictionary.tsv") -> None:
-        with dictionary.open(encoding="utf-8", newline="") as stream:
+        # Declared, because answers depend on it: if the file changes, stored answers are not used any more.
+        with data_file(dictionary).open(encoding="utf-8", newline="") as stream:
             self.words = dict(csv.reader(stream, delimiter="\t"))
 
     def identity(self) -> Mapping[str, object]:
-        """What answers depend on, in addition to this file. When it changes, cached answers are not used any more."""
-        return {"name": self.name, "words": self.words}
+        """What answers depend on, in addition to this file and the dictionary."""
+        return {"name": self.name}
 
     def generate(self, requests: Sequence[Generate]) -> list[str]:
         return [self.translate(request.prompt) for request in requests]

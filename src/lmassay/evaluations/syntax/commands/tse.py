@@ -86,7 +86,7 @@ def _run_options(function: F) -> F:
                 "--lemma-stats",
                 cls=AddedOption,
                 is_flag=True,
-                help="Keep rank and probability of every verb form in every context; this takes much space.",
+                help="Keep rank and probability of every verb form in every context; this needs much disk space.",
             ),
             click.option(
                 "--again",
@@ -117,7 +117,7 @@ def _run_options(function: F) -> F:
 def run(configs: Sequence[Path], results: Path, files: Sequence[Path], **options: Any) -> int:
     """Run configurations of refining-tse and write a result folder for each.
 
-    TSE, EW and MW are computed in one pass: configurations that differ only in the metric ask the model once. An
+    TSE, EW and MW are computed in one pass: configurations that differ only in the metric share one. An
     interrupted run continues where it stopped.
     """
     return _run_all(configs, results, files, options)

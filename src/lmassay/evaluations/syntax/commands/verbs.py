@@ -48,10 +48,10 @@ def verbs(
 
     A lexicon has rows of lemma, form and features with tabs between them, such as gehen, geht, V;IND;PRS;3;SG. Forms of
     several words and forms that are both singular and plural are dropped and counted. A file of base forms has any
-    number per line; they are conjugated.
+    number per line; lmassay conjugates them.
 
-    The list is sorted, without duplicates, and has refining-tse's columns idx, sing, plur and freq. The column idx is
-    numbered, which it is not in refining-tse's own list.
+    The list is sorted, without duplicates, and has refining-tse's columns idx, sing, plur and freq. Unlike in
+    refining-tse's own list, the column idx numbers the rows.
     """
     bases: list[str] = []
     lemmas: list[Lemma] = [] if present is None else list(read_verbs(present).lemmas)

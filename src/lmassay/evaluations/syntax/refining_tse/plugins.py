@@ -143,7 +143,7 @@ class MpeModel(Model):
 
 
 def _right_words(text: str) -> list[str]:
-    """Return the words behind the verb as the original passes them: the full stop is a word."""
+    """Return the words after the verb as the original passes them: the full stop is a word."""
     words = text.split()
     if words and words[-1].endswith(".") and words[-1] != ".":
         words[-1:] = [words[-1].removesuffix("."), "."]

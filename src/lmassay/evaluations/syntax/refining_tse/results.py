@@ -1,4 +1,4 @@
-"""Read result folders back, those of refining-tse as well as ours, and make the paper's LaTeX table of them."""
+"""Read result folders that refining-tse or lmassay wrote, and make the LaTeX table of the paper from them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ _MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Means over contexts along the cut-offs of one side."""
+    """Means over contexts at each cut-off, for the most probable (top) or the least probable (bottom) verbs."""
 
     cutoffs: Sequence[float] = ()
     scores: Sequence[float] = ()
     counted: Sequence[float] = ()
+    """The probability mass of the verbs that are counted."""
     invalid: Sequence[float] = ()
+    """The percentage of contexts without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,13 @@ class ExperimentCurves:
     def headline(self) -> float | None:
         """The score at the largest top cut-off, or None."""
         # A folder of the original may lack the last values of a curve.
-        _, score = max(zip(self.top.cutoffs, self.top.scores, strict=False), default=(0.0, np.nan))
-        return None if np.isnan(score) else score
+        points = list(zip(self.top.cutoffs, self.top.scores, strict=False))
+        if not points:
+            return None
+        _, score = max(points)
+        if np.isnan(score):
+            return None
+        return score
 
 
 @dataclass(slots=True)
@@ -94,7 +101,7 @@ def template_title(templates: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ResultFolder:
-    """One result folder."""
+    """The scores in the folder of one run, ``<model>/<templates>/<metric>/<run>``."""
 
     path: Path
     compat: Compat
@@ -112,22 +119,23 @@ class _ResultFolder:
         return self.path.parents[1].name
 
     @property
-    def kinds(self) -> list[str]:
-        """The metrics that it has: EW or MW, and TSE."""
-        kinds = []
+    def metrics(self) -> list[str]:
+        """The metrics that have a score: EW or MW, and TSE."""
+        metrics = []
         if self.experiment is not None:
             voting, _ = self.experiment
-            kinds.append(voting.upper())
+            metrics.append(voting.upper())
         if self.tse is not None:
-            kinds.append("TSE")
-        return kinds
+            metrics.append("TSE")
+        return metrics
 
 
 def read_results(folder: Path, compat: Compat | None = None) -> Results:
-    """Read every run below a folder; of several runs of the same kind, the newest.
+    """Read the runs below a folder. Of several runs with the same model, templates and metric, the newest counts.
 
-    Numbers of the released program are never mixed with others: ``compat`` says which of them to take. Without it,
-    those of the released program are used only for models that have no others.
+    The released refining-tse has two bugs. lmassay repeats them with ``compat: released`` and corrects them with
+    ``none``. Numbers of the two are never mixed: ``compat`` selects one. By default, a model's corrected runs are used
+    if it has any.
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; give the one that contains <model>/<templates>/<metric>/<run>")
@@ -146,38 +154,47 @@ def read_results(folder: Path, compat: Compat | None = None) -> Results:
 
 
 def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
-    for metrics in sorted(folder.rglob("metrics")):
-        if metrics.parent.name.startswith(".") or not metrics.is_dir():
+    for metrics_folder in sorted(folder.rglob("metrics")):
+        path = metrics_folder.parent
+        if path.name.startswith(".") or not metrics_folder.is_dir():
             continue
         try:
-            run = _read(metrics.parent)
+            run = _read(path)
         except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-            warnings.append(f"{metrics.parent} is left out: {error}")
+            warnings.append(f"{path} is left out: {error}")
             continue
-        if run.kinds:
+        if run.metrics:
             yield run
         else:
             warnings.append(f"{run.path} is left out: it has no score of EW, MW or TSE")
 
 
 def _with_one_compat(runs: Sequence[_ResultFolder], wanted: Compat | None, warnings: list[str]) -> list[_ResultFolder]:
-    """Take, for each model, either runs of the released program or others, and warn about those left out."""
+    """Select, for each model, either runs as released or corrected runs, and warn about those left out."""
     runs_by_model: dict[str, list[_ResultFolder]] = {}
     for run in runs:
         runs_by_model.setdefault(run.model, []).append(run)
     any_corrected = any(run.compat == "none" for run in runs)
-    taken = []
-    for model, of_model in runs_by_model.items():
-        has_corrected = any(run.compat == "none" for run in of_model)
-        chosen: Compat = wanted or ("none" if has_corrected else "released")
-        taken += [run for run in of_model if run.compat == chosen]
-        left_out = [run for run in of_model if run.compat != chosen]
+    selected: list[_ResultFolder] = []
+    for model, model_runs in runs_by_model.items():
+        corrected = [run for run in model_runs if run.compat == "none"]
+        as_released = [run for run in model_runs if run.compat == "released"]
+        chosen = wanted
+        if chosen is None:
+            chosen = "none" if corrected else "released"
+        if chosen == "released":
+            selected += as_released
+            left_out = corrected
+            reason = "not as released"
+        else:
+            selected += corrected
+            left_out = as_released
+            reason = "as released (to use them: --compat released)"
         if left_out:
-            reason = "not as released" if chosen == "released" else "as released (--compat released takes them)"
             warnings.append(f"{model}: runs are left out because they are {reason}: {_first_paths(left_out)}")
         elif wanted is None and chosen == "released" and any_corrected:
             warnings.append(f"{model}: all runs are as released; do not compare their numbers with those of others")
-    return taken
+    return selected
 
 
 def _first_paths(runs: Sequence[_ResultFolder], limit: int = 3) -> str:
@@ -190,20 +207,20 @@ def _first_paths(runs: Sequence[_ResultFolder], limit: int = 3) -> str:
 def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
     runs_by_cell: dict[tuple[str, str, str], list[_ResultFolder]] = {}
     for run in sorted(runs, key=lambda run: (run.written, run.path)):
-        for kind in run.kinds:
-            runs_by_cell.setdefault((run.model, run.templates, kind), []).append(run)
-    for (model, templates, kind), of_cell in sorted(runs_by_cell.items()):
-        newest = of_cell[-1]
-        if kind == "TSE":
+        for metric in run.metrics:
+            runs_by_cell.setdefault((run.model, run.templates, metric), []).append(run)
+    for (model, templates, metric), cell_runs in sorted(runs_by_cell.items()):
+        newest = cell_runs[-1]
+        if metric == "TSE":
             assert newest.tse is not None
             results.tse[model, templates] = newest.tse
         else:
             assert newest.experiment is not None
             voting, experiment = newest.experiment
             results.experiments[model, templates, voting] = experiment
-        if len(of_cell) > 1:
-            cell = f"{model}, {templates}, {kind}"
-            results.warnings.append(f"{cell}: {len(of_cell)} runs of this kind; using {newest.path}")
+        if len(cell_runs) > 1:
+            cell = f"{model}, {templates}, {metric}"
+            results.warnings.append(f"{cell}: {len(cell_runs)} runs; using the newest, {newest.path}")
 
 
 def _read(run: Path) -> _ResultFolder:
@@ -317,9 +334,16 @@ def _table_row(results: Results, templates: str) -> str:
 
 
 def _larger_in_bold(ew: float | None, tse: float | None) -> list[str]:
-    """Return both numbers with two decimals, the larger one bold; both are if they print the same."""
-    texts = [_MISSING if value is None else f"{value:.2f}" for value in (ew, tse)]
+    """Return both numbers with two decimals and the larger one in bold, or both if they are equal after rounding."""
+    cells = [_decimals_or_dash(ew), _decimals_or_dash(tse)]
     if ew is None or tse is None:
-        return texts
-    larger = f"{max(ew, tse):.2f}"
-    return [rf"\textbf{{{text}}}" if text == larger else text for text in texts]
+        return cells
+    larger = _decimals_or_dash(max(ew, tse))
+    for position, cell in enumerate(cells):
+        if cell == larger:
+            cells[position] = rf"\textbf{{{cell}}}"
+    return cells
+
+
+def _decimals_or_dash(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.2f}"

@@ -110,10 +110,12 @@ def curve_key(curve: CutoffCurve) -> LegendEntry:
 def _curve(curve: CutoffCurve, side: Side) -> Mark:
     points = [point for point in curve.points if point.side == side]
     points.sort(key=lambda point: point.cutoff)
+    coordinates = [(point.cutoff, point.value) for point in points]
     line_style = "curve" if side == "top" else "curve dashed"
+    marks: list[Mark] = [ChartLine(coordinates, line_style)]
     radius = 3.0 if len(points) <= _DENSE else 1.5
-    marks: list[Mark] = [ChartLine([(point.cutoff, point.value) for point in points], line_style)]
     for point in points:
         dot = Dot(point.cutoff, point.value, curve.style.marker(side), curve.style.fill(side), radius)
-        marks.append(Group([dot], style="faint" if point.faint else "", title=point.title))
+        dot_style = "faint" if point.faint else ""
+        marks.append(Group([dot], style=dot_style, title=point.title))
     return Group(marks, style=curve.style.colour)

@@ -255,11 +255,18 @@ def _published_cells(group: ParadigmGroup) -> list[Cell]:
 
 def _published(group: ParadigmGroup) -> tuple[float, float] | None:
     """Return the published accuracies of people and of GPT-2 on a group, if all of its paradigms are BLiMP's."""
-    known = paradigms()
-    if not group.paradigms or any(paradigm not in known for paradigm in group.paradigms):
+    published = paradigms()
+    human_accuracies: list[float] = []
+    gpt2_accuracies: list[float] = []
+    for paradigm_name in group.paradigms:
+        paradigm = published.get(paradigm_name)
+        if paradigm is None:
+            return None
+        human_accuracies.append(paradigm.human)
+        gpt2_accuracies.append(paradigm.gpt2)
+    if not human_accuracies:
         return None
-    members = [known[paradigm] for paradigm in group.paradigms]
-    return fmean(paradigm.human for paradigm in members), fmean(paradigm.gpt2 for paradigm in members)
+    return fmean(human_accuracies), fmean(gpt2_accuracies)
 
 
 # --- figure and examples ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Step 4: replace letters by the texts of their choices, next to the questions that were asked."""
+"""Step 4: replace letters with the texts of their choices, next to the questions that were asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eight SuperGLUE tasks as FewGLUE's files have them: how their rows become examples, and their metrics."""
+"""The eight SuperGLUE tasks in the format of FewGLUE's files: how rows become examples, and the metrics."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.processors import RowProcessor
 from lmassay.evaluations.fewshot.tasks.rows import DataRow
 
-# ReCoRD: the placeholder of the entity in a query, the most entities of a training example, and the seed of their draw.
+# ReCoRD: the placeholder for an entity in a query, the maximum number of entities in a training example, and the seed
+# for drawing them.
 _PLACEHOLDER = "@placeholder"
 _TRAIN_CANDIDATES = 10
 _SEED = 42
 
 
 class RteProcessor(RowProcessor):
-    """RTE: a premise and a hypothesis. Examples with the same premise are one group."""
+    """RTE (recognising textual entailment). Examples with the same premise are one group."""
 
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
 
@@ -38,7 +39,7 @@ class RteProcessor(RowProcessor):
 
 
 class CbProcessor(RteProcessor):
-    """CB: like RTE, with three labels."""
+    """CB (CommitmentBank): like RTE, with three labels."""
 
     LABELS: ClassVar[tuple[str, ...]] = ("entailment", "contradiction", "neutral")
 
@@ -62,7 +63,7 @@ class BoolQProcessor(RowProcessor):
 
 
 class WicProcessor(RowProcessor):
-    """WiC: two sentences with the same word."""
+    """WiC (words in context): two sentences with the same word. Does it have the same meaning in both?"""
 
     LABELS: ClassVar[tuple[str, ...]] = ("F", "T")
 
@@ -86,7 +87,10 @@ class WicProcessor(RowProcessor):
 
 
 class CopaProcessor(RowProcessor):
-    """COPA. Training and unlabeled data get a mirrored copy of every example, with choices and label swapped."""
+    """COPA (choice of plausible alternatives): which of two choices is the cause or the effect of a premise?
+
+    Training and unlabeled data get a mirrored copy of every example, with choices and label swapped, as in PET.
+    """
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
 
@@ -173,7 +177,10 @@ def _text_group(text: str) -> str:
 
 
 class WscProcessor(RowProcessor):
-    """WSC: which word a pronoun refers to. Rows of FewGLUE, or of FewNLU with a true and a false target."""
+    """WSC (Winograd Schema Challenge): does a pronoun refer to this noun?
+
+    Rows are those of FewGLUE, or those of FewNLU with a true and a false target.
+    """
 
     LABELS: ClassVar[tuple[str, ...]] = ("False", "True")
 
@@ -195,7 +202,7 @@ class WscProcessor(RowProcessor):
         words = text.split()
         pronoun = target.text("span2_text")
         candidate = target.text("span1_text")
-        # Before the text is joined again: it may split a word into the pronoun and its punctuation.
+        # This comes before the words are joined, because it may split a word into the pronoun and its punctuation.
         pronoun_index = _pronoun_index(words, target.number("span2_index"), pronoun, row)
         meta = {
             "span1_text": candidate,
@@ -232,9 +239,9 @@ def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> 
 class RecordProcessor(RowProcessor):
     """ReCoRD: which entity of a passage belongs at the placeholder of a query.
 
-    In training there is one example per right answer, with up to nine wrong entities, drawn if there are more. Else
-    there is one example per question, with all entities and all right answers. Entities are sorted; in FewNLU their
-    order depends on Python's hash seed.
+    For training there is one example per right answer, with at most nine wrong entities, drawn at random if there are
+    more. Other sets have one example per question, with all entities and all right answers. Entities are sorted,
+    because their order in FewNLU depends on Python's hash seed.
     """
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
