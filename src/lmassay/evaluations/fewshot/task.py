@@ -38,6 +38,7 @@ from lmassay.evaluations.fewshot.protocol.splits import (
 )
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task, published_folder
+from lmassay.models.hf.model import HuggingFace
 from lmassay.plugins.options import Nested, Spec, build, expand_environment, options_model, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
@@ -213,7 +214,9 @@ class FewShot(Task):
 
     def notes(self) -> list[str]:
         """How a prompt method asks, and warnings about the splits: missing labels, repetitions, leaks, no labels."""
-        method_notes = list(self._method.notes()) if isinstance(self._method, PromptMethod) else []
+        method_notes = self._word_tokenization()
+        if isinstance(self._method, PromptMethod):
+            method_notes = list(self._method.notes())
         if self._is_model_informed:
             return method_notes
         # A cloze learns from right referents only (WSC), so wrong ones are missing in train by design.
@@ -236,6 +239,34 @@ class FewShot(Task):
                 )
         prefix = f"{self._task.name}, {strategy_name(self._options.strategy)}"
         return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
+
+    def _word_tokenization(self) -> list[str]:
+        """How the label words are tokenized, for patterns with a word of several tokens."""
+        method = self._method
+        if not isinstance(self._model, HuggingFace) or method.pattern is None or not method.can_restore:
+            return []
+        if self._task.kind != "labels":
+            return []
+        from lmassay.evaluations.fewshot.tokens import CachedTokenizer
+
+        tokenizer = self._model.tokenizer.tokenizer
+        cached = CachedTokenizer(tokenizer)
+        notes = []
+        for pattern in self._regime.patterns or [method.pattern]:
+            # A method whose pattern is a number of prompt tokens uses the words of the first pattern.
+            words_pattern = pattern if pattern in self._task.patterns["cloze"] else 0
+            tokenized = []
+            is_single = True
+            for label in self._task.labels:
+                for word in self._task.verbalize(label, words_pattern):
+                    tokens = tokenizer.convert_ids_to_tokens(cached.ids(word))
+                    is_single = is_single and len(tokens) == 1
+                    tokenized.append(f"{word} → {' '.join(tokens)} ({len(tokens)})")
+            if not is_single:
+                notes.append(
+                    f"{self._task.name}, pattern {pattern}: label words of several tokens: {'; '.join(tokenized)}"
+                )
+        return notes
 
     def size(self) -> int | None:
         """The number of trainings; None if the model decides about the splits."""

@@ -190,7 +190,7 @@ def test_an_unknown_order_of_filling_is_refused(tiny, small_task):
 
 
 def test_labels_of_one_token_are_left_to_the_cloze(tiny, small_task):
-    words = SimpleNamespace(label_token_ids=lambda: [[5], [6]])
+    words = SimpleNamespace(label_token_ids=lambda: [[5], [6]], label_word_ids=lambda: [[[5]], [[6]]])
     labelled = SimpleNamespace(kind="labels", labels=["no", "yes"], pvp=lambda *_, **__: words)
     net = open_network(tiny("bert"))
     assert isinstance(learner_for(labelled, net, Reading(0, 64)), Cloze)

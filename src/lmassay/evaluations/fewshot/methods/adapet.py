@@ -21,6 +21,7 @@ from lmassay.errors import ConfigError, ModelError
 from lmassay.evaluations.fewshot.methods.cloze import Cloze, Reading
 from lmassay.evaluations.fewshot.methods.contract import DrawsState, TrainingInputs
 from lmassay.evaluations.fewshot.methods.decoding import filled
+from lmassay.evaluations.fewshot.methods.label_words import LabelWordRule
 from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, collate
 from lmassay.evaluations.fewshot.methods.multimask import MultiMask, learner_for, read_at
 from lmassay.evaluations.fewshot.methods.network import Network, open_network
@@ -255,6 +256,8 @@ class AdapetLearner(Learner):
         """The negative log-probabilities of each text's tokens in its item's gap."""
         assert isinstance(self._pet, MultiMask)
         limited_texts = [self._limited(texts_of_item) for texts_of_item in texts]
+        if isinstance(self._pet.rule, LabelWordRule):
+            return self._pet.rule.costs(self._pet.gaps, items, limited_texts)
         return self._pet.gaps.costs(items, limited_texts)
 
     # --- label-conditioned loss ---------------------------------------------------------------------------------

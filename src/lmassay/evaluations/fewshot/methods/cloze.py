@@ -2,8 +2,8 @@
 
 With a causal model the cloze becomes a left-to-right prompt, and the label's word comes next. The text after the mask
 is moved to the beginning of the prompt, because the model cannot see ahead; if it is only punctuation, it is dropped.
-A label word must be one token, with the space before it or, if the prompt ends in an opening bracket or quote, without
-it; other words are refused. Texts that are too long lose tokens at their beginning, so that the question stays.
+A label word has the space before it or, if the prompt ends in an opening bracket or quote, none. ``label_words`` reads
+words of several tokens. Texts that are too long lose tokens at their beginning, so that the question stays.
 """
 
 from __future__ import annotations
@@ -187,25 +187,29 @@ class CausalCloze(Learner):
 
     def _item(self, example: InputExample) -> EncodedItem:
         """The example as a prompt that fits into the window."""
-        tokenizer = self.net.tokenizer
-        before, after = self.task.cloze_text(example, self.reading.pattern)
-        text = prompt(before, after)
-        ids = list(tokenizer(text).input_ids)
-        ending = opening(text)
+        ids, ending = prompt_ids(self.net.tokenizer, self.task, self.reading, example)
         if ending not in self._verbalizers:
             self._verbalizers[ending] = self._verbalizer(ending)
-        if ids and ids[-1] in (tokenizer.eos_token_id, tokenizer.sep_token_id):
-            # Some tokenizers add an end token to every text; no answer could follow it.
-            ids.pop()
-        if not ids:
-            raise DataError(f"{example.guid}: there is no text before the answer in pattern {self.reading.pattern}")
-        surplus = len(ids) - self.reading.max_seq_length
-        if surplus > 0:
-            # The opening token stays; the text loses its beginning, because the question is at its end.
-            start = 1 if ids[0] in (tokenizer.bos_token_id, tokenizer.cls_token_id) else 0
-            ids = ids[:start] + ids[start + surplus :]
         label = label_index(example.label, self.task.labels)
         return EncodedItem(ids, [0] * len(ids), label=label, logits=example.logits, extra={_ENDS_WITH: ending})
+
+
+def prompt_ids(tokenizer: Any, task: NluTask, reading: Reading, example: InputExample) -> tuple[list[int], str]:
+    """The tokens of an example's prompt, cut to the window, and the bracket or quote that the prompt ends with."""
+    before, after = task.cloze_text(example, reading.pattern)
+    text = prompt(before, after)
+    ids = list(tokenizer(text).input_ids)
+    if ids and ids[-1] in (tokenizer.eos_token_id, tokenizer.sep_token_id):
+        # Some tokenizers add an end token to every text; no answer could follow it.
+        ids.pop()
+    if not ids:
+        raise DataError(f"{example.guid}: there is no text before the answer in pattern {reading.pattern}")
+    surplus = len(ids) - reading.max_seq_length
+    if surplus > 0:
+        # The opening token stays; the text loses its beginning, because the question is at its end.
+        start = 1 if ids[0] in (tokenizer.bos_token_id, tokenizer.cls_token_id) else 0
+        ids = ids[:start] + ids[start + surplus :]
+    return ids, opening(text)
 
 
 def prompt(before: str, after: str) -> str:
@@ -238,14 +242,22 @@ def opening(text: str) -> str:
     return last if opens else ""
 
 
-def _single_token(word: str, opening: str, cached: CachedTokenizer, tokenizer: Any) -> int:
-    """The token of a label word after ``opening``; a ConfigError if it is not exactly one."""
+def tokens_after(word: str, opening: str, cached: CachedTokenizer) -> list[int] | None:
+    """The tokens of a label word after ``opening``; None if the tokenizer joins the two."""
     ids = cached.ids(opening + word)
     opening_ids = cached.ids(opening) if opening else []
-    if ids[: len(opening_ids)] == opening_ids:
-        ids = ids[len(opening_ids) :]
-        if len(ids) == 1:
-            return ids[0]
+    if ids[: len(opening_ids)] != opening_ids:
+        return None
+    return ids[len(opening_ids) :]
+
+
+def _single_token(word: str, opening: str, cached: CachedTokenizer, tokenizer: Any) -> int:
+    """The token of a label word after ``opening``; a ConfigError if it is not exactly one."""
+    ids = tokens_after(word, opening, cached)
+    if ids is not None and len(ids) == 1:
+        return ids[0]
+    if ids is None:
+        ids = cached.ids(opening + word)
     tokens = ", ".join(tokenizer.convert_ids_to_tokens(ids)) or "none"
     position = f", right after the {opening} at the end of the prompt," if opening else ""
     raise ConfigError(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from lmassay.errors import ConfigError, DataError
-from lmassay.evaluations.fewshot.methods import deberta
+from lmassay.evaluations.fewshot.methods import deberta, label_words
 from lmassay.evaluations.fewshot.methods.cloze import CausalCloze, Cloze, Reading, label_index
 from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, Gaps, MaskedGaps, Positions, known_decoding
 from lmassay.evaluations.fewshot.methods.learner import EncodedItem, Learner, collate
@@ -117,7 +118,7 @@ def learner_for(
     eval_batch_size: int = 32,
     temperature: float = 2.0,
 ) -> Learner:
-    """PET's learner for a task: ``Cloze`` or ``CausalCloze`` for labels of one token, ``MultiMask`` for texts.
+    """PET's learner for a task: ``Cloze`` or ``CausalCloze`` for label words of one token, else ``MultiMask``.
 
     With ``reference`` there is one hinge over the whole micro-batch, as in FewNLU (COPA) and PET (ReCoRD), instead of
     one per example; and the name of an example's file decides about WSC's surplus masks. ``count_padding``: whether
@@ -125,11 +126,53 @@ def learner_for(
     padding.
     """
     if task.kind == "labels":
-        cloze = CausalCloze if net.kind == "causal" else Cloze
-        return cloze(net, task, reading, temperature=temperature)
+        return _label_learner(
+            task,
+            net,
+            reading,
+            decoding_strategy=decoding_strategy,
+            eval_batch_size=eval_batch_size,
+            temperature=temperature,
+        )
     pvp = reading.pvp(task, net.tokenizer)
     rule = rule_for(task, pvp, net, reference=reference, count_padding=count_padding)
     return MultiMask(net, pvp, rule, decoding=decoding_strategy, batch_size=eval_batch_size)
+
+
+def _label_learner(
+    task: NluTask,
+    net: Network,
+    reading: Reading,
+    *,
+    decoding_strategy: str,
+    eval_batch_size: int,
+    temperature: float,
+) -> Learner:
+    """``Cloze`` or ``CausalCloze`` if every label word is one token, else ``MultiMask``."""
+    pvp = None
+    if net.kind == "causal":
+        words = label_words.causal_words(task, net.tokenizer, reading.pattern)
+        if not label_words.has_several_tokens(words):
+            return CausalCloze(net, task, reading, temperature=temperature)
+    else:
+        words = reading.pvp(task, net.tokenizer).label_word_ids()
+        if not label_words.has_several_tokens(words):
+            return Cloze(net, task, reading, temperature=temperature)
+        # The pattern has one mask; the text leaves room for the others.
+        room = label_words.longest_word(words) - 1
+        shorter = replace(reading, max_seq_length=max(1, reading.max_seq_length - room))
+        pvp = shorter.pvp(task, net.tokenizer)
+    rule = label_words.LabelWordRule(task, net, reading, pvp, words, temperature)
+    return MultiMask(net, pvp, rule, decoding=decoding_strategy, batch_size=eval_batch_size)
+
+
+def label_tokens(learner: Learner) -> list[int]:
+    """The tokens of the label words of a learner that ``learner_for`` made; empty if its answers are texts."""
+    if isinstance(learner, MultiMask):
+        return learner.rule.tokens if isinstance(learner.rule, label_words.LabelWordRule) else []
+    assert isinstance(learner, Cloze | CausalCloze)
+    tokens: list[int] = learner.verbalizer.rows.tolist()
+    return tokens
 
 
 def rule_for(

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
+from lmassay.evaluations.fewshot.methods.multimask import label_tokens
 from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import PromptEncoder, drawn_words
@@ -56,11 +57,8 @@ class PromptTuning(Training):
         embeddings = net.words.weight
         encoder = PromptEncoder(slots, "raw", embeddings, seed=inputs.seed)
         if self.start == "labels":
-            label_words: list[int] = []
             # Tasks whose answers are texts have no label words; their prompts start from drawn words only.
-            if inputs.task.kind == "labels":
-                label_words = inner.verbalizer.rows.tolist()
-            tokens = labels_first(label_words, len(embeddings), slots, inputs.seed)
+            tokens = labels_first(label_tokens(inner), len(embeddings), slots, inputs.seed)
             encoder.start_from(embeddings, tokens)
         return PromptedLearner(inner, net, encoder, learning_rate=self.learning_rate, front=front)
 

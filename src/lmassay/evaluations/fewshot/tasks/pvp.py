@@ -201,6 +201,13 @@ class PVP(ABC):
                 self._label_ids.append([self._word_id(word, label) for word in self.words(label)])
         return self._label_ids
 
+    def label_word_ids(self) -> list[list[list[int]]]:
+        """The token ids of each word of each label; a word may have several tokens."""
+        word_ids = []
+        for label in self.label_list:
+            word_ids.append([self._word_ids(word, label) for word in self.words(label)])
+        return word_ids
+
     def words(self, label: str) -> list[str]:
         """The words for a label as a list; a ConfigError if ``verbalize`` does not know the label."""
         try:
@@ -290,6 +297,18 @@ class PVP(ABC):
                 start += len(piece.ids)
             start += len(special.between)
         return positions
+
+    def _word_ids(self, word: str, label: str) -> list[int]:
+        """The tokens of a label's word; a ConfigError if a part of it is not in the vocabulary."""
+        ids = self.text_ids(word)
+        unknown = special_ids(self.tokenizer)
+        if not ids or any(token in unknown for token in ids):
+            tokens = ", ".join(self.tokenizer.convert_ids_to_tokens(ids)) or "nothing"
+            raise ConfigError(
+                f"{type(self).__name__}, pattern {self.pattern_id}: the word '{word}' for the label '{label}' is not "
+                f"in the vocabulary (it becomes {tokens}); choose another word"
+            )
+        return ids
 
     def _word_id(self, word: str, label: str) -> int:
         """The token of a label's word; a ConfigError if it is not exactly one, or not in the vocabulary."""

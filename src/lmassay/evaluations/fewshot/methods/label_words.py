@@ -1,0 +1,209 @@
+"""Label words of several tokens: the label's score is the log-probability of its whole word.
+
+A masked network gets as many masks as the word has tokens. In training all of them are read at once, so the tokens
+count as independent; in evaluation they are filled one after the other (``decoding``), as PET does for texts (Schick
+and Schütze 2021b, section 3). A causal network uses the chain rule. The score of a label with several words is their
+mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lmassay.errors import ConfigError
+from lmassay.evaluations.fewshot.methods.cloze import Reading, item_of, label_index, prompt_ids, tokens_after
+from lmassay.evaluations.fewshot.methods.decoding import Gaps, trimmed
+from lmassay.evaluations.fewshot.methods.learner import EncodedItem, label_loss, selected
+from lmassay.evaluations.fewshot.methods.network import Network
+from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.evaluations.fewshot.tokens import CachedTokenizer, special_ids
+
+if TYPE_CHECKING:
+    from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+
+LabelWords = list[list[list[int]]]
+"""Label → word → tokens."""
+_WORDS = "words"
+"""The key in an item's ``extra`` for its ``LabelWords``."""
+_SHORTEST = 8
+"""The minimum of tokens that the words must leave for the text."""
+
+
+def has_several_tokens(words: LabelWords) -> bool:
+    """Whether a label word has more than one token."""
+    return longest_word(words) > 1
+
+
+def longest_word(words: LabelWords) -> int:
+    """The number of tokens of the longest word."""
+    longest = 0
+    for words_of_label in words:
+        longest = max(longest, *map(len, words_of_label))
+    return longest
+
+
+def causal_words(task: NluTask, tokenizer: Any, pattern: int, opening: str = "") -> LabelWords:
+    """The tokens of the label words as they continue a prompt, after an opening bracket or quote if it ends in one."""
+    cached = CachedTokenizer(tokenizer)
+    unknown = special_ids(tokenizer)
+    words: LabelWords = []
+    for label in task.labels:
+        words_of_label = []
+        for word in task.verbalize(label, pattern):
+            tokens = tokens_after(word, opening, cached)
+            if not tokens or any(token in unknown for token in tokens):
+                position = f" after the {opening} at the end of the prompt" if opening else ""
+                raise ConfigError(
+                    f"verbalizer: the word '{word}'{position} has no tokens of its own in this vocabulary; choose "
+                    "another word or another pattern"
+                )
+            words_of_label.append(tokens)
+        words.append(words_of_label)
+    return words
+
+
+@dataclass
+class LabelWordRule:
+    """What a task with labels does with a gap of several tokens: the labels' words compete for it."""
+
+    task: NluTask
+    net: Network
+    reading: Reading
+    pvp: Any
+    """The pattern for a masked network; None for a causal one."""
+    words: LabelWords
+    temperature: float = 2.0
+
+    def __post_init__(self) -> None:
+        remaining = self.reading.max_seq_length - longest_word(self.words)
+        if remaining < _SHORTEST:
+            raise ConfigError(
+                f"max_seq_length: the longest label word leaves {max(0, remaining)} of {self.reading.max_seq_length} "
+                "tokens for the text; raise it"
+            )
+        self._by_opening = {"": self.words}
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of all words, each once."""
+        distinct: set[int] = set()
+        for words_of_label in self.words:
+            for word in words_of_label:
+                distinct.update(word)
+        return sorted(distinct)
+
+    def encode(self, example: InputExample, training: bool) -> EncodedItem:
+        """The example with as many masks as the longest word has tokens, or as a prompt."""
+        item = self._causal_item(example) if self.net.kind == "causal" else self._masked_item(example)
+        # ADAPET reads one text per label; as in the original, a label's first word counts.
+        item.extra["texts"] = [words_of_label[0] for words_of_label in item.extra[_WORDS]]
+        return item
+
+    def _masked_item(self, example: InputExample) -> EncodedItem:
+        item = item_of(example, self.pvp, self.task.labels)
+        item = with_masks(item, longest_word(self.words))
+        item.extra[_WORDS] = self.words
+        return item
+
+    def _causal_item(self, example: InputExample) -> EncodedItem:
+        longest = longest_word(self.words)
+        shorter = replace(self.reading, max_seq_length=self.reading.max_seq_length - longest)
+        ids, opening = prompt_ids(self.net.tokenizer, self.task, shorter, example)
+        if opening not in self._by_opening:
+            self._by_opening[opening] = causal_words(self.task, self.net.tokenizer, self.reading.pattern, opening)
+        # The last token holds the place of the word; it is never read.
+        return EncodedItem(
+            [*ids, self.net.pad_id],
+            [0] * (len(ids) + 1),
+            masks=[len(ids)],
+            label=label_index(example.label, self.task.labels),
+            logits=example.logits,
+            extra={_WORDS: self._by_opening[opening]},
+        )
+
+    def loss(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """Cross-entropy over the labels, or distillation for items with soft labels."""
+        return label_loss(self._training_scores(gaps, items), items, self.temperature)
+
+    def logits(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """The mean log-probability of each label's words."""
+        scores = gaps.scores(items, [_flat(item.extra[_WORDS]) for item in items])
+        rows = []
+        for item, scores_of_item in zip(items, scores, strict=True):
+            values = torch.tensor(scores_of_item, dtype=torch.float64)
+            rows.append(_label_scores(item.extra[_WORDS], values))
+        return torch.stack(rows)
+
+    def _training_scores(self, gaps: Gaps, items: Sequence[EncodedItem]) -> torch.Tensor:
+        """Items × labels, with gradient."""
+        costs = self.costs(gaps, items, [_flat(item.extra[_WORDS]) for item in items])
+        rows = []
+        for item, costs_of_item in zip(items, costs, strict=True):
+            word_scores = torch.stack([-cost.sum() for cost in costs_of_item])
+            rows.append(_label_scores(item.extra[_WORDS], word_scores))
+        return torch.stack(rows)
+
+    def costs(
+        self, gaps: Gaps, items: Sequence[EncodedItem], texts: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[torch.Tensor]]:
+        """For each item and text the tokens' negative log-probabilities, with gradient.
+
+        A masked network reads once per length, with as many masks as the words have tokens: the input of evaluation.
+        """
+        if self.net.kind == "causal":
+            return gaps.costs(items, texts)
+        costs: list[dict[int, torch.Tensor]] = [{} for _ in items]
+        lengths = {len(text) for texts_of_item in texts for text in texts_of_item}
+        for length in sorted(lengths):
+            numbers: list[list[int]] = []
+            for texts_of_item in texts:
+                numbers.append([number for number, text in enumerate(texts_of_item) if len(text) == length])
+            # Every item has the same words, so each has words of every length.
+            chosen = [selected(of_item, picked) for of_item, picked in zip(texts, numbers, strict=True)]
+            shorter = [trimmed(item, length) for item in items]
+            for row, costs_of_item in enumerate(gaps.costs(shorter, chosen)):
+                costs[row].update(zip(numbers[row], costs_of_item, strict=True))
+        return [[by_number[number] for number in sorted(by_number)] for by_number in costs]
+
+
+def with_masks(item: EncodedItem, count: int) -> EncodedItem:
+    """The item with ``count`` masks in place of its only one.
+
+    >>> item = with_masks(EncodedItem([2, 9, 3], [0, 1, 1], masks=[1], prompts=[2]), 3)
+    >>> item.ids, item.types, item.masks, item.prompts
+    ([2, 9, 9, 9, 3], [0, 1, 1, 1, 1], [1, 2, 3], [4])
+    """
+    if len(item.masks) != 1:
+        raise ConfigError(
+            f"a pattern with one mask is needed here, but this one has {len(item.masks)}; use another one"
+        )
+    (mask,) = item.masks
+    surplus = count - 1
+    prompts = []
+    for position in item.prompts:
+        prompts.append(position + surplus if position > mask else position)
+    return replace(
+        item,
+        ids=[*item.ids[:mask], *[item.ids[mask]] * count, *item.ids[mask + 1 :]],
+        types=[*item.types[:mask], *[item.types[mask]] * count, *item.types[mask + 1 :]],
+        masks=list(range(mask, mask + count)),
+        prompts=prompts,
+        extra=dict(item.extra),
+    )
+
+
+def _flat(words: LabelWords) -> list[list[int]]:
+    flat: list[list[int]] = []
+    for words_of_label in words:
+        flat += words_of_label
+    return flat
+
+
+def _label_scores(words: LabelWords, word_scores: torch.Tensor) -> torch.Tensor:
+    """The mean score of each label's words, which are next to each other in ``word_scores``."""
+    counts = [len(words_of_label) for words_of_label in words]
+    return torch.stack([scores.mean() for scores in word_scores.split(counts)])
