@@ -165,6 +165,8 @@ def test_an_entry_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
     assert len(found.problems) == 2
     assert "broken.yaml" in found.problems[0]
     assert "already offers" in found.problems[1]
+    with pytest.raises(DataError, match=r"some-package has a data set that cannot be used: .*broken\.yaml"):
+        found.find("broken")
 
 
 def test_the_shipped_entries_are_read_without_problems():

@@ -114,3 +114,12 @@ def test_the_shipped_entries_pin_what_lies_in_the_published_data(shared: Path):
             pinned[name] = file.sha256
             assert file.bytes == (data / name).stat().st_size
     assert pinned == digests
+
+
+def test_numbers_that_are_not_known_in_full_are_marked(tmp_path):
+    document = entry_document()
+    files = document["sources"][0]["files"]
+    del files["plants.jsonl"]["examples"]
+    assert read_entry(write_entry(tmp_path / "some", document)).examples_text == "> 3"
+    del files["animals.jsonl"]["examples"]
+    assert read_entry(write_entry(tmp_path / "none", document)).examples_text == "unknown"

@@ -78,7 +78,7 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
             say(f"{entry.title}: {entry.citation}")
             say(f"Licence: {entry.licences}. {entry.homepage}")
         if not failures:
-            click.echo(f"{entry.name}: {count} files in {data_folder()}")
+            click.echo(f"{entry.name}: {count} {'file' if count == 1 else 'files'} in {data_folder()}")
             continue
         summary = f"{entry.name}: {len(failures)} of {count} files could not be fetched"
         only_missing = all(failure.is_missing for failure in failures)
@@ -236,6 +236,8 @@ def _state(entry: DataSet) -> str:
 
 def _size(entry: DataSet) -> str:
     has_unknown = any(file.bytes is None for _, _, file in entry.files())
+    if has_unknown and not entry.size:
+        return "unknown"
     return f"{'> ' if has_unknown else ''}{entry.size / 1e6:,.1f} MB"
 
 

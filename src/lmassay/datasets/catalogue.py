@@ -41,6 +41,10 @@ class Catalogue:
     def find(self, name: str) -> DataSet:
         """The entry of this name."""
         if name not in self.entries:
+            for problem in self.problems:
+                # The entry is there, but it has a mistake.
+                if f"{name}.yaml" in problem:
+                    raise DataError(problem)
             raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)} (all: lmassay data)")
         return self.entries[name]
 

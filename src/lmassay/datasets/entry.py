@@ -183,6 +183,8 @@ class DataSet(YamlModel):
     def examples_text(self) -> str:
         """The number of examples for tables, marked if the number of some files is unknown."""
         has_unknown = any(file.role == EXAMPLES and file.examples is None for _, _, file in self.files())
+        if has_unknown and not self.examples:
+            return "unknown"
         return f"{'> ' if has_unknown else ''}{self.examples:,}"
 
     def files(self) -> Iterator[tuple[Source, str, DataFile]]:

@@ -256,3 +256,21 @@ def test_signs_that_turn_the_direction_of_writing_do_not_reach_the_page(tmp_path
     name = yaml.safe_dump({"name": f"{MODELS}:Talker", "label": "a\u202eb"}, default_flow_style=True).strip()
     assert quick_card(tmp_path, name, "--only", "robustness").returncode == 0
     assert "\u202e" not in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_an_interrupted_card_says_how_to_finish_all_its_runs(tmp_path):
+    model = tmp_path / "stops.py"
+    model.write_text(
+        "from lmassay import Model\n\n\n"
+        "class Stops(Model):\n"
+        "    name = 'stops'\n"
+        "    can = frozenset({'generate', 'choices'})\n\n"
+        "    def identity(self):\n"
+        "        return {'name': self.name}\n\n"
+        "    def generate(self, requests):\n"
+        "        raise KeyboardInterrupt\n",
+        encoding="utf-8",
+    )
+    done = quick_card(tmp_path, f"{model}:Stops", "--only", "robustness")
+    assert done.returncode == 130
+    assert "to finish all runs of this command: lmassay resume --results" in done.stderr
