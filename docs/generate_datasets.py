@@ -44,7 +44,7 @@ def _row(entry: DataSet) -> str:
         f"`{entry.name}`",
         ", ".join(entry.languages),
         entry.examples_text,
-        f"`{entry.task}`",
+        entry.task,
         entry.licences,
         ", ".join(sources),
     ]
