@@ -173,10 +173,16 @@ def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypat
 
 def test_one_run_of_several_that_the_model_cannot_do_is_enough(tmp_path):
     """The first method needs no model at all."""
-    done = lmassay("init", "fewshot", "--model", "echo", cwd=tmp_path)
+    own_model = tmp_path / "own.py"
+    own_model.write_text(
+        "import lmassay\n\n\nclass Slots(lmassay.Model):\n    name = 'slots'\n    can = frozenset({'slot'})\n\n"
+        "    def identity(self):\n        return {'name': 'slots'}\n",
+        encoding="utf-8",
+    )
+    done = lmassay("init", "fewshot", "--model", "own.py:Slots", cwd=tmp_path)
     assert done.returncode == 2
-    assert "echo cannot" in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert "cannot" in done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["own.py"]
 
 
 def test_what_the_model_lacks_on_this_machine_is_told_and_no_hindrance(tmp_path):

@@ -80,7 +80,7 @@ CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
         ([*SIDES, "--custom-scores-source", "takes_chrf.py"], ["'chrf' is registered twice", "takes_chrf.py"]),
         ([*SIDES, "--out", "nowhere"], ["out file nowhere does not exist"]),
         ([*SIDES, "--scale", "x"], ["invalid float value"]),
-        ([*SIDES, "--s-src", "meteor"], ["--meteor-jar"]),
+        ([*SIDES, "--s-src", "meteor"], ["METEOR needs a language: --src-lang"]),
         ([*SIDES, "--s-src", "meteor", "--meteor-jar", "no.jar", "--src-lang", "en"], ["no.jar"]),
         ([*SIDES, "--s-src", "bleu", "--bleu-compat", "3.x"], ["3.x"]),
     ],

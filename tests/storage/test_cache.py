@@ -22,5 +22,5 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 def test_too_little_space_is_reported_before_the_work(tmp_path):
     folder = tmp_path / "not" / "there"
     require_space(folder, 1)
-    with pytest.raises(DataError, match=r"1,000,000,000,000\.0 MB are needed .* are free; make room or set"):
+    with pytest.raises(DataError, match=r"1,000,000,000\.0 GB are needed .* are free; make room or set"):
         require_space(folder, 10**18)

@@ -27,6 +27,12 @@ def require_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise DataError(
-            f"{needed / 1e6:,.1f} MB are needed in {folder}, but only {free / 1e6:,.1f} MB are free; make room or set "
+            f"{_size_text(needed)} are needed in {folder}, but only {_size_text(free)} are free; make room or set "
             "LMASSAY_CACHE to a folder on a larger disk"
         )
+
+
+def _size_text(size: int) -> str:
+    if size >= 1e9:
+        return f"{size / 1e9:,.1f} GB"
+    return f"{size / 1e6:,.1f} MB"
