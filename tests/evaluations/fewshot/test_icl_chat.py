@@ -304,6 +304,7 @@ def test_prompted_and_trained_methods_share_one_table_with_their_cost(folder):
     printed = in_process.run(["protocol", "--all", "--format", "md"]).stdout
     assert "Scores and cost" in printed
     assert "60 / 40" in printed
+    assert "n=2" in printed.partition("Scores and cost")[2]
     csv_lines = in_process.run(["protocol", "--all", "--format", "csv"]).stdout.splitlines()
     assert sum("cost of a split" in line for line in csv_lines) == 4
     assert "tokens in / out" in in_process.run(["protocol", "--all"]).stdout

@@ -15,9 +15,10 @@ from lmassay.reporting.blocks import Body, Cell, Table, TableRow, name
 COLUMNS = ("method", "task", "test", "out of choice", "tokens in / out", "USD", "training s")
 TITLE = "Scores and cost"
 EXPLANATION = (
-    "Of the selected configuration: test score and out-of-choice rate in percent, and the mean cost of one split. "
-    "Tokens and USD are those of all answers about its dev and test examples, whether they were asked for now or "
-    "came from the cache; seconds are those of its training. n/a: unknown, such as USD without the model's prices."
+    "Of the selected configuration: test score and out-of-choice rate in percent, and the mean cost of one split; n is "
+    "the number of splits. Tokens and USD are those of all answers about its dev and test examples, whether they were "
+    "asked for now or came from the cache; seconds are those of its training. n/a: unknown, such as USD without the "
+    "model's prices."
 )
 _UNKNOWN = "n/a"
 _NONE = "–"
@@ -45,6 +46,11 @@ class CostRow:
     def cost(self) -> SplitCost:
         """The mean cost of one split of the selected configuration."""
         return self.strategy.verdicts[self.task].cost
+
+    @property
+    def n_text(self) -> str:
+        """The number of splits behind the row's numbers."""
+        return f"n={self.strategy.verdicts[self.task].test.n}"
 
     def cost_texts(self) -> list[str]:
         """Tokens, USD and seconds as text: a dash for what the method does not use, n/a for what is unknown."""
@@ -78,7 +84,7 @@ def cost_texts(studies: Sequence[Study]) -> list[list[str]]:
         verdict = row.strategy.verdicts[row.task]
         test = estimate_text(verdict.test).replace(" [", "\n[")
         out_of_choice = estimate_text(verdict.out_of_choice).replace(" [", "\n[")
-        texts.append([row.title, task_title(row.task), test, out_of_choice, *row.cost_texts()])
+        texts.append([f"{row.title}\n  {row.n_text}", task_title(row.task), test, out_of_choice, *row.cost_texts()])
     return texts
 
 
@@ -88,7 +94,7 @@ def cost_table(studies: Sequence[Study]) -> Table:
     for row in cost_rows(studies):
         verdict = row.strategy.verdicts[row.task]
         cells = [
-            name(row.title),
+            name(row.title, row.n_text),
             Cell(task_title(row.task), kind="text"),
             estimate_cell(verdict.test),
             estimate_cell(verdict.out_of_choice),
