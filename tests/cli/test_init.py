@@ -176,7 +176,8 @@ def test_one_run_of_several_that_the_model_cannot_do_is_enough(tmp_path):
     own_model = tmp_path / "own.py"
     own_model.write_text(
         "import lmassay\n\n\nclass Slots(lmassay.Model):\n    name = 'slots'\n    can = frozenset({'slot'})\n\n"
-        "    def identity(self):\n        return {'name': 'slots'}\n",
+        "    def identity(self):\n        return {'name': 'slots'}\n\n"
+        "    def slot(self, requests):\n        return []\n",
         encoding="utf-8",
     )
     done = lmassay("init", "fewshot", "--model", "own.py:Slots", cwd=tmp_path)
