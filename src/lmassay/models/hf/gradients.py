@@ -135,8 +135,8 @@ class SubstitutionFinder:
             yield gradients[line, : len(tokens.ids)].float().cpu().numpy()
 
     @cached_property
-    def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(self._attacked.tokenizer, self._attacked.embedding)
+    def _vocabulary(self) -> SubstituteVocabulary:
+        return SubstituteVocabulary(self._attacked.tokenizer, self._attacked.embedding)
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class SubstitutionFinder:
         return substitutions
 
 
-class Vocabulary:
+class SubstituteVocabulary:
     """The tokens that may replace others: how they are written, and their embeddings."""
 
     def __init__(self, tokenizer: Any, embedding: Any) -> None:
