@@ -113,7 +113,7 @@ model:
         ("task: {attack: x}\n", "key 'name'"),
         ("task: robustnes\n", "did you mean 'robustness'"),
         (GOOD.replace("echo", "{name: ech}"), "did you mean 'echo'"),
-        (GOOD.replace("charswap", "{name: x, file: a, perturb: b}"), "only one of file, perturb and search"),
+        (GOOD.replace("charswap", "{name: x, file: a, perturb: b}"), "only one of file, perturb, search and gradient"),
     ],
 )
 def test_a_mistake_is_told_in_words(tmp_path, text, told):

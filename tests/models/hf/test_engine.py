@@ -387,7 +387,8 @@ def test_a_model_fits_the_contract_and_says_what_it_can(folder_of):
     masked, causal = HuggingFace(str(folder_of("bert"))), HuggingFace(str(folder_of("gpt2")))
     assert isinstance(masked, Model)
     assert (masked.can, masked.sees_right) == (frozenset({"slot", "logprobs", "train"}), True)
-    assert (causal.can, causal.sees_right) == (frozenset({"slot", "logprobs", "train", "generate", "choices"}), False)
+    abilities = {"slot", "logprobs", "train", "generate", "choices", "gradients"}
+    assert (causal.can, causal.sees_right) == (abilities, False)
 
 
 @pytest.mark.parametrize(

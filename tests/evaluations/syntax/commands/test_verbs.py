@@ -255,8 +255,15 @@ def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
 ASCII = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
 
 
+def skip_if_python_cannot_start(environment):
+    """In an ASCII locale, Python itself cannot read the .pth file of an editable package in a folder like 한글."""
+    if environment is ASCII and not str(ROOT).isascii():
+        pytest.skip("with an ASCII locale, Python does not start from a folder whose name is not ASCII")
+
+
 @pytest.mark.parametrize(("name", "environment"), [("a b", ASCII), ("폴더 with spaces", {"PYTHONIOENCODING": "cp949"})])
 def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
+    skip_if_python_cannot_start(environment)
     place = tmp_path / name
     place.mkdir()
     write_lines(place / "src.txt", ["안녕하세요 세계 여러분 모두", "l'été dernier était très chaud"])
@@ -270,6 +277,7 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
 
 
 def test_a_file_name_that_the_environment_cannot_spell_is_told(tmp_path):
+    skip_if_python_cannot_start(ASCII)
     write_config(
         tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"}
     )
