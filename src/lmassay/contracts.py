@@ -25,6 +25,7 @@ from lmassay.types import (
     Request,
     Response,
     Result,
+    RowBatch,
     Score,
     Settings,
     Substitutions,
@@ -100,6 +101,17 @@ class Task:
         answer are not passed on; neither are those with an unusable response, unless ``scores_unusable`` is set.
         """
         raise NotImplementedError
+
+    def scored_batches(self, model: Model | None, positions: range) -> Iterator[RowBatch] | None:
+        """Return the examples at these positions, scored, as columns; None (the default) if that is not possible.
+
+        This is a fast path for millions of examples whose answers are known before the run, such as outputs from files.
+        Ids, inputs, groups, scores and details must be the same as those from ``examples``, ``requests`` and ``score``,
+        which are still needed for other models. Each batch begins where the previous one ends and has ``chunk``
+        examples, the last one may have fewer. ``size`` must return the number of examples. A subclass that overrides
+        ``examples``, ``requests``, ``follow_up`` or ``score``, but not this method, is run example by example.
+        """
+        return None
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         """Return the results of a run, overall results first.
@@ -286,6 +298,13 @@ class StoredAnswers(Model):
     """The number of lines, if answers are looked up by line."""
     roles: frozenset[str] = frozenset()
     """The roles for which there are answers."""
+
+    def texts(self, role: str, positions: range) -> Sequence[str] | None:
+        """Return the answers of a role to consecutive lines, counted from 0; None (the default) if it cannot.
+
+        This is a fast path for ``Task.scored_batches``. The answers must be the same as those from ``generate``.
+        """
+        return None
 
     def check_ids(self, ids: Sequence[str]) -> None:
         """Raise a UserError if an example with one of these ids has no answer; called before the run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,21 @@ class Outputs(StoredAnswers):
             location = request.location
             if location is None or not isinstance(location.key, int):
                 raise DataError("outputs from files answer by line number, but the requests of this task have none")
-            if location.role not in self._paths:
-                raise DataError(f"there are no outputs for the role '{location.role}'; add it to the model's files")
+            self._require_role(location.role)
             yield Response(self._reader(location.role).line(location.key))
+
+    def texts(self, role: str, positions: range) -> Sequence[str]:
+        self._require_role(role)
+        return self._reader(role).lines(positions)
 
     def _files(self) -> Mapping[str, TextFile]:
         if self._opened is None:
             self._opened = open_parallel(self._paths).files
         return self._opened
+
+    def _require_role(self, role: str) -> None:
+        if role not in self._paths:
+            raise DataError(f"there are no outputs for the role '{role}'; add it to the model's files")
 
     def _reader(self, role: str) -> _LineReader:
         if role not in self._readers:
@@ -71,7 +79,8 @@ class _LineReader:
     def __init__(self, file: TextFile, keep_bom: bool) -> None:
         self._file = file
         self._keep_bom = keep_bom
-        self._last: str = ""
+        self._next = 0
+        self._last = ""
         self._rewind()
 
     def line(self, number: int) -> str:
@@ -86,6 +95,19 @@ class _LineReader:
         except StopIteration:
             raise DataError(f"{self._file.path} has no line {number + 1}") from None
         return self._last
+
+    def lines(self, positions: range) -> list[str]:
+        if not positions:
+            return []
+        if positions.start < self._next:
+            self._rewind()
+        skipped = positions.start - self._next
+        lines = list(islice(self._lines, skipped, skipped + len(positions)))
+        if len(lines) < len(positions):
+            raise DataError(f"{self._file.path} has no line {positions.start + len(lines) + 1}")
+        self._next = positions.stop
+        self._last = lines[-1]
+        return lines
 
     def _rewind(self) -> None:
         self._lines = self._file.read(keep_bom=self._keep_bom)

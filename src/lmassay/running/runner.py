@@ -21,6 +21,7 @@ from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, Pl
 from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import redact
 from lmassay.running import kept
+from lmassay.running.bulk import gaps, scored_batches
 from lmassay.running.config import RunConfig
 from lmassay.running.executors import Executor, InProcessExecutor, TrainingJob, run_jobs
 from lmassay.running.planning import Plan as Plan
@@ -29,7 +30,7 @@ from lmassay.running.planning import plan as plan
 from lmassay.running.sampling import original_example, sampled_examples, sampled_request
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.repetition import variance_results
-from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage import provenance
 from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
 from lmassay.types import (
@@ -41,6 +42,7 @@ from lmassay.types import (
     Response,
     Result,
     Row,
+    RowBatch,
     RunRecord,
     Score,
     State,
@@ -164,7 +166,7 @@ def _carry_out(
                 # Results are computed from the examples that could be paid for.
                 stopped_by_budget = str(reached)
             with_test_scores = planned.task.design.replicates is not None
-            table = ScoreTable(store.score_rows(run, with_test_scores=with_test_scores))
+            table = score_table(store, run, with_test_scores=with_test_scores)
             results = _results(planned, table) if len(table) else []
             store.set_results(run, results)
         except BaseException as error:
@@ -297,6 +299,10 @@ class Worker:
             self.model.use_folder(self.store.folder / "open")
         # Examples whose rows were changed from outside are scored again.
         self.store.drop_damaged_rows(self.run)
+        batches = self._scored_batches()
+        if batches is not None:
+            self._store_batches(batches)
+            return
         finished = self.store.finished_ids(self.run)
         for chunk in self.chunks():
             unfinished = [(position, example) for position, example in chunk if example.id not in finished]
@@ -311,6 +317,23 @@ class Worker:
         self._adopt_server()
         if self.task.trains:
             self._list_kept_models()
+
+    def _scored_batches(self) -> Iterator[RowBatch] | None:
+        """Return the unfinished examples, scored, as columns; None if the run goes example by example."""
+        if not self.total or self.config.samples > 1 or self.store.has_single_rows(self.run):
+            return None
+        open_positions = gaps(self.store.finished_positions(self.run), self.total)
+        batches = scored_batches(self.task, self.model, open_positions)
+        if batches is not None:
+            self.done = self.total - sum(len(positions) for positions in open_positions)
+        return batches
+
+    def _store_batches(self, batches: Iterable[RowBatch]) -> None:
+        self.progress(self.done, self.total)
+        for batch in batches:
+            self.store.add_batch(self.run, batch)
+            self.done += len(batch)
+            self.progress(self.done, self.total)
 
     def chunks(self) -> Iterator[list[tuple[int, Example]]]:
         """Yield the examples in chunks, each example with its position; ids must be unique."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
 from lmassay.statistics.repetition import SAMPLE_OF
-from lmassay.types import Outcome, PerTestScores, Row, State
+from lmassay.types import Outcome, PerTestScores, Row, RowBatch, State
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from lmassay.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class ScoreTable:
         self.ids: list[str] = []
         self._states: list[State] = []
         self._on_tests: list[PerTestScores | None] = []
-        columns: dict[str, list[float]] = {}
+        # Numbers without an object for each: a run may have millions of them.
+        columns: dict[str, array[float]] = {}
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
         for row in rows:
@@ -68,7 +72,7 @@ class ScoreTable:
             # A column, or a group, that begins with this row is empty above it.
             for name, value in row.score.values.items():
                 if name not in columns:
-                    columns[name] = [np.nan] * index
+                    columns[name] = array("d", [np.nan]) * index
                 columns[name].append(float(value))
             for name, label in row.example.groups.items():
                 if name not in groups:
@@ -85,6 +89,33 @@ class ScoreTable:
         self.groups = groups
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
         self._outcome_columns: dict[str, Outcomes] = {}
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[RowBatch]) -> ScoreTable:
+        """The table of examples that are columns already; it is equal to the table of their rows."""
+        import numpy as np
+
+        table = cls([])
+        parts: dict[str, list[NDArray[np.float64]]] = {}
+        for batch in batches:
+            length = len(table.ids)
+            table.ids += batch.ids
+            for name, values in batch.values.items():
+                # A column, or a group, that begins with this batch is empty above it.
+                if name not in parts:
+                    parts[name] = [np.full(length, np.nan)]
+                parts[name].append(values)
+            for name, labels in batch.groups.items():
+                table.groups.setdefault(name, [""] * length).extend(labels)
+            for name in parts.keys() - batch.values.keys():
+                parts[name].append(np.full(len(batch), np.nan))
+            for name in table.groups.keys() - batch.groups.keys():
+                table.groups[name] += [""] * len(batch)
+        table._states = ["scored"] * len(table.ids)
+        table._on_tests = [None] * len(table.ids)
+        columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        table._columns = _in_order_of_first_score(columns)
+        return table
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -252,3 +283,23 @@ class ScoreTable:
 
         present: NDArray[np.bool_] = ~np.isnan(self._columns[metric])
         return present if where is None else present & where
+
+
+def _in_order_of_first_score(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Columns in the order in which their first scores appear in the rows, without columns that have none."""
+    import numpy as np
+
+    first_scores: dict[str, int] = {}
+    for name, column in columns.items():
+        is_scored = ~np.isnan(column)
+        if is_scored.any():
+            first_scores[name] = int(is_scored.argmax())
+    # Sorting is stable: columns that begin with the same row keep their order.
+    return {name: columns[name] for name in sorted(first_scores, key=first_scores.__getitem__)}
+
+
+def score_table(store: Store, run: str, *, with_test_scores: bool = False) -> ScoreTable:
+    """The scores of a stored run; ``with_test_scores`` adds the score on each test item (few-shot)."""
+    if store.has_single_rows(run):
+        return ScoreTable(store.score_rows(run, with_test_scores=with_test_scores))
+    return ScoreTable.from_batches(store.score_batches(run))

@@ -169,6 +169,18 @@ class ParallelText:
         for texts in zip(*readers, strict=True):
             yield dict(zip(self.files, texts, strict=True))
 
+    def columns(self, positions: range, size: int) -> Iterator[dict[str, list[str]]]:
+        """Yield the lines at these positions, counted from 0, as columns by role, at most ``size`` lines at a time."""
+        readers = {role: islice(file.read(), positions.start, positions.stop) for role, file in self.files.items()}
+        for start in range(positions.start, positions.stop, size):
+            stop = min(start + size, positions.stop)
+            columns: dict[str, list[str]] = {}
+            for role, reader in readers.items():
+                columns[role] = list(islice(reader, size))
+                if len(columns[role]) < stop - start:
+                    raise DataError(f"{self.files[role].path} has changed since it was checked; start again")
+            yield columns
+
     def chunks(self, size: int, *, keep_bom: bool = False) -> Iterator[list[dict[str, str]]]:
         """Yield the rows in lists of up to ``size``."""
         rows = self.rows(keep_bom=keep_bom)

@@ -13,19 +13,29 @@ Versions before schema 4 did not write digests; their data is read as it is.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import os
 import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmassay.errors import StoreError, closest
+from lmassay.storage.batches import (
+    BATCH_COLUMNS,
+    BATCHES,
+    BATCHES_QUERY,
+    SCORES_QUERY,
+    StoredBatch,
+    StoredScores,
+    positions_text,
+)
 from lmassay.storage.locks import exclusive, is_held
 from lmassay.storage.provenance import command_line
 from lmassay.types import (
@@ -38,6 +48,7 @@ from lmassay.types import (
     Response,
     Result,
     Row,
+    RowBatch,
     RunRecord,
     Score,
     Slot,
@@ -51,7 +62,7 @@ from lmassay.types import (
 )
 
 STORE_FILE = "lmassay.sqlite"
-SCHEMA = 5
+SCHEMA = 6
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with long texts are not WITHOUT ROWID: in such tables, every row beyond a kilobyte would take a whole page.
 TABLES = """
@@ -91,10 +102,16 @@ _FIRST_SCHEMA_WITH_DIGESTS = 4
 # Since schema 5: a column of rows with the outcomes, for the few metrics that have them: a metric's mean per label
 # within an example, e.g. per verb pair.
 _FIRST_SCHEMA_WITH_OUTCOMES = 5
+# Since schema 6: batches of scored examples as columns, see lmassay.storage.batches.
+_FIRST_SCHEMA_WITH_BATCHES = 6
 MAX_CACHED_CANDIDATES = 64
 # Bytes. The digest detects damage; it is not meant to prevent forgery.
 _DIGEST_SIZE = 8
 _MAX_LISTED_RUNS = 5
+
+
+_ExampleExchanges = tuple[str, list[tuple[dict[str, Any], Response]]]
+"""The id of an example with its requests and responses."""
 
 
 def is_cacheable_response(response: Response) -> bool:
@@ -225,8 +242,7 @@ class Store:
         with _plain_errors(self.file), self._transaction():
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
             self._set_digest(run, "results", digest(run, stored))
-            (rows,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
-            self._set_digest(run, "rows", str(rows))
+            self._set_digest(run, "rows", str(self._count_rows(run)))
 
     def runs(self) -> list[RunRecord]:
         """Return all runs in the order in which they were recorded.
@@ -365,32 +381,76 @@ class Store:
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (_StoredRow.of(run, position, row).with_digest() for position, row in rows),
             )
-            # The number of rows that was recorded with the results is no longer valid.
-            self._db.execute("DELETE FROM digests WHERE run = ? AND part = 'rows'", (run,))
+            self._forget_row_count(run)
+
+    def add_batch(self, run: str, batch: RowBatch) -> None:
+        """Store consecutive examples that are scored, as columns."""
+        with _plain_errors(self.file), self._transaction():
+            self._db.execute(
+                f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                StoredBatch.of(run, batch),
+            )
+            self._forget_row_count(run)
+
+    def _forget_row_count(self, run: str) -> None:
+        # The number of rows that was recorded with the results is no longer valid.
+        self._db.execute("DELETE FROM digests WHERE run = ? AND part = 'rows'", (run,))
 
     def finished_ids(self, run: str) -> set[str]:
         """Return the ids of examples that need no further work; those in error are tried again."""
         query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
         with _plain_errors(self.file):
-            return {example_id for (example_id,) in self._db.execute(query, (run,))}
+            ids = {example_id for (example_id,) in self._db.execute(query, (run,))}
+        for batch in self._score_batches(run):
+            ids.update(batch.ids)
+        return ids
+
+    def finished_positions(self, run: str) -> list[range]:
+        """Return the positions of the examples that are stored in batches, in their order."""
+        if not self._has_batches:
+            return []
+        query = "SELECT first, examples FROM batches WHERE run = ? ORDER BY first"
+        with _plain_errors(self.file):
+            return [range(first, first + examples) for first, examples in self._db.execute(query, (run,))]
+
+    def has_single_rows(self, run: str) -> bool:
+        """Return whether a run has examples that are not stored in batches."""
+        with _plain_errors(self.file):
+            return self._db.execute("SELECT 1 FROM rows WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
 
     def drop_damaged_rows(self, run: str) -> int:
-        """Delete damaged rows, so that their examples are scored again; return how many there were.
+        """Delete damaged rows and batches, so that their examples are scored again; return how many there were.
 
         Hold the run's lock.
         """
         with _plain_errors(self.file):
-            damaged = list(self._damaged_rows(run))
+            damaged_rows = list(self._damaged_rows(run))
+            damaged_batches = list(self._damaged_batches(run))
             with self._transaction():
-                self._db.executemany("DELETE FROM rows WHERE rowid = ?", ((number,) for number in damaged))
-        return len(damaged)
+                self._db.executemany("DELETE FROM rows WHERE rowid = ?", ((number,) for number in damaged_rows))
+                self._db.executemany(
+                    "DELETE FROM batches WHERE run = ? AND first = ?",
+                    ((batch.run, batch.first) for batch in damaged_batches),
+                )
+        return len(damaged_rows) + sum(batch.examples for batch in damaged_batches)
 
     def rows_are_whole(self, run: str) -> bool:
         """Return whether all rows of a run are there and undamaged."""
         with _plain_errors(self.file):
             expected = self._digests(run).get("rows")
-            (count,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
-            return expected in (None, str(count)) and next(self._damaged_rows(run), None) is None
+            if expected not in (None, str(self._count_rows(run))):
+                return False
+            return next(self._damaged_rows(run), None) is None and next(self._damaged_batches(run), None) is None
+
+    def _count_rows(self, run: str) -> int:
+        (count,) = self._db.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
+        return int(count) + self._count_in_batches(run)
+
+    def _count_in_batches(self, run: str) -> int:
+        if not self._has_batches:
+            return 0
+        (count,) = self._db.execute("SELECT TOTAL(examples) FROM batches WHERE run = ?", (run,)).fetchone()
+        return int(count)
 
     def _damaged_rows(self, run: str) -> Iterator[int]:
         """Yield the row numbers of rows that do not match their digests."""
@@ -402,20 +462,61 @@ class Store:
             if row.is_damaged(stored_digest, needs_digest=needs_digest):
                 yield number
 
+    def _damaged_batches(self, run: str) -> Iterator[StoredBatch]:
+        """Yield the batches that do not match their digests."""
+        for batch in self._stored_batches(run):
+            if batch.is_damaged():
+                yield batch
+
+    def _stored_batches(self, run: str) -> Iterator[StoredBatch]:
+        if not self._has_batches:
+            return
+        for columns in self._db.execute(BATCHES_QUERY, (run,)):
+            yield StoredBatch(*columns)
+
+    def _stored_scores(self, run: str) -> Iterator[StoredScores]:
+        if not self._has_batches:
+            return
+        for columns in self._db.execute(SCORES_QUERY, (run,)):
+            yield StoredScores(*columns)
+
+    def _batches(self, run: str) -> Iterator[RowBatch]:
+        return self._verified_batches(run, self._stored_batches(run))
+
+    def _score_batches(self, run: str) -> Iterator[RowBatch]:
+        return self._verified_batches(run, self._stored_scores(run))
+
+    def _verified_batches(self, run: str, batches: Iterable[StoredBatch | StoredScores]) -> Iterator[RowBatch]:
+        with _plain_errors(self.file):
+            for batch in batches:
+                if batch.is_damaged():
+                    which = positions_text(batch.first, batch.examples)
+                    raise self._damage_error(run, f"{which} are not what lmassay wrote")
+                yield batch.parsed()
+
     def rows(self, run: str) -> Iterator[Row]:
         """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
+        return self._in_order(run, self._single_rows(run), self._batches(run))
+
+    def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
+        """Yield rows with their positions and the rows of batches in the order of the data, and count them."""
+        digests = self._digests(run)
+        count = 0
+        rows_of_batches = (pair for batch in batches for pair in enumerate(batch.rows(), start=batch.first))
+        for _, row in heapq.merge(single_rows, rows_of_batches, key=_position):
+            count += 1
+            yield row
+        self._check_count(run, count, digests)
+
+    def _single_rows(self, run: str) -> Iterator[tuple[int, Row]]:
         query = f"SELECT {self._row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
         with _plain_errors(self.file):
-            digests = self._digests(run)
-            needs_digest = "record" in digests
-            count = 0
+            needs_digest = "record" in self._digests(run)
             for *columns, stored_digest in self._db.execute(query, (run,)):
                 row = _StoredRow(*columns)
                 if row.is_damaged(stored_digest, needs_digest=needs_digest):
                     raise self._damage_error(run, f"example '{row.id}' is not what lmassay wrote")
-                count += 1
-                yield row.parsed()
-            self._check_count(run, count, digests)
+                yield row.position, row.parsed()
 
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
         """Yield the rows without their texts, which is all that statistics need.
@@ -429,15 +530,27 @@ class Store:
                 score = Score(row.score.values, test_scores=row.score.test_scores)
                 yield Row(example, row.state, score, row.error)
             return
+        yield from self._in_order(run, self._single_score_rows(run), self._score_batches(run))
+
+    def score_batches(self, run: str) -> Iterator[RowBatch]:
+        """Yield the batches of a run without their texts. Raises StoreError if one is damaged or missing.
+
+        It is for runs whose examples are all in batches, see :meth:`has_single_rows`.
+        """
+        count = 0
+        for batch in self._score_batches(run):
+            count += len(batch)
+            yield batch
+        self._check_count(run, count, self._digests(run))
+
+    def _single_score_rows(self, run: str) -> Iterator[tuple[int, Row]]:
         query = (
             "SELECT id, position, state, groups, scores, error,"  # noqa: S608
             f" {self._outcomes_column}, {self._digest_column} FROM rows"
             " WHERE run = ? ORDER BY position"
         )
         with _plain_errors(self.file):
-            digests = self._digests(run)
-            needs_digest = "record" in digests
-            count = 0
+            needs_digest = "record" in self._digests(run)
             for stored_row in self._db.execute(query, (run,)):
                 example_id, position, state, groups, scores, error, outcomes, stored_digest = stored_row
                 if stored_digest is None:
@@ -448,10 +561,8 @@ class Store:
                     is_damaged = stored_digest[:_DIGEST_SIZE] != computed
                 if is_damaged:
                     raise self._damage_error(run, f"example '{example_id}' is not what lmassay wrote")
-                count += 1
                 score = Score(json.loads(scores), outcomes=_parsed_outcomes(outcomes))
-                yield Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
-            self._check_count(run, count, digests)
+                yield position, Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
 
     def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
         expected = digests.get("rows")
@@ -466,33 +577,43 @@ class Store:
             f"{again}"
         )
 
-    def requests_and_responses(self, run: str) -> Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]]:
+    def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
         """Yield each example's id with its requests and responses, as far as they are stored.
 
-        The examples come in the order of the data.
+        The examples come in the order of the data. Those in batches have none: no model was asked.
         """
+        for _, exchanges in heapq.merge(self._exchanges(run), self._examples_without_exchanges(run), key=_position):
+            yield exchanges
+
+    def _examples_without_exchanges(self, run: str) -> Iterator[tuple[int, _ExampleExchanges]]:
+        for batch in self._score_batches(run):
+            for position, example_id in enumerate(batch.ids, start=batch.first):
+                yield position, (example_id, [])
+
+    def _exchanges(self, run: str) -> Iterator[tuple[int, _ExampleExchanges]]:
         with _plain_errors(self.file):
             # Stores before schema 3 do not have the table.
             has_keys = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
             keys_column = "NULL"
             if has_keys:
                 keys_column = "(SELECT keys FROM asked WHERE asked.run = rows.run AND asked.id = rows.id)"
-            query = f"SELECT id, {keys_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
-            for example_id, stored_keys in self._db.execute(query, (run,)):
+            query = f"SELECT position, id, {keys_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+            for position, example_id, stored_keys in self._db.execute(query, (run,)):
                 pairs: list[tuple[dict[str, Any], Response]] = []
                 for key in json.loads(stored_keys or "[]"):
                     response = self._stored_response(key)
                     if response is not None:
                         (request,) = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
                         pairs.append((json.loads(request), response_from_dict(json.loads(response))))
-                yield example_id, pairs
+                yield position, (example_id, pairs)
 
     def count(self, run: str) -> dict[str, int]:
         """Return the number of rows in each state."""
         query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
         with _plain_errors(self.file):
-            counts = self._db.execute(query, (run,)).fetchall()
-        return {"scored": 0, "unscored": 0, "error": 0, **dict(counts)}
+            counts = {"scored": 0, "unscored": 0, "error": 0, **dict(self._db.execute(query, (run,)).fetchall())}
+            counts["scored"] += self._count_in_batches(run)
+        return counts
 
     # --- internals ------------------------------------------------------------------------------------------------
 
@@ -531,18 +652,36 @@ class Store:
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         if create and version < SCHEMA:
+            if tables and version:
+                self._back_up(version)
             with self._transaction():
                 self._db.execute(SPENDING)
                 self._db.execute(ASKED)
                 self._db.execute(DIGESTS)
+                self._db.execute(BATCHES)
                 for table in ("rows", "responses"):
                     self._add_column(table, "digest BLOB")
                 self._add_column("rows", "outcomes TEXT")
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
             version = SCHEMA
         self._has_digests = version >= _FIRST_SCHEMA_WITH_DIGESTS
+        self._has_batches = version >= _FIRST_SCHEMA_WITH_BATCHES
         self._digest_column = "digest" if self._has_digests else "NULL"
         self._outcomes_column = "outcomes" if version >= _FIRST_SCHEMA_WITH_OUTCOMES else "NULL"
+
+    def _back_up(self, version: int) -> None:
+        """Copy the file before its schema is updated, so that an earlier version of lmassay can still read the copy."""
+        backup = self.file.with_name(f"{STORE_FILE}.schema-{version}")
+        if backup.exists():
+            return
+        # The copy gets its name when it is complete. Two processes may get here at the same time.
+        unfinished = self.file.with_name(f".{backup.name}-{secrets.token_hex(4)}")
+        try:
+            with closing(sqlite3.connect(unfinished)) as copy:
+                self._db.backup(copy)
+            unfinished.replace(backup)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def _add_column(self, table: str, declaration: str) -> None:
         # Two processes may get here at the same time; the second one finds the column.
@@ -785,6 +924,11 @@ def _parsed_outcomes(stored: str | None) -> dict[str, list[Outcome]]:
         for metric, rows in json.loads(stored).items():
             outcomes[metric] = [Outcome(*values) for values in rows]
     return outcomes
+
+
+def _position(entry: tuple[int, object]) -> int:
+    """Return the position of an entry, by which rows and batches are merged."""
+    return entry[0]
 
 
 def _matching_runs(name: str, runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -58,6 +58,7 @@ from lmassay.types.responses import (
     response_as_dict,
     response_from_dict,
 )
+from lmassay.types.row_batch import RowBatch
 from lmassay.types.runs import (
     CardPart,
     NewRun,
@@ -100,6 +101,7 @@ __all__ = [
     "Response",
     "Result",
     "Row",
+    "RowBatch",
     "RunRecord",
     "Score",
     "Settings",

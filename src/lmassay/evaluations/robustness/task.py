@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,10 +35,39 @@ from lmassay.statistics.estimation import Term, estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import ParallelText, open_parallel
-from lmassay.types import Example, Generate, Request, Response, Result, Score, SourceLocation, Substitutions
+from lmassay.types import Example, Generate, Request, Response, Result, RowBatch, Score, SourceLocation, Substitutions
 
 ScorerSpec = str | dict[str, Any]
 Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredTexts:
+    """The texts that scores are computed from. An example has one or more candidates, which are attacked inputs."""
+
+    lines: Sequence[int]
+    """Example → its line, counted from 1."""
+    sources: Sequence[str]
+    """Example → its input; empty if inputs are not known."""
+    references: Sequence[Any]
+    """Example → its reference; empty if there is none."""
+    out: Sequence[str]
+    """Example → the output without attack; empty if only the attack is evaluated."""
+    owners: Sequence[int]
+    """Candidate → the index of its example."""
+    adversarial: Sequence[str]
+    """Candidate → the attacked input."""
+    adv_out: Sequence[str]
+    """Candidate → the output for it."""
+
+    def of_owners(self, column: Sequence[Any]) -> Sequence[Any]:
+        """Return the value of each candidate's example."""
+        if isinstance(self.owners, range):
+            # Each example has one candidate.
+            return column
+        return [column[owner] for owner in self.owners]
+
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -252,7 +281,7 @@ class Robustness(Task):
         for index, example in enumerate(examples):
             first_row.append(len(owners))
             owners += [index] * len(example.inputs.get("adv_src", [""]))
-        columns = self._score_columns(examples, responses, owners)
+        columns = self._score_columns(_texts_of(examples, responses, owners))
         fitness = self._fitness(columns)
         best_row: dict[int, int] = {}
         for row, owner in enumerate(owners):
@@ -264,6 +293,64 @@ class Robustness(Task):
             values = {name: float(column[row]) for name, column in columns.items()}
             scores.append(self._example_score(example, responses[index], values, row - first_row[index]))
         return scores
+
+    def scored_batches(self, model: Model | None, positions: range) -> Iterator[RowBatch] | None:
+        """Attacked inputs and outputs that all come from files need neither requests nor a choice of candidates."""
+        has_other_attack = self._attack is not None and self._attack.file is None
+        if has_other_attack or self._question_spec is not None:
+            return None
+        if self.side == "source":
+            return self._batches_from_files(None, positions)
+        if not isinstance(model, StoredAnswers) or model.texts("out", range(0)) is None:
+            return None
+        return self._batches_from_files(model, positions)
+
+    def _batches_from_files(self, model: StoredAnswers | None, positions: range) -> Iterator[RowBatch]:
+        texts: Iterator[Mapping[str, list[str]]] = repeat({})
+        if self._paths():
+            text = self._text()
+            assert isinstance(text, ParallelText)
+            texts = text.columns(positions, self.chunk)
+        for start in range(positions.start, positions.stop, self.chunk):
+            chunk = range(start, min(start + self.chunk, positions.stop))
+            yield self._scored_batch(model, chunk, next(texts))
+
+    def _scored_batch(self, model: StoredAnswers | None, positions: range, texts: Mapping[str, list[str]]) -> RowBatch:
+        """Score consecutive lines; ``texts`` has the lines of the task's files by role."""
+        lines = range(positions.start + 1, positions.stop + 1)
+        sources, adversarial, references = texts.get("src"), texts.get("adv_src"), texts.get("ref")
+        inputs: dict[str, Sequence[Any]] = {"line": lines}
+        groups: dict[str, Sequence[str]] = {}
+        details: dict[str, Sequence[str]] = {}
+        if sources is not None:
+            inputs["src"] = sources
+        if adversarial is not None:
+            inputs["adv_src"] = [[text] for text in adversarial]
+            details["adv_src"] = adversarial
+        if sources is not None and adversarial is not None:
+            groups[GROUP] = _change_labels(sources, adversarial)
+        if model is not None:
+            for role in ("out", "adv_out"):
+                details[role] = model.texts(role, positions) or []
+        scored_texts = _ScoredTexts(
+            lines=lines,
+            sources=sources or [],
+            references=references or [],
+            out=details.get("out", []),
+            owners=range(len(positions)),
+            adversarial=adversarial or [],
+            adv_out=details.get("adv_out", []),
+        )
+        values = self._score_columns(scored_texts)
+        if self._s_tgt is not None and self._s_tgt.is_binary and "s_out" in values:
+            # Only a right answer can turn wrong, and only a changed input can be the reason.
+            can_turn_wrong = values["s_out"] == 1
+            if groups:
+                can_turn_wrong &= np.array([label != UNCHANGED for label in groups[GROUP]])
+            values["turned_wrong"] = np.where(can_turn_wrong, 1 - values["s_adv"], np.nan)
+        shared = sources or references or [self._outputs] * len(positions)
+        ids = [_example_id(position, text) for position, text in zip(positions, shared, strict=True)]
+        return RowBatch(positions.start, ids, values, groups, inputs, references, details)
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
         results: list[Result] = []
@@ -434,66 +521,47 @@ class Robustness(Task):
             owners += [index] * len(example.inputs["adv_src"])
         by_example: list[list[float]] = [[] for _ in examples]
         if owners:
-            fitness = self._fitness(self._score_columns(examples, outputs, owners))
+            fitness = self._fitness(self._score_columns(_texts_of(examples, outputs, owners)))
             for owner, value in zip(owners, fitness, strict=True):
                 by_example[owner].append(float(value))
         return by_example
 
-    def _score_columns(
-        self, examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
-    ) -> dict[str, Column]:
-        """The scores of all candidates; ``owners`` has the index of the example of each candidate."""
+    def _score_columns(self, texts: _ScoredTexts) -> dict[str, Column]:
+        """The scores of all candidates."""
         columns: dict[str, Column] = {}
         if self._s_src is not None:
-            columns["s_src"] = self._source_scores(self._s_src, examples, owners)
+            columns["s_src"] = self._source_scores(self._s_src, texts)
         if self._s_tgt is not None:
-            columns |= self._target_scores(self._s_tgt, examples, responses, owners)
+            columns |= self._target_scores(self._s_tgt, texts)
         if self.side == "both":
             columns["success"] = self._success(columns).astype(float)
         return columns
 
-    def _source_scores(self, scorer: Scorer, examples: Sequence[Example], owners: Sequence[int]) -> Column:
+    def _source_scores(self, scorer: Scorer, texts: _ScoredTexts) -> Column:
         """How similar each attacked input is to the original."""
-        adversarial: list[str] = []
-        for example in examples:
-            adversarial += example.inputs["adv_src"]
-        sources = [examples[owner].inputs["src"] for owner in owners]
-        owner_lines = [examples[owner].inputs["line"] for owner in owners]
-        with self._errors_by_line(owner_lines):
-            return np.asarray(scorer.score(adversarial, sources, lang=self._src_lang))
+        sources = texts.of_owners(texts.sources)
+        with self._errors_by_line(texts.of_owners(texts.lines)):
+            return np.asarray(scorer.score(texts.adversarial, sources, lang=self._src_lang))
 
-    def _target_scores(
-        self,
-        scorer: Scorer,
-        examples: Sequence[Example],
-        responses: Sequence[Sequence[Response]],
-        owners: Sequence[int],
-    ) -> dict[str, Column]:
+    def _target_scores(self, scorer: Scorer, texts: _ScoredTexts) -> dict[str, Column]:
         """How much the outputs change: against the reference, or without one against the output without attack."""
-        # The first response of an example is the output without attack.
-        out = [answers[0].text for answers in responses]
-        adv_out: list[str] = []
-        for answers in responses:
-            adv_out += [answer.text for answer in answers[1:]]
         # The output without attack, once per candidate.
-        base_out = [out[owner] for owner in owners]
-        lines = [example.inputs["line"] for example in examples]
-        owner_lines = [lines[owner] for owner in owners]
+        base_out = texts.of_owners(texts.out)
+        owner_lines = texts.of_owners(texts.lines)
         if not self._has_reference:
             with self._errors_by_line(owner_lines):
-                return {"s_tgt": np.asarray(scorer.score(adv_out, base_out, lang=self._tgt_lang))}
-        references = [example.reference for example in examples]
-        owner_references = [references[owner] for owner in owners]
-        with self._errors_by_line(lines):
+                return {"s_tgt": np.asarray(scorer.score(texts.adv_out, base_out, lang=self._tgt_lang))}
+        owner_references = texts.of_owners(texts.references)
+        with self._errors_by_line(texts.lines):
             # Scored once per example, not once per candidate.
-            s_out_of_example = np.asarray(scorer.score(out, references, lang=self._tgt_lang))
-        s_out = s_out_of_example[np.asarray(owners)]
+            s_out_of_example = np.asarray(scorer.score(texts.out, texts.references, lang=self._tgt_lang))
+        s_out = s_out_of_example[np.asarray(texts.owners)]
         with self._errors_by_line(owner_lines):
-            s_adv = np.asarray(scorer.score(adv_out, owner_references, lang=self._tgt_lang))
+            s_adv = np.asarray(scorer.score(texts.adv_out, owner_references, lang=self._tgt_lang))
         d_tgt = criterion.relative_decrease(s_out, s_adv)
         if has_own_decrease(scorer):
             with self._errors_by_line(owner_lines):
-                d_tgt = np.asarray(own_decrease(scorer, adv_out, base_out, owner_references, self._tgt_lang))
+                d_tgt = np.asarray(own_decrease(scorer, texts.adv_out, base_out, owner_references, self._tgt_lang))
         return {"s_out": s_out, "s_adv": s_adv, "d_tgt": d_tgt}
 
     @contextmanager
@@ -549,6 +617,30 @@ class Robustness(Task):
         return Score(values, details=details)
 
 
+def _texts_of(
+    examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
+) -> _ScoredTexts:
+    """The texts of examples and their responses; ``owners`` has the index of the example of each candidate."""
+    adversarial: list[str] = []
+    for example in examples:
+        adversarial += example.inputs.get("adv_src", [""])
+    out: list[str] = []
+    adv_out: list[str] = []
+    for answers in responses:
+        # The first response of an example is the output without attack.
+        out += [answer.text for answer in answers[:1]]
+        adv_out += [answer.text for answer in answers[1:]]
+    return _ScoredTexts(
+        lines=[example.inputs["line"] for example in examples],
+        sources=[example.inputs.get("src", "") for example in examples],
+        references=[example.reference for example in examples],
+        out=out,
+        owners=owners,
+        adversarial=adversarial,
+        adv_out=adv_out,
+    )
+
+
 def _outputs(responses: Sequence[Response]) -> list[Response]:
     """The responses that are texts: the output without attack, then one per candidate."""
     return [response for response in responses if not isinstance(response.answer, Substitutions)]
@@ -573,6 +665,13 @@ def _groups(inputs: Mapping[str, Any]) -> dict[str, str]:
         return {}
     is_changed = any(text != inputs["src"] for text in inputs["adv_src"])
     return {GROUP: CHANGED if is_changed else UNCHANGED}
+
+
+def _change_labels(sources: Sequence[str], adversarial: Sequence[str]) -> list[str]:
+    labels = []
+    for source, attacked in zip(sources, adversarial, strict=True):
+        labels.append(UNCHANGED if attacked == source else CHANGED)
+    return labels
 
 
 def _unchanged(table: ScoreTable, settings: Settings) -> Result:

@@ -1,0 +1,109 @@
+"""Columns of a batch of examples as bytes: numbers as they are in memory, texts as UTF-8 with their lengths.
+
+Packed columns begin with the length of a header (8 digits) and the header, which is JSON: a list of
+``[name, kind, number of bytes]``. The columns follow in this order. Numbers are little-endian on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from lmassay.types import compact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Quoted, because numpy is imported only where numbers are packed.
+Column: TypeAlias = "Sequence[Any] | NDArray[np.float64]"
+"""The values of one column, one for each example."""
+_Kind = Literal["floats", "texts", "labels", "json"]
+_HEADER_DIGITS = 8
+
+
+def pack(columns: Mapping[str, Column], labels: Collection[str] = ()) -> bytes:
+    """Return columns as bytes. ``labels`` names columns of texts with few different values, which take less space.
+
+    >>> unpack(pack({"id": ["1", "2"], "line": [1, 2], "input": ["changed", "changed"]}, labels=["input"]))
+    {'id': ['1', '2'], 'line': [1, 2], 'input': ['changed', 'changed']}
+    """
+    header: list[tuple[str, _Kind, int]] = []
+    packed_columns: list[bytes] = []
+    for name, column in columns.items():
+        kind = "labels" if name in labels else _kind_of(column)
+        packed = _packed(kind, column)
+        header.append((name, kind, len(packed)))
+        packed_columns.append(packed)
+    packed_header = json.dumps(header, separators=(",", ":")).encode("ascii")
+    header_length = f"{len(packed_header):0{_HEADER_DIGITS}d}".encode("ascii")
+    return b"".join([header_length, packed_header, *packed_columns])
+
+
+def unpack(data: bytes) -> dict[str, Column]:
+    """Read what :func:`pack` wrote."""
+    start = _HEADER_DIGITS + int(data[:_HEADER_DIGITS])
+    header = json.loads(data[_HEADER_DIGITS:start])
+    columns: dict[str, Column] = {}
+    for name, kind, size in header:
+        columns[name] = _unpacked(kind, data[start : start + size])
+        start += size
+    return columns
+
+
+def _kind_of(column: Column) -> _Kind:
+    import numpy as np
+
+    if isinstance(column, np.ndarray):
+        return "floats"
+    if set(map(type, column)) == {str}:
+        return "texts"
+    return "json"
+
+
+def _packed(kind: _Kind, column: Column) -> bytes:
+    import numpy as np
+
+    if kind == "floats":
+        return np.asarray(column, dtype="<f8").tobytes()
+    if kind == "json":
+        return compact(list(column)).encode("utf-8")
+    if kind == "labels":
+        number_of_label: dict[str, int] = {}
+        numbers = [number_of_label.setdefault(label, len(number_of_label)) for label in column]
+        return _with_numbers(numbers, compact(list(number_of_label)).encode("utf-8"))
+    # A Python string may contain a lone surrogate, which only this form of UTF-8 can represent.
+    return _with_numbers(list(map(len, column)), "".join(column).encode("utf-8", "surrogatepass"))
+
+
+def _unpacked(kind: _Kind, data: bytes) -> Column:
+    import numpy as np
+
+    if kind == "floats":
+        return np.frombuffer(data, dtype="<f8")
+    if kind == "json":
+        return list(json.loads(data))
+    numbers, rest = _without_numbers(data)
+    if kind == "labels":
+        labels = json.loads(rest)
+        return [labels[number] for number in numbers.tolist()]
+    text = rest.decode("utf-8", "surrogatepass")
+    ends = numbers.cumsum(dtype=np.int64).tolist()
+    starts = [0, *ends[:-1]]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _with_numbers(numbers: Sequence[int], rest: bytes) -> bytes:
+    """Return how many numbers there are, the numbers, each in four bytes, and what follows them."""
+    import numpy as np
+
+    return np.array([len(numbers), *numbers], dtype="<u4").tobytes() + rest
+
+
+def _without_numbers(data: bytes) -> tuple[NDArray[np.uint32], bytes]:
+    import numpy as np
+
+    (count,) = np.frombuffer(data, dtype="<u4", count=1)
+    end = 4 * (int(count) + 1)
+    return np.frombuffer(data[4:end], dtype="<u4"), data[end:]
