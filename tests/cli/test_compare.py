@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lmassay.cli import main
-from lmassay.cli.compare import _shortened_pair
+from lmassay.cli.actions.compare import _shortened_pair
 from tests.compare_kit import add, failed, rates, scored
 from tests.reporting.small_runs import NASTY
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from lmassay.cli.actions.doctor import _CORE, _evaluations, _extras
 from lmassay.cli.commands import command_table
-from lmassay.cli.doctor import _CORE, _evaluations, _extras
 from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
 from tests.terminal import in_terminal
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lmassay.cli import main
-from lmassay.cli.init import _samples
+from lmassay.cli.actions.init import samples
 from tests.helpers import ROOT, lmassay
 from tests.terminal import in_terminal
 
@@ -67,7 +67,7 @@ def uncommented(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("evaluation", TASKS)
 def test_every_option_has_a_comment(evaluation):
-    lines = (_samples()[evaluation].folder / "config.yaml").read_text(encoding="utf-8").splitlines()
+    lines = (samples()[evaluation].folder / "config.yaml").read_text(encoding="utf-8").splitlines()
     assert uncommented(lines) == []
     assert max(map(len, lines)) <= 112
     # It would be seen: without any comment, all options but the second scorer lack theirs.
@@ -205,4 +205,4 @@ def test_samples_and_examples_are_the_same_data():
         "fewshot/dev.jsonl": "fewshot/data/reviews/dev.jsonl",
     }.items():
         evaluation, _, name = sample.partition("/")
-        assert (_samples()[evaluation].folder / name).read_bytes() == (examples / example).read_bytes(), sample
+        assert (samples()[evaluation].folder / name).read_bytes() == (examples / example).read_bytes(), sample

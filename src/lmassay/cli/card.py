@@ -1,55 +1,13 @@
-"""``lmassay card``"""
+"""Options and help of ``lmassay card``."""
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import click
-import yaml
 
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_json, print_sentence, print_table, say, warn
-from lmassay.cli.options import ExecutorChoice, executor_options, json_option, results_option
-from lmassay.cli.progress import progress_board
-from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, report_unfinished, show_plan, work_through
-from lmassay.contracts import CardRequest
-from lmassay.errors import PluginError, UserError, did_you_mean
-from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
-from lmassay.reporting import card as cards
-from lmassay.reporting.card import PlannedEvaluation, PublishedPart
-from lmassay.reporting.comparison_data import interval_text
-from lmassay.reporting.headline import (
-    Headline,
-    ModelDifference,
-    ReferenceTable,
-    card_data_text,
-    differences_to_first_model,
-    evaluations_without_result,
-    headlines,
-    inapplicable_evaluations,
-    one_per_metric,
-)
-from lmassay.reporting.numbers import p_text, short_text
-from lmassay.reporting.tiles import interval_header, reference_lists
-from lmassay.running import runner
-from lmassay.running.labels import with_distinct_labels, with_sweep_labels
-from lmassay.running.model_spec import DEFAULT_MODEL
-from lmassay.running.planning import Plan
-from lmassay.running.sweep import record_runs
-from lmassay.statistics.comparability import marks
-from lmassay.storage.files import atomic_write
-from lmassay.storage.provenance import command_line
-from lmassay.storage.store import Store
-from lmassay.types import CardPart, RunRecord
-
-_PAGE_SUFFIXES = (".html", ".htm")
-DEFAULT_LANGUAGE = CardRequest("standard").language
+from lmassay.cli.options import calls, executor_options, json_option, results_option
 
 
 @click.command(
@@ -69,14 +27,14 @@ DEFAULT_LANGUAGE = CardRequest("standard").language
 @click.option(
     "--language",
     metavar="CODE",
-    shell_complete=offer(cards.published_languages),
+    shell_complete=offer("lmassay.reporting.card:published_languages"),
     help="Language of the published data, such as de or ko; English by default.",
 )
 @click.option(
     "--only",
     metavar="EVALUATION",
     multiple=True,
-    shell_complete=offer(lambda: [evaluation.name for evaluation in cards.card_evaluations()]),
+    shell_complete=offer("lmassay.cli.actions.card:evaluation_names"),
     help="Run only this evaluation; repeatable.",
 )
 @click.option(
@@ -92,20 +50,8 @@ DEFAULT_LANGUAGE = CardRequest("standard").language
 @executor_options
 @results_option
 @json_option
-def card(
-    models: Sequence[str],
-    quick: bool,
-    full: bool,
-    data: str,
-    language: str | None,
-    only: Sequence[str],
-    output: Path,
-    folder: Path | None,
-    dry_run: bool,
-    execution: ExecutorChoice,
-    results: Path,
-    as_json: bool,
-) -> int:
+@calls("lmassay.cli.actions.card:card")
+def card() -> None:
     """Run all evaluations on a model and write one report; several models are shown side by side.
 
     MODEL is smollm2 (the default, a small model that is downloaded once), a folder or GGUF file with a local model, the
@@ -116,308 +62,3 @@ def card(
     By default the card is a first look on sentences written for it. With --data published it uses published data sets
     and shows published results next to the numbers; fetch the data first with lmassay data get.
     """
-    if quick and full:
-        raise UserError("--quick and --full cannot be combined; leave out both for the standard size")
-    if folder is not None and dry_run:
-        raise UserError("--write and --dry-run cannot be combined; leave one of them out")
-    if language is not None and data == "own":
-        raise UserError("--language needs --data published: the card's own sentences are English")
-    language = language or DEFAULT_LANGUAGE
-    _check_target(output)
-    for name in only:
-        _require_on_card(name)
-    size = "standard"
-    if quick:
-        size = "quick"
-    elif full:
-        size = "full"
-    published: list[PublishedPart] = []
-    if data == "published":
-        # Missing data are reported before a model is downloaded or loaded.
-        with plugin_output_to_stderr():
-            published = cards.published_parts(CardRequest(size, language), only)
-        cards.require_published_data(published)
-    if not models and not dry_run and folder is None:
-        _fetch_default()
-    with plugin_output_to_stderr():
-        candidates = cards.card_models(models or [DEFAULT_MODEL], Path.cwd())
-        if data == "own":
-            parts = cards.plan_card(candidates, size, only)
-        else:
-            parts = cards.plan_published_card(candidates, published)
-    _require_work(parts)
-    if folder is not None:
-        return _write_configurations(parts, folder)
-    with plugin_output_to_stderr():
-        parts, plans = _plan(parts)
-    _require_work(parts)
-    if dry_run:
-        _report_inapplicable(parts)
-        show_plan(plans, as_json)
-        return 0
-    sweep = runner.new_sweep()
-    with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
-        runs = record_runs(plans, store, sweep, _card_part(parts, size, data, language))
-        # The board has one bar for each evaluation and model.
-        group_of_run = {run.record.id: f"{run.plan.task.name} on {run.plan.model_label}" for run in runs}
-        with progress_board(group_of_run) as display:
-            exit_code = work_through(runs, store, executor, display)
-        records = [record for record in store.runs() if record.sweep == sweep]
-        # The page is written before anything is printed: with `| head`, printing may end the command.
-        _write_page(store, records, output)
-        if as_json:
-            print_json(card_as_json(store, records) | {"page": str(output.resolve())})
-        else:
-            print_card(store, records)
-        exit_code = max(exit_code, report_unfinished(records, store))
-        if exit_code:
-            resume = command_line("resume", "--results", store.folder)
-            report = command_line("report", "--results", store.folder)
-            say(f"to finish the card: {resume}; then for the page: {report} -o {shlex.quote(str(output))}")
-        say(f"report written to {output.resolve()}")
-        return EXIT_WITH_ERRORS if exit_code or any(part.is_broken for part in parts) else 0
-
-
-def _require_on_card(name: str) -> None:
-    known = [evaluation.name for evaluation in cards.card_evaluations()]
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages_note()}")
-
-
-def _fetch_default() -> None:
-    """Download the default model. No other model is downloaded without being asked for."""
-    from lmassay.models import embedded
-
-    if embedded.folder(DEFAULT_MODEL) is None:
-        size = embedded.EMBEDDED[DEFAULT_MODEL].megabytes
-        say(f"no model given; downloading the default model, {DEFAULT_MODEL} ({size} MB, once)")
-        embedded.fetch(DEFAULT_MODEL, say)
-
-
-def _check_target(output: Path) -> None:
-    """Check before the work begins that the page can be written."""
-    if output.is_dir() or output.suffix.lower() not in _PAGE_SUFFIXES:
-        raise UserError(
-            f"-o {output}: the card is an HTML page; give a file that ends in .html "
-            "(`lmassay report` writes other formats)"
-        )
-    existing_parent = next(folder for folder in output.resolve().parents if folder.exists())
-    if not existing_parent.is_dir() or not os.access(existing_parent, os.W_OK):
-        raise UserError(f"-o {output}: {existing_parent} is not a folder that you can write to")
-
-
-def _report_inapplicable(parts: Sequence[PlannedEvaluation]) -> None:
-    for part in parts:
-        if part.config is None:
-            say(f"{part.evaluation} is not applicable to {part.model}: {part.reason}")
-
-
-def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], list[Plan]]:
-    """Plan the runs of all evaluations. An evaluation whose package is broken is marked as not applicable."""
-    checked_parts: list[PlannedEvaluation] = []
-    plans: list[Plan] = []
-    for part in parts:
-        try:
-            plans += with_sweep_labels([runner.plan(config) for config in part.runs()])
-        except UserError as error:
-            # A mistake in what the user gave, such as the model, ends the command.
-            if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
-                raise
-            warn(f"{part.evaluation} is left out: {error}")
-            part = replace(part, config=None, reason=str(error), is_broken=True)
-        checked_parts.append(part)
-    return checked_parts, with_distinct_labels(plans)
-
-
-def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
-    if all(part.config is None for part in parts):
-        reasons = "\n".join(f"  {part.evaluation}: {part.reason}" for part in parts)
-        raise UserError(f"no evaluation can be run on this model:\n{reasons}")
-
-
-def _card_part(parts: Sequence[PlannedEvaluation], size: str, data: str, language: str) -> CardPart:
-    """Return what the runs record about their card: its size, its data and what does not apply to which model."""
-    absent: dict[str, dict[str, str]] = {}
-    for part in parts:
-        if part.config is None:
-            absent.setdefault(part.model, {})[part.evaluation] = part.reason
-    return CardPart(size, absent, data, language)
-
-
-def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
-    from lmassay.reporting.page import render
-
-    page = render(store, records)
-    with atomic_write(output) as stream:
-        stream.write(page)
-
-
-def _write_configurations(parts: Sequence[PlannedEvaluation], folder: Path) -> int:
-    """Write each evaluation of the card as a configuration file."""
-    _report_inapplicable(parts)
-    has_several_models = len(parts) > len({part.evaluation for part in parts})
-    folder.mkdir(parents=True, exist_ok=True)
-    counts: Counter[str] = Counter()
-    for part in parts:
-        if part.config is None:
-            continue
-        counts[part.evaluation] += 1
-        name = part.evaluation
-        if has_several_models:
-            name = f"{part.evaluation}-{counts[part.evaluation]}"
-        path = folder / f"{name}.yaml"
-        text = yaml.safe_dump(cards.as_yaml(part), sort_keys=False, allow_unicode=True, width=120)
-        with atomic_write(path) as stream:
-            stream.write(f"# A part of lmassay's card. To run it: {command_line('run', path)}\n{text}")
-        say(f"written: {path}")
-    return 0
-
-
-# --- the card on the terminal and as JSON -----------------------------------------------------------------------------
-
-
-def print_card(store: Store, records: Sequence[RunRecord]) -> None:
-    """Print one row per evaluation and model with the headline number, then what the numbers mean."""
-    shown = headlines(store, records)
-    not_applicable = inapplicable_evaluations(records)
-    without_result = evaluations_without_result(records, shown)
-    models = {headline.model for headline in shown} | set(not_applicable) | set(without_result)
-    has_several_models = len(models) > 1
-    has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in shown)
-    rows: list[list[object]] = []
-
-    def add_row(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> None:
-        row: list[object] = [question]
-        if has_several_models:
-            row.append(model)
-        row += [number, value, scope]
-        if has_left_out:
-            row.append(left_out)
-        rows.append(row)
-
-    for evaluation in evaluations():
-        for headline in shown:
-            if headline.evaluation.name != evaluation.name:
-                continue
-            result = headline.result
-            left_out = f"{result.n_error} in error, {result.n_unscored} unscored"
-            value = short_text(result)
-            add_row(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
-        for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
-            for model, reasons in reasons_by_model.items():
-                if evaluation.name in reasons:
-                    add_row(evaluation.question, model, number, "", reasons[evaluation.name], "")
-    headers = ["question", "number", f"value and {interval_header(shown)}", "of"]
-    if has_several_models:
-        headers.insert(1, "model")
-    if has_left_out:
-        headers.append("left out")
-    print_table("", headers, rows)
-    click.echo()
-    about_data = card_data_text(records)
-    if about_data:
-        print_sentence(about_data)
-    _print_explanations(shown)
-    _print_references(shown)
-    if has_several_models:
-        for note in marks(records).notes:
-            print_sentence(note)
-        _print_differences(store, shown)
-
-
-def _print_explanations(shown: Sequence[Headline]) -> None:
-    """Print what each number means, and what else is known about it for each model."""
-    for first in one_per_metric(shown):
-        print_sentence(f"{first.shown_title}: {first.explanation} {first.distinguishable_text}".rstrip())
-        for headline in shown:
-            is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
-            if is_same_number and headline.beside:
-                print_sentence(f"  {headline.shown_model}: {'; '.join(headline.beside)}.")
-
-
-def _print_references(shown: Sequence[Headline]) -> None:
-    """Print published numbers next to those of the models."""
-    for first in one_per_metric(shown):
-        same_number = []
-        for headline in shown:
-            if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
-                same_number.append(headline)
-        for references in reference_lists(same_number):
-            rows = [[f"> {label}" if is_own else label, value] for label, value, is_own in references.rows]
-            click.echo()
-            print_table(f"Compare: {references.title}", ("", "value"), rows, right=(1,), whole=(0,))
-            if references.sources:
-                print_sentence(f"Sources: {references.sources}.")
-
-
-def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Return the document that ``--json`` prints."""
-    shown = headlines(store, records)
-    return {
-        "headlines": [_headline_as_dict(headline) for headline in shown],
-        "not_applicable": inapplicable_evaluations(records),
-        "no_result": evaluations_without_result(records, shown),
-        "comparisons": [_difference_as_dict(pair) for pair in differences_to_first_model(store, shown)],
-        "runs": [record.as_json() for record in records],
-    }
-
-
-def _headline_as_dict(headline: Headline) -> Mapping[str, Any]:
-    return {
-        "evaluation": headline.evaluation.name,
-        "model": headline.model,
-        "metric": headline.metric,
-        "title": headline.shown_title,
-        "better": headline.better,
-        "scope": headline.scope,
-        "beside": list(headline.beside),
-        "meaning": headline.shown_meaning,
-        "limits": headline.limits,
-        "result": headline.result.as_dict(),
-        "distinguishable": headline.distinguishable,
-        "references": [_references_as_dict(headline, table) for table in headline.references],
-        "runs": [record.id for record in headline.records],
-    }
-
-
-def _references_as_dict(headline: Headline, table: ReferenceTable) -> Mapping[str, Any]:
-    own = table.own or headline.result
-    return {"title": table.title, "own": own.as_dict(), "rows": [asdict(row) for row in table.rows]}
-
-
-def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
-    return {
-        "evaluation": pair.new.evaluation.name,
-        "base_model": pair.base.model,
-        "model": pair.new.model,
-        **pair.comparison.as_json(),
-    }
-
-
-def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
-    """Print the differences between the first model and each of the others."""
-    pairs = differences_to_first_model(store, shown)
-    if not pairs:
-        return
-    rows = []
-    for pair in pairs:
-        rows.append(
-            (
-                pair.title,
-                pair.new.shown_model,
-                pair.base.shown_model,
-                f"{pair.comparison.difference:+z.3f}",
-                interval_text(pair.comparison, "+", 3),
-                p_text(pair.comparison.p),
-                p_text(pair.comparison.p_adjusted),
-                pair.comparison.n,
-            )
-        )
-    click.echo()
-    headers = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
-    print_table("Paired on the examples that both models have:", headers, rows, right=(3, 4, 5, 6, 7))
-    print_sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
-    notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
-    for note in notes:
-        print_sentence(note)

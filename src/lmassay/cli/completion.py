@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from lmassay.cli.console import say
+from lmassay.contracts import Hook, resolve
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_LMASSAY_COMPLETE"
@@ -75,11 +75,14 @@ def offer_runs(command: click.Command) -> None:
         offer_runs(inner)
 
 
-def offer(names: Callable[[], Iterable[str]]) -> Any:
-    """Return a function for a parameter's ``shell_complete=`` that offers the names with the typed beginning."""
+def offer(names: Hook) -> Any:
+    """Return a function for a parameter's ``shell_complete=`` that offers the names with the typed beginning.
+
+    ``names`` is a function that returns them, or its import path: ``lmassay.cli.actions.init:sample_names``.
+    """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        return _starting_with(incomplete, names())
+        return _starting_with(incomplete, resolve(names)())
 
     return complete
 
@@ -102,6 +105,8 @@ def _run_ids(folder: Path) -> list[str]:
 
     They are read directly from the file, because the user has pressed a key and is waiting.
     """
+    import sqlite3
+
     from lmassay.storage.store import STORE_FILE
 
     file = folder / STORE_FILE

@@ -1,4 +1,4 @@
-"""Printing: results go to standard output, everything else to standard error."""
+"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.tables`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,23 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TextIO
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lmassay.errors import HookWarning, OldPluginWarning
 
+# Every command imports this module; rich is imported when something is printed, so that help screens are fast.
+if TYPE_CHECKING:
+    from rich.console import Console
+
 # C0 and C1 controls (escape sequences start with one), and the marks that reorder text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_WIDE_TERMINAL = 140
-_MIN_TEXT_WIDTH = 12
-# Spaces that rich puts between two columns.
-_COLUMN_GAP = 2
-# Wider than anything that is printed: a file or a pipe gets each row on one line.
-_UNLIMITED = 1 << 20
 _shared_console: Console | None = None
-
-
-def stdout_console() -> Console:
-    """Return standard output. If it is not a terminal, nothing is wrapped or cut off, whatever ``COLUMNS`` says."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_UNLIMITED)
-    return console
 
 
 def stderr_console() -> Console:
     """Return standard error, or the console of a progress display that is on the screen."""
+    from rich.console import Console
+
     return _shared_console or Console(stderr=True, highlight=False)
 
 
@@ -45,11 +32,6 @@ def use_shared_console(console: Console | None) -> None:
     """Print messages through the console of a progress display while it is on the screen, so that they do not clash."""
     global _shared_console
     _shared_console = console
-
-
-def is_narrow() -> bool:
-    """Return whether the terminal is too narrow for a wide table."""
-    return stdout_console().width < _WIDE_TERMINAL
 
 
 def without_controls(text: object) -> str:
@@ -62,25 +44,28 @@ def without_controls(text: object) -> str:
 
 def say(text: str) -> None:
     """Print a message for the user that is not a result."""
-    _print_message(Text(without_controls(text)))
+    _print_message("", "", text)
 
 
 def warn(text: str) -> None:
     """Print a warning."""
-    _print_message(Text.assemble(("warning: ", "yellow"), without_controls(text)))
+    _print_message("warning: ", "yellow", text)
 
 
 def print_error(text: str, notes: Sequence[str] = ()) -> None:
     """Print an error, followed by notes such as how to continue."""
-    _print_message(Text.assemble(("error: ", "bold red"), without_controls(text)))
+    _print_message("error: ", "bold red", text)
     for note in notes:
         say(note)
 
 
-def _print_message(text: Text) -> None:
+def _print_message(label: str, label_style: str, text: str) -> None:
+    from rich.text import Text
+
+    message = Text.assemble((label, label_style), without_controls(text))
     # If standard error is a log file on a full disk, the work itself should still go on.
     with suppress(OSError):
-        stderr_console().print(text, soft_wrap=True)
+        stderr_console().print(message, soft_wrap=True)
 
 
 def show_warnings() -> None:
@@ -120,102 +105,12 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def print_sentence(text: str) -> None:
-    """Print a sentence among the results: wrapped between words on a terminal, on one line in a file."""
-    console = stdout_console()
-    console.print(Text(without_controls(text)), soft_wrap=not console.is_terminal)
+def __getattr__(name: str) -> Any:
+    """Find the functions for tables under their old import path, with a deprecation warning."""
+    if name not in ("is_narrow", "print_sentence", "print_table", "print_wide_table", "stdout_console"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from lmassay.cli import tables
 
-
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    right: Sequence[int] = (),
-    whole: Sequence[int] = (),
-) -> None:
-    """Print a table. Columns in ``right`` are aligned right; cells of columns in ``whole`` are never wrapped.
-
-    On a terminal that is too narrow for the table, each row is printed as a list with one cell per line.
-    """
-    console = stdout_console()
-    if title:
-        # The title is not wrapped: it may contain ids that a user wants to copy.
-        console.print(Text(without_controls(title)), soft_wrap=True)
-    if _min_width(columns, rows, right, whole) > console.width:
-        _print_as_lists(console, columns, rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(
-            # As Text, because rich would read brackets in a plain string as markup.
-            Text(without_controls(column)),
-            justify="right" if number in right else "left",
-            overflow="fold",
-            no_wrap=number in whole or (number in right and not is_narrow()),
-        )
-    for row in rows:
-        table.add_row(*(Text(without_controls(cell)) for cell in row))
-    console.print(table)
-
-
-def print_wide_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table whose columns are split into several parts if the terminal is too narrow.
-
-    Each part begins with the first column, which names the rows.
-    """
-    widths = [_column_width(cells) for cells in zip(columns, *rows, strict=True)]
-    terminal_width = stdout_console().width
-    start = 1
-    while start < len(columns):
-        # Each part has at least one column next to the names.
-        end = start + 1
-        while end < len(columns) and widths[0] + sum(widths[start : end + 1]) <= terminal_width:
-            end += 1
-        numbers = range(1, end - start + 1)
-        part = [[row[0], *row[start:end]] for row in rows]
-        print_table(title, [columns[0], *columns[start:end]], part, right=numbers, whole=(0, *numbers))
-        title = ""
-        start = end
-
-
-def _column_width(cells: Sequence[str]) -> int:
-    """Return the width of a column without wrapping, with the gap before the next one."""
-    widest = 0
-    for cell in cells:
-        for line in cell.split("\n"):
-            widest = max(widest, cell_len(line))
-    return widest + _COLUMN_GAP
-
-
-def _min_width(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int], whole: Sequence[int]
-) -> int:
-    """Return the width below which a table cannot be read.
-
-    Numbers and ids are not broken; other text is wrapped between words, and long words are broken if necessary.
-    """
-    width = 0
-    for number, cells in enumerate(zip(columns, *rows, strict=True)):
-        longest = 0
-        for cell in cells:
-            lines = without_controls(cell).split("\n")
-            parts = lines if number in whole else " ".join(lines).split()
-            longest = max([longest, *map(cell_len, parts)])
-        if number not in whole and number not in right:
-            longest = min(longest, _MIN_TEXT_WIDTH)
-        width += longest + _COLUMN_GAP
-    return width - _COLUMN_GAP
-
-
-def _print_as_lists(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    headers = [" ".join(without_controls(column).split()) for column in columns]
-    for first, *cells in rows:
-        if str(first):
-            console.print(Text(without_controls(first)))
-        grid = Table.grid(padding=(0, _COLUMN_GAP, 0, 0))
-        grid.add_column(no_wrap=True, style="bold")
-        grid.add_column(overflow="fold")
-        for header, cell in zip(headers[1:], cells, strict=True):
-            if str(cell):
-                grid.add_row(Text(f"  {header}"), Text(" ".join(without_controls(cell).split())))
-        console.print(grid)
+    message = f"{name} has moved: import it from lmassay.cli.tables instead of lmassay.cli.console"
+    warnings.warn(message, OldPluginWarning, stacklevel=2)
+    return getattr(tables, name)

@@ -1,31 +1,15 @@
-"""``lmassay data``: list, fetch, show, verify and remove published data sets."""
+"""Options and help of ``lmassay data`` and its commands ``get``, ``show``, ``path``, ``verify`` and ``rm``."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_error, print_json, print_sentence, print_table, say, stdout_console, warn
-from lmassay.cli.options import json_option
-from lmassay.cli.progress import progress_bar
-from lmassay.datasets import catalogue as store
-from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local_path
-from lmassay.datasets.download import Downloader
-from lmassay.datasets.entry import EXAMPLES, DataSet
-from lmassay.errors import UserError
+from lmassay.cli.options import calls, json_option
 
-_INCOMPLETE = 1
-_MOST_LISTED = 10
-# Narrower terminals leave the columns out that would be wrapped into a few letters per line.
-_WIDTH_FOR_LICENCE = 110
-_WIDTH_FOR_SUMMARY = 180
-
-_names = click.argument("names", nargs=-1, shell_complete=offer(lambda: catalogue().entries))
-_name = click.argument("name", shell_complete=offer(lambda: catalogue().entries))
+_CATALOGUE = "lmassay.cli.actions.data:catalogue_names"
+_names = click.argument("names", nargs=-1, shell_complete=offer(_CATALOGUE))
+_name = click.argument("name", shell_complete=offer(_CATALOGUE))
 
 
 @click.group(
@@ -41,268 +25,50 @@ def data(context: click.Context, as_json: bool) -> None:
     Data sets are downloaded from their public repositories at a pinned commit and verified. To use a mirror instead,
     set LMASSAY_DATA_MIRROR to a folder or an address.
     """
-    if context.invoked_subcommand is not None:
-        return
-    known = catalogue()
-    for problem in known.problems:
-        warn(problem)
-    if as_json:
-        documents = []
-        for entry in known.entries.values():
-            documents.append(_document(entry))
-        print_json({"datasets": documents})
-        return
-    _print_list(list(known.entries.values()))
-    print_sentence("Licence, citation and files: lmassay data show NAME. Fetch: lmassay data get NAME.")
+    if context.invoked_subcommand is None:
+        # Imported here, so that the help of the commands is fast.
+        from lmassay.cli.actions.data import list_data_sets
+
+        list_data_sets(as_json)
 
 
 @data.command(epilog="Example: lmassay data get blimp bbq", short_help="Download data sets and verify them.")
 @_names
 @click.option("--all", "everything", is_flag=True, help="Download every data set of the catalogue.")
 @click.option("--partial", is_flag=True, help="Succeed even if the source does not have all files.")
-def get(names: Sequence[str], everything: bool, partial: bool) -> int:
+@calls("lmassay.cli.actions.data:get")
+def get() -> None:
     """Download data sets and verify every file.
 
     Files that are already here are not downloaded again. An interrupted download continues where it stopped. If a
     file cannot be fetched, the others are kept, the missing ones are listed, and the exit code is 1.
     """
-    entries = _entries(names, everything)
-    downloader = Downloader.configured()
-    status = 0
-    for entry in entries:
-        files = list(entry.files())
-        count = len(files)
-        missing_before = len(store.missing_files(files))
-        failures = _get_with_progress(entry, downloader)
-        if len(store.missing_files(files)) < missing_before:
-            say(f"{entry.title}: {entry.citation}")
-            say(f"Licence: {entry.licences}. {entry.homepage}")
-        if not failures:
-            click.echo(f"{entry.name}: {count} {'file' if count == 1 else 'files'} in {data_folder()}")
-            continue
-        summary = f"{entry.name}: {len(failures)} of {count} files could not be fetched"
-        only_missing = all(failure.is_missing for failure in failures)
-        if partial and only_missing:
-            warn(summary)
-            for reason in _reasons(failures):
-                say(reason)
-        else:
-            print_error(summary, _reasons(failures))
-            status = _INCOMPLETE
-    return status
 
 
 @data.command(epilog="Example: lmassay data show bbq", short_help="Show what a data set contains.")
 @_name
 @json_option
-def show(name: str, as_json: bool) -> None:
+@calls("lmassay.cli.actions.data:show")
+def show() -> None:
     """Show a data set: source, licence, citation, parts, files and number of examples."""
-    entry = catalogue().find(name)
-    if as_json:
-        print_json(_document(entry, with_files=True))
-        return
-    facts: list[list[object]] = [
-        ["title", entry.title],
-        ["summary", entry.summary],
-        ["task", entry.task],
-        ["languages", " ".join(entry.languages)],
-        ["examples", entry.examples_text],
-        ["size", _size(entry)],
-        ["licence", entry.licences],
-        ["citation", entry.citation],
-        ["homepage", entry.homepage],
-        ["use", _usage(entry)],
-        ["here", _state(entry)],
-    ]
-    # Two sources may be two folders of one repository.
-    for address in dict.fromkeys(f"{source.repository} at {source.commit}" for source in entry.sources):
-        facts.append(["source", address])
-    print_table("", ("", ""), facts, whole=(0,))
-    rows: list[list[object]] = []
-    for source, path, file in entry.files():
-        labels = " ".join(f"{key}={value}" for key, value in file.labels.items())
-        examples = "" if file.examples is None else f"{file.examples:,}"
-        size = "" if file.bytes is None else f"{file.bytes:,}"
-        is_here = "yes" if local_path(source, path).is_file() else "no"
-        rows.append([f"{source.folder}/{path}", file.role, labels, examples, size, is_here])
-    print_table("", ("file", "role", "labels", "examples", "bytes", "here"), rows, right=(3, 4), whole=(0,))
 
 
 @data.command(epilog="Example: lmassay data path blimp", short_help="Print where a data set is on this machine.")
 @_name
-def path(name: str) -> None:
+@calls("lmassay.cli.actions.data:path")
+def path() -> None:
     """Print the folders that the files of a data set are in; an error if it was not fetched."""
-    entry = catalogue().find(name)
-    if store.missing_files(list(entry.files())) == list(entry.files()):
-        raise UserError(f"the data set {name} is not on this machine; run lmassay data get {name}")
-    for folder in dict.fromkeys(source.folder for source in entry.sources):
-        click.echo(data_folder() / folder)
 
 
 @data.command(epilog="Example: lmassay data verify", short_help="Verify the files on this machine.")
 @_names
-def verify(names: Sequence[str]) -> int:
+@calls("lmassay.cli.actions.data:verify")
+def verify() -> None:
     """Compare every file with its pinned digest; without a name, all data sets that were fetched."""
-    entries = _entries(names, everything=not names)
-    status = 0
-    checked = 0
-    for entry in entries:
-        files = list(entry.files())
-        missing = store.missing_files(files)
-        if not names and len(missing) == len(files):
-            continue
-        checked += 1
-        failures = store.verify(entry)
-        if failures:
-            print_error(
-                f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures)
-            )
-            status = _INCOMPLETE
-        else:
-            click.echo(f"{entry.name}: {len(files)} files are as published")
-    if not checked:
-        say("no data set was fetched yet; for example: lmassay data get blimp")
-    return status
 
 
 @data.command(epilog="Example: lmassay data rm blimp", short_help="Delete data sets from this machine.")
 @_names
-def rm(names: Sequence[str]) -> None:
+@calls("lmassay.cli.actions.data:rm")
+def rm() -> None:
     """Delete the copies of data sets on this machine."""
-    for entry in _entries(names, everything=False):
-        freed = store.remove(entry)
-        click.echo(f"{entry.name}: removed, {freed / 1e6:,.1f} MB freed")
-
-
-def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:
-    with progress_bar(entry.name, counts_bytes=True) as advance:
-
-        def report(size: int) -> None:
-            # The size of some files is not known in advance.
-            advance(size, max(size, entry.size))
-
-        return store.get(entry, downloader, report)
-
-
-def _entries(names: Sequence[str], everything: bool) -> list[DataSet]:
-    known = catalogue()
-    if everything:
-        return list(known.entries.values())
-    if not names:
-        raise UserError("name a data set; lmassay data lists them")
-    return [known.find(name) for name in names]
-
-
-def _print_list(entries: Sequence[DataSet]) -> None:
-    """Print a row for each data set, with as many columns as the terminal has room for."""
-    width = stdout_console().width
-    columns = ["name", "here", "languages", "examples", "size", "task"]
-    if width >= _WIDTH_FOR_LICENCE:
-        columns += ["licence", "citation"]
-    if width >= _WIDTH_FOR_SUMMARY:
-        columns.append("summary")
-    rows: list[list[object]] = []
-    for entry in entries:
-        cells: dict[str, object] = {
-            "name": entry.name,
-            "here": _state(entry).removesuffix(" files"),
-            "languages": " ".join(entry.languages),
-            "examples": entry.examples_text,
-            "size": _size(entry),
-            "task": entry.task,
-            "licence": entry.licences,
-            "citation": _authors_and_year(entry.citation),
-            "summary": entry.summary,
-        }
-        rows.append([cells[column] for column in columns])
-    print_table("", columns, rows, right=(3, 4), whole=(0, 1, 5))
-
-
-def _authors_and_year(citation: str) -> str:
-    """The beginning of a citation, or all of it if it has no year in parentheses."""
-    beginning = re.match(r".*?\(\d{4}\w?\)", citation)
-    return citation if beginning is None else beginning.group()
-
-
-def _state(entry: DataSet) -> str:
-    files = list(entry.files())
-    missing = len(store.missing_files(files))
-    if missing == 0:
-        return "yes"
-    if missing == len(files):
-        return "no"
-    return f"{len(files) - missing} of {len(files)} files"
-
-
-def _size(entry: DataSet) -> str:
-    has_unknown = any(file.bytes is None for _, _, file in entry.files())
-    if has_unknown and not entry.size:
-        return "unknown"
-    return f"{'> ' if has_unknown else ''}{entry.size / 1e6:,.1f} MB"
-
-
-def _usage(entry: DataSet) -> str:
-    """How a configuration names the data set, and one part of it."""
-    if entry.part is None:
-        return f"data: {entry.name}"
-    for _, _, file in entry.files():
-        if file.role == EXAMPLES and entry.part in file.labels:
-            return f"data: {entry.name}, or data: {entry.name}/{file.labels[entry.part]}"
-    return f"data: {entry.name}"
-
-
-def _reasons(failures: Sequence[FailedFile]) -> list[str]:
-    """A line for every file that the source lacks, and for the first of the others, which often have one cause."""
-    lines: list[str] = []
-    others = 0
-    not_tried = 0
-    for failure in failures:
-        if not failure.was_tried:
-            not_tried += 1
-            continue
-        if not failure.is_missing:
-            others += 1
-            if others > _MOST_LISTED:
-                continue
-        lines.append(f"  {failure.path.name}: {failure.reason}")
-    if others > _MOST_LISTED:
-        lines.append(f"  and {others - _MOST_LISTED} more")
-    if not_tried:
-        lines.append(f"  the other {not_tried} were not tried")
-    return lines
-
-
-def _document(entry: DataSet, with_files: bool = False) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "name": entry.name,
-        "title": entry.title,
-        "summary": entry.summary,
-        "task": entry.task,
-        "languages": list(entry.languages),
-        "examples": entry.examples,
-        "bytes": entry.size,
-        "licence": entry.licences,
-        "citation": entry.citation,
-        "homepage": entry.homepage,
-        "here": _state(entry),
-    }
-    if with_files:
-        files: list[dict[str, Any]] = []
-        for source, path_, file in entry.files():
-            local = local_path(source, path_)
-            files.append(
-                {
-                    "file": f"{source.folder}/{path_}",
-                    "repository": source.repository,
-                    "commit": source.commit,
-                    "role": file.role,
-                    "labels": dict(file.labels),
-                    "examples": file.examples,
-                    "bytes": file.bytes,
-                    "sha256": file.sha256,
-                    "git_blob": file.git_blob,
-                    "path": str(local) if local.is_file() else None,
-                }
-            )
-        document["files"] = files
-    return document

@@ -1,25 +1,13 @@
-"""``lmassay export``"""
+"""Options and help of ``lmassay export``."""
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
 
 import click
 
-from lmassay.cli.console import say, without_controls
-from lmassay.cli.options import results_option
-from lmassay.errors import UserError
-from lmassay.interchange.every_eval_ever import RELATIONSHIPS, Evaluator, write_evaluation
-from lmassay.reporting.row_export import write_csv, write_jsonl
-from lmassay.storage.files import atomic_write
-from lmassay.storage.store import Store
-from lmassay.types import RunRecord
-
-_WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
-_STANDARD_OUTPUT = Path("-")
-_LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
+from lmassay.cli.options import calls, results_option
+from lmassay.interchange import RELATIONSHIPS
 
 
 @click.command(
@@ -30,7 +18,7 @@ _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
 @click.option(
     "--format",
     "form",
-    type=click.Choice([*sorted(_WRITERS), _LM_EVAL, _EVERY_EVAL_EVER]),
+    type=click.Choice(["csv", "jsonl", "lm-eval", "every-eval-ever"]),
     default="jsonl",
     show_default=True,
     help="JSON Lines or CSV with one example per row, logs of lm-evaluation-harness, or the schema of Every Eval Ever.",
@@ -50,62 +38,6 @@ _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
     help="every-eval-ever: relationship of the evaluator to the model's developer.",
 )
 @results_option
-def export(run: str, form: str, output: Path | None, organization: str, relationship: str, results: Path) -> None:
+@calls("lmassay.cli.actions.export:export")
+def export() -> None:
     """Export a run: every example with its state, scores, texts and error, or in the format of another tool."""
-    output = None if output == _STANDARD_OUTPUT else output
-    with Store(results) as store:
-        record = store.run(run)
-        if form == _LM_EVAL:
-            _export_logs(store, record, _required_output(output, form, "FOLDER"))
-        elif form == _EVERY_EVAL_EVER:
-            _export_evaluation(store, record, _required_output(output, form, "FILE.json"), organization, relationship)
-        else:
-            _export_rows(store, record, form, output)
-
-
-def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:
-    if output is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            # The rows are data, so they are UTF-8 whatever the console can show.
-            sys.stdout.reconfigure(encoding="utf-8", newline="")
-        _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
-        return
-    with atomic_write(output, newline="") as stream:
-        count = _WRITERS[form](lambda: store.rows(record.id), stream)
-    say(f"{_counted(count, 'row')} of {record.id} written to {output}")
-
-
-def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
-    from lmassay.interchange.lm_eval.log_export import write_logs
-
-    if folder.is_file():
-        raise UserError(f"-o {folder} is a file; give a folder, because lm-evaluation-harness writes several logs")
-    written = write_logs(store, record, folder)
-    for file in written.files:
-        click.echo(without_controls(file))
-    left_out = ""
-    if written.left_out:
-        left_out = f"; {_counted(written.left_out, 'example')} without a score left out"
-    say(f"{_counted(written.samples, 'sample')} of {record.id} written{left_out}")
-
-
-def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
-    written = write_evaluation(store, record, target, Evaluator(organization, relationship))
-    click.echo(without_controls(written.file))
-    if written.samples:
-        click.echo(without_controls(written.samples))
-    results = _counted(written.results, "result")
-    instances = _counted(written.instances, "instance")
-    say(f"{results} and {instances} of {record.id} written")
-
-
-def _counted(number: int, noun: str) -> str:
-    if number == 1:
-        return f"{number} {noun}"
-    return f"{number} {noun}s"
-
-
-def _required_output(output: Path | None, form: str, kind: str) -> Path:
-    if output is None:
-        raise UserError(f"--format {form} writes files; say where with -o {kind}")
-    return output

@@ -14,6 +14,7 @@ import click
 
 from lmassay.cli.argparse_style import AddedOption
 from lmassay.cli.console import warn
+from lmassay.contracts import resolve
 from lmassay.errors import ConfigError
 
 # Every command imports this module, shell completion included, so the packages that run things are imported late.
@@ -26,6 +27,26 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_RESULTS = "results"
 _DEFAULT_PROCESSES = 2
+
+
+# --- what a command does ---------------------------------------------------------------------------------------------
+
+
+def calls(path: str) -> Callable[[Callable[[], None]], Callable[..., Any]]:
+    """Let a command call the function at ``path``, such as ``lmassay.cli.actions.run:run``, with its options.
+
+    The decorated function has only a name and the help text. The module that does the work is imported when the
+    command is called, so that ``--help`` and shell completion do not load it.
+    """
+
+    def decorate(declaration: Callable[[], None]) -> Callable[..., Any]:
+        @functools.wraps(declaration)
+        def call(*args: Any, **options: Any) -> Any:
+            return resolve(path)(*args, **options)
+
+        return call
+
+    return decorate
 
 
 # --- the results folder -----------------------------------------------------------------------------------------------

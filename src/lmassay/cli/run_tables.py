@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import click
 from rich.cells import cell_len
 
-from lmassay.cli.console import is_narrow, print_sentence, print_table, stdout_console, without_controls
+from lmassay.cli.console import without_controls
 from lmassay.cli.options import default_results
+from lmassay.cli.tables import is_narrow, print_sentence, print_table, stdout_console
 from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.run_labels import label_runs

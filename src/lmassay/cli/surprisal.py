@@ -1,33 +1,12 @@
-"""``lmassay surprisal``"""
+"""Options and help of ``lmassay surprisal_command``."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
 
 import click
 
-from lmassay.cli.console import say, warn
-from lmassay.cli.run import EXIT_WITH_ERRORS, plugin_output_to_stderr
-from lmassay.errors import UserError
-from lmassay.reporting.formats.spreadsheet import write_csv
-from lmassay.reporting.headline import counted
-from lmassay.running.word_surprisal import (
-    Correction,
-    Per,
-    TextSurprisal,
-    Unit,
-    correction_note,
-    local_model_of,
-    surprisal,
-)
-from lmassay.storage.files import atomic_write, forbid_overwriting, open_text
-
-_COLUMNS = ("line", "number", "text", "start", "end", "tokens", "surprisal")
-# Lines that are scored at once: enough for full batches, few enough to bound memory.
-_LINES_AT_ONCE = 512
+from lmassay.cli.options import calls
 
 
 @click.command(
@@ -60,85 +39,11 @@ _LINES_AT_ONCE = 512
     show_default=True,
     help="Beginning-of-word correction: which tokens end a word. Words of masked models need none.",
 )
-def surprisal_command(
-    model: str, source: Path, output: Path | None, per: Per, unit: Unit, correction: Correction
-) -> int:
+@calls("lmassay.cli.actions.surprisal:surprisal_command")
+def surprisal_command() -> None:
     """Score every word or token of a text with a local model: how unexpected it is, in bits or nats.
 
     Words are separated by white space. Causal models predict each token from the text before it, masked models from
     both sides. MODEL is written as for lmassay card: smollm2, a folder or GGUF file, a hub name, or options such as
     '{name: hf, model: path/to/model, prefix: bos}'.
     """
-    if output == Path("-"):
-        output = None
-    if output is not None and output.suffix not in (".tsv", ".csv"):
-        raise UserError(f"-o {output}: the name must end in .tsv or .csv")
-    if output is not None:
-        forbid_overwriting({"-o": output}, {"--in": source})
-    lines = list(open_text(source, "input").read())
-    with plugin_output_to_stderr():
-        local_model = local_model_of(model)
-    _warn_about_repeated_prefix(local_model.tokenizer, lines)
-    unread: list[tuple[int, str]] = []
-
-    def scored() -> Iterator[tuple[int, TextSurprisal]]:
-        for begin in range(0, len(lines), _LINES_AT_ONCE):
-            texts = lines[begin : begin + _LINES_AT_ONCE]
-            for offset, scores in enumerate(surprisal(local_model, texts, per, unit, correction)):
-                number = begin + offset + 1
-                if scores.reason:
-                    unread.append((number, scores.reason))
-                yield number, scores
-
-    if output is None:
-        count = _write(sys.stdout, scored(), "\t")
-    else:
-        with atomic_write(output, newline="") as stream:
-            count = _write(stream, scored(), "," if output.suffix == ".csv" else "\t")
-    for number, reason in unread:
-        warn(f"{source}, line {number}: {reason}; it was left out")
-    note = correction_note(local_model, per, correction)
-    model_note = f"{local_model.kind} model {local_model.label}"
-    if local_model.kind == "causal":
-        # A text is scored from its first token on, so the prefix is the one that nothing else precedes.
-        prefix = local_model.tokenizer.policy(masked=False)["prefix"].rpartition("/")[2]
-        model_note += f", prefix {prefix}"
-    where = f"; written to {output}" if output is not None else ""
-    say(f"{count:,} {note} in {counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
-    return EXIT_WITH_ERRORS if unread else 0
-
-
-def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        if tokenizer.repeats_own_prefix(line):
-            token = tokenizer.tokenizer.convert_ids_to_tokens(tokenizer.own_prefix[-1])
-            warn(
-                f"line {number} begins with {token}, which the tokenizer puts before every text, so the model reads it "
-                "twice; remove it from the text, or use the option prefix: none of the model"
-            )
-            return
-
-
-def _write(stream: IO[str], scored: Iterator[tuple[int, TextSurprisal]], separator: str) -> int:
-    rows = _rows(scored)
-    if separator == ",":
-        return write_csv(stream, _COLUMNS, rows)
-    stream.write("\t".join(_COLUMNS) + "\n")
-    count = 0
-    for row in rows:
-        cells = ["" if value is None else _cell(value) for value in row]
-        stream.write("\t".join(cells) + "\n")
-        count += 1
-    return count
-
-
-def _rows(scored: Iterator[tuple[int, TextSurprisal]]) -> Iterator[tuple[Any, ...]]:
-    for line, scores in scored:
-        for number, item in enumerate(scores, start=1):
-            value = None if item.value is None else round(item.value, 4)
-            yield line, number, item.text, item.start, item.end, item.tokens, value
-
-
-def _cell(value: Any) -> str:
-    """A value in a TSV file, which cannot contain tabs or line breaks."""
-    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")

@@ -26,7 +26,6 @@ from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Result, Row, RunRecord
 
 SCHEMA_VERSION = "0.2.2"
-RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 # Metrics that mean the same everywhere keep their plain name; others say whose they are.
 _COMMON_METRICS = ("accuracy", "exact_match", "f1_macro")
 _LOCAL_MODELS = ("hf", "smollm2")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.plugins.evaluations import metric_of
+from lmassay.statistics import ALPHA
 from lmassay.statistics.caveats import asked_differently, caveats, computed_differently, other_labels, wrong_order
 from lmassay.statistics.comparison import (
     Comparison,
@@ -19,7 +20,7 @@ from lmassay.statistics.comparison import (
 )
 from lmassay.statistics.conditions import Condition, likely_slip
 from lmassay.statistics.flips import Flips, flips
-from lmassay.statistics.gate import ALPHA, GateVerdict, judge, pairs_about
+from lmassay.statistics.gate import GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
 from lmassay.storage.store import Store
 from lmassay.types import Better

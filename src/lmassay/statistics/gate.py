@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import metric_of
+from lmassay.statistics import ALPHA
 from lmassay.statistics.comparison import (
     Bounds,
     Comparison,
@@ -36,7 +37,6 @@ from lmassay.statistics.flips import scores_of
 from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 
 State = Literal["pass", "fail", "not shown", "cannot judge"]
-ALPHA = 0.05
 """The default significance level."""
 
 

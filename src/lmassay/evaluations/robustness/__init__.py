@@ -14,6 +14,8 @@ _HERE = Path(__file__).parent
 _SCORERS = f"{__name__}.scorers"
 _PERTURBATIONS = f"{__name__}.perturbations"
 _RATE = (0.0, 1.0)
+# The probability that a perturbation changes a word, unless another one is given.
+DEFAULT_RATE = 0.3
 
 METRICS = (
     Metric(

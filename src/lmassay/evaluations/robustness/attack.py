@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lmassay.errors import ConfigError
-from lmassay.evaluations.robustness.perturbations.base import DEFAULT_RATE, Perturber, make_perturber
+from lmassay.evaluations.robustness import DEFAULT_RATE
+from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber
 
 # Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
 # run: a user's own perturbation may be slow.

@@ -11,8 +11,8 @@ from lmassay.reporting.comparison_tables import differences_table, ranking_table
 from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
+from lmassay.statistics import ALPHA
 from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
-from lmassay.statistics.gate import ALPHA
 from lmassay.statistics.ranking import rankings
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store

@@ -119,7 +119,7 @@ class _FewNluRun:
 
     def run(self) -> int:
         """Train and write the files; returns the exit code."""
-        from lmassay.cli.run import plugin_output_to_stderr
+        from lmassay.cli.actions.run import plugin_output_to_stderr
         from lmassay.running.runner import new_sweep, record_waiting_runs
         from lmassay.storage.store import STORE_FILE, Store
 
@@ -246,7 +246,7 @@ class _FewNluRun:
 
     def _train_and_write(self, plan: Any, record: Any, store: Any) -> int:
         """Do the trainings that are missing, and write FewNLU's files; returns the exit code."""
-        from lmassay.cli.run import EXIT_WITH_ERRORS, work_through
+        from lmassay.cli.actions.run import EXIT_WITH_ERRORS, work_through
         from lmassay.running.sweep import SweepRun
 
         code = 0
@@ -276,7 +276,7 @@ class _FewNluRun:
 
     def _evaluate_kept_models(self, plan: Any) -> bool:
         """Evaluate the trainings from their saved weights, and write the files; False if they are not all there."""
-        from lmassay.cli.run import plugin_output_to_stderr
+        from lmassay.cli.actions.run import plugin_output_to_stderr
         from lmassay.evaluations.fewshot import keeping, trainer
         from lmassay.running import kept
 

@@ -1,48 +1,12 @@
-"""``lmassay predict``"""
+"""Options and help of ``lmassay predict``."""
 
 from __future__ import annotations
 
-import csv
-import json
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from lmassay.cli.console import print_table, say
-from lmassay.cli.options import results_option
-from lmassay.cli.run import plugin_output_to_stderr
-from lmassay.errors import DataError, UserError
-from lmassay.running import kept
-from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_text
-from lmassay.storage.store import Store
-
-if TYPE_CHECKING:
-    from lmassay.evaluations.fewshot.keeping import KeptModel
-    from lmassay.evaluations.fewshot.predictions import Prediction
-    from lmassay.evaluations.fewshot.tasks.nlu import NluTask
-
-_BEST = "best"
-_ENDINGS = (".jsonl", ".tsv", ".csv")
-
-
-@dataclass(frozen=True)
-class _KeptGroup:
-    """The kept models of one split: one, or those of an ensemble, whose logits are averaged."""
-
-    name: str
-    models: list[KeptModel]
-
-    @property
-    def dev_score(self) -> float | None:
-        """The mean dev score of its models; None if nothing was held out."""
-        scores = [model.dev_score for model in self.models if model.dev_score is not None]
-        return sum(scores) / len(scores) if scores else None
+from lmassay.cli.options import calls, results_option
 
 
 @click.command(
@@ -65,138 +29,17 @@ class _KeptGroup:
 )
 @click.option(
     "--split",
-    default=_BEST,
+    default="best",
     show_default=True,
     help="Which trained model to use: the one with the best dev score, or its name or number in --list.",
 )
 @click.option("--list", "listed", is_flag=True, help="List the run's trained models instead of labelling texts.")
 @click.option("--device", default="auto", show_default=True, help="Where the model runs: auto, cpu, cuda, cuda:1, mps.")
 @results_option
-def predict(
-    run: str, source: Path | None, output: Path | None, split: str, listed: bool, device: str, results: Path
-) -> None:
+@calls("lmassay.evaluations.fewshot.actions.predict:predict")
+def predict() -> None:
     """Label new texts with a model that a few-shot run trained and kept (keep: best).
 
     RUN is the name of a run, or the folder of a kept model. Each row of the output has the number of the text, its
     label and the probability of every label.
     """
-    from lmassay.evaluations.fewshot.predictions import predictions
-
-    groups = _kept_groups(run, results)
-    if listed:
-        _print_groups(groups)
-        return
-    if source is None:
-        raise UserError("--in is missing: give the file with the texts to label, or --list to see the trained models")
-    if output == Path("-"):
-        output = None
-    if output is not None and output.suffix not in _ENDINGS:
-        raise UserError(f"-o {output}: the name must end in {', '.join(_ENDINGS)}")
-    if output is not None:
-        forbid_overwriting({"-o": output}, {"--in": source})
-    group = _chosen_group(groups, split)
-    with plugin_output_to_stderr():
-        task = group.models[0].task()
-        examples = _examples(task, source)
-        labelled = predictions(group.models, task, examples, device=device)
-        rows = [*labelled]
-    if output is None:
-        _write(sys.stdout, rows, task, ".jsonl")
-    else:
-        with atomic_write(output, newline="") as stream:
-            _write(stream, rows, task, output.suffix)
-    where = f"; written to {output}" if output is not None else ""
-    texts = "1 text" if len(rows) == 1 else f"{len(rows):,} texts"
-    say(f"labelled {texts} with {_named(group)}{where}")
-
-
-def _kept_groups(run: str, results: Path) -> list[_KeptGroup]:
-    """The kept models of a run, split by split, or the one in a folder."""
-    from lmassay.evaluations.fewshot.keeping import open_kept
-
-    folder = Path(run).expanduser()
-    if folder.is_dir():
-        return [_KeptGroup(folder.name, [open_kept(folder)])]
-    with Store(results) as store:
-        record = store.run(run)
-    folders_by_example = kept.read_list(results, record.id)
-    if not folders_by_example:
-        raise UserError(
-            f"the run {record.id} kept no trained models; write keep: best under task, then run it again "
-            "(a training that is repeated gives the same scores)"
-        )
-    groups = []
-    for example, folders in folders_by_example.items():
-        for one in folders:
-            if not one.is_dir():
-                command = f"lmassay resume {record.id} --results {results}"
-                raise DataError(f"the trained model {one} is missing; train it again: {command}")
-        groups.append(_KeptGroup(example, [open_kept(one) for one in folders]))
-    return groups
-
-
-def _print_groups(groups: Sequence[_KeptGroup]) -> None:
-    rows = []
-    for number, group in enumerate(groups):
-        dev_score = group.dev_score
-        dev = "none held out" if dev_score is None else f"{dev_score:.4f}"
-        folders = "\n".join(str(model.folder) for model in group.models)
-        rows.append([str(number), group.name, dev, folders])
-    print_table("", ("", "name", "dev", "folder"), rows, right=(0, 2), whole=(3,))
-
-
-def _chosen_group(groups: Sequence[_KeptGroup], split: str) -> _KeptGroup:
-    if split == _BEST:
-        # Without a dev set there is nothing to choose by: the first one.
-        return max(groups, key=lambda group: -1.0 if group.dev_score is None else group.dev_score)
-    for number, group in enumerate(groups):
-        if split in (group.name, str(number)):
-            return group
-    names = ", ".join(group.name for group in groups)
-    raise UserError(f"--split {split}: there is no such trained model; the run has {names} (numbered from 0), or best")
-
-
-def _named(group: _KeptGroup) -> str:
-    label = str(group.models[0].card["label"])
-    dev = "" if group.dev_score is None else f", dev score {group.dev_score:.4f}"
-    return f"{label} ({group.name}{dev})"
-
-
-def _examples(task: NluTask, source: Path) -> Any:
-    """The texts, read as the task reads its unlabeled examples."""
-    if not is_stream(source):
-        return task.processor._create_examples(str(source), "unlabeled")
-    # A stream has no ending that says its format.
-    copy = open_text(source, "input").path
-    with tempfile.TemporaryDirectory(prefix="lmassay-predict-") as folder:
-        name = "standard-input" if source == STANDARD_INPUT else source.name
-        file = Path(folder) / f"{name}.jsonl"
-        shutil.copyfile(copy, file)
-        return task.processor._create_examples(str(file), "unlabeled")
-
-
-def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:
-    if ending == ".jsonl":
-        for row in rows:
-            stream.write(json.dumps(_as_json(row), ensure_ascii=False) + "\n")
-        return
-    writer = csv.writer(stream, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
-    writer.writerows(_table(rows, task.labels))
-
-
-def _as_json(row: Prediction) -> dict[str, Any]:
-    fields: dict[str, Any] = {"idx": row.idx, "label": row.label}
-    if row.probabilities:
-        fields["probabilities"] = _rounded(row.probabilities)
-    return fields
-
-
-def _table(rows: Sequence[Prediction], labels: Sequence[str]) -> Iterator[list[Any]]:
-    has_probabilities = any(row.probabilities for row in rows)
-    yield ["idx", "label", *(f"p({label})" for label in labels if has_probabilities)]
-    for row in rows:
-        yield [row.idx, row.label, *_rounded(row.probabilities).values()]
-
-
-def _rounded(probabilities: Mapping[str, float]) -> dict[str, float]:
-    return {label: round(probability, 6) for label, probability in probabilities.items()}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmassay.errors import ConfigError, LmassayError, PluginError
+from lmassay.evaluations.robustness import DEFAULT_RATE
 from lmassay.plugins.options import checked_options
 from lmassay.plugins.registry import current_registry, register
 from lmassay.storage.provenance import source_digest
@@ -25,8 +26,6 @@ from lmassay.types import digest
 
 Function = Callable[..., str]
 F = TypeVar("F", bound=Function)
-
-DEFAULT_RATE = 0.3
 
 # Everything that str.splitlines splits at.
 _LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")

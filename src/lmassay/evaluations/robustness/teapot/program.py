@@ -25,12 +25,12 @@ from lmassay.evaluations.robustness.scorers.base import (
     works_by_chunks,
 )
 from lmassay.evaluations.robustness.teapot import module
+from lmassay.evaluations.robustness.teapot.command import command_line_parser
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.storage.files import ParallelText, open_parallel, require_file
 
 # The original suspects tokenised text if this many lines end in " .".
 TOKENISED_LINES = 100
-_SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
 _NOTE = "Note: No reference file provided. Will use the reference-less criterion."
 _NOTHING_TO_DO = (
     "give --src and --adv-src (source side), or --out and --adv-out (target side), or all four; "
@@ -78,7 +78,7 @@ class _ScoredSide:
 
 def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
     """Evaluate what the arguments ask for. Raises a UserError, or SystemExit where argparse does (-h, bad options)."""
-    parser = _parser()
+    parser = command_line_parser()
     # The arguments are parsed twice: scorers, which the first pass finds, may add their own options.
     early, _ = parser.parse_known_args(argv)
     module.install()
@@ -260,48 +260,3 @@ def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
         raise
     except Exception as error:
         raise PluginError(f"from_args of the scorer {cls.__name__} failed: {error!r}") from error
-
-
-def _parser() -> argparse.ArgumentParser:
-    # The name is part of usage errors, which are the original's to the letter.
-    parser = argparse.ArgumentParser(
-        prog="TEAPOT",
-        conflict_handler="resolve",
-        description="Evaluate an attack on a text system by how much of the input it keeps and how much of the output "
-        "it destroys. All files have one sentence per line.",
-    )
-    add = parser.add_argument
-    for side, compared in (("src", "the original and the attacked inputs"), ("tgt", "the outputs")):
-        add(
-            f"--s-{side}",
-            default="chrf",
-            help=f"scorer that compares {compared}: {_SCORERS}, or one from --custom-scores-source "
-            "(default: %(default)s)",
-        )
-    add("--src", help="file with the original inputs")
-    add("--adv-src", help="file with the attacked inputs")
-    add("--ref", help="file with reference outputs; without it the two outputs are compared with each other")
-    add("--out", help="file with the system's outputs for the original inputs")
-    add("--adv-out", help="file with the system's outputs for the attacked inputs")
-    for side, texts in (("src", "inputs"), ("tgt", "outputs")):
-        add(
-            f"--{side}-lang",
-            help=f"language of the {texts}, which METEOR needs: en; also cz, de, es, fr or ru if the jar comes with "
-            "their paraphrase tables",
-        )
-    add("--scale", type=float, default=100, help="factor for the printed scores (default: %(default)s)")
-    add(
-        "--success-threshold",
-        type=float,
-        default=1,
-        help="an attack on a sentence succeeds if s_src + d_tgt is above this value or, without a reference, if "
-        "s_src / s_tgt is; raise it if the scorers differ and 1 is too easy to pass (default: %(default)s)",
-    )
-    add("--terse", action="store_true", help="print the means and the success percentage only, one number per line")
-    add(
-        "--custom-scores-source",
-        nargs="*",
-        default=[],
-        help="Python files that register scorers",
-    )
-    return parser

@@ -1,21 +1,15 @@
-"""The command ``lmassay grammar``: write minimal pairs from a grammar."""
+"""Options and help of ``lmassay grammar`` and its commands ``write``, ``show`` and ``list``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
 from lmassay.cli.completion import offer
-from lmassay.cli.console import print_table, say
-from lmassay.errors import ConfigError
-from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
-from lmassay.storage.files import atomic_write
+from lmassay.cli.options import calls
 
-# If a construction has too many pairs, only this many are created, to find two to show.
-_SAMPLE_SIZE = 50
+_GRAMMARS = "lmassay.evaluations.syntax.grammar.grammar:shipped_grammars"
 
 
 @click.group(
@@ -30,7 +24,7 @@ def grammar() -> None:
     epilog="Example: lmassay grammar write marvin-linzen -o pairs --only simple_agrmt,sent_comp",
     short_help="Write one file of pairs per construction.",
 )
-@click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
+@click.argument("source", metavar="GRAMMAR", shell_complete=offer(_GRAMMARS))
 @click.option(
     "-o",
     "--out",
@@ -47,81 +41,24 @@ def grammar() -> None:
     help="Write a balanced sample of at most this many pairs per construction.",
 )
 @click.option("--only", metavar="NAME,...", help="Write only these constructions.")
-def write(source: str, folder: Path, seed: int, most: int | None, only: str | None) -> None:
+@calls("lmassay.evaluations.syntax.actions.grammar:write")
+def write() -> None:
     """Write the pairs of GRAMMAR as JSON lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
-    chosen = load_grammar(source)
-    # All pairs are made before any file is written, so a mistake in the last construction leaves no incomplete set.
-    sets = {name: chosen.write(name, seed=seed, most=most) for name in _names(chosen, only)}
-    for name, rows in sets.items():
-        with atomic_write(folder / f"{name}.jsonl") as stream:
-            for row in rows:
-                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    say(f"{sum(map(len, sets.values()))} pairs in {len(sets)} files written to {folder}")
 
 
 @grammar.command(
     epilog="Example: lmassay grammar show korean", short_help="Show a grammar's constructions with two pairs each."
 )
-@click.argument("source", metavar="GRAMMAR", shell_complete=offer(shipped_grammars))
-def show(source: str) -> None:
+@click.argument("source", metavar="GRAMMAR", shell_complete=offer(_GRAMMARS))
+@calls("lmassay.evaluations.syntax.actions.grammar:show")
+def show() -> None:
     """Show each construction of GRAMMAR: how many pairs and clusters (nouns) it has, and two of its pairs.
 
     A pair is one sentence in which the good word is followed by a slash and the bad one: "laughs/*laugh".
     """
-    chosen = load_grammar(source)
-    lines: list[tuple[object, ...]] = []
-    for construction in chosen.constructions:
-        facts: tuple[object, ...]
-        if construction.can_be_written_out:
-            rows = chosen.write(construction.name)
-            facts = (construction.name, len(rows), len({row["noun"] for row in rows}))
-        else:
-            rows = chosen.write(construction.name, most=_SAMPLE_SIZE)
-            facts = (construction.name, f"up to {construction.bound}", len(construction.nouns))
-        for row in _two_different(rows):
-            lines.append((*facts, _marked(row["sentence_good"], row["sentence_bad"])))
-            # The facts are shown only next to the first pair.
-            facts = ("", "", "")
-    title = f"{chosen.name}: {chosen.about}" if chosen.about else chosen.name
-    print_table(title, ("construction", "pairs", "clusters", "good/*bad"), lines, right=(1, 2), whole=(0,))
 
 
 @grammar.command("list", epilog="Example: lmassay grammar list", short_help="List the grammars that come with lmassay.")
+@calls("lmassay.evaluations.syntax.actions.grammar:list_")
 def list_() -> None:
     """List the grammars that come with lmassay."""
-    rows = []
-    for name in shipped_grammars():
-        shipped = load_grammar(name)
-        rows.append((shipped.name, len(shipped.constructions), shipped.about))
-    print_table("", ("name", "constructions", "description"), rows, right=(1,))
-
-
-def _names(chosen: Grammar, only: str | None) -> list[str]:
-    if only is None:
-        return [construction.name for construction in chosen.constructions]
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    if not names:
-        raise ConfigError("--only: name at least one construction; `lmassay grammar show` lists them")
-    return [chosen.construction(name).name for name in dict.fromkeys(names)]
-
-
-def _two_different(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first pair, and the one that has least in common with it."""
-    first = rows[0]
-    fields = [name for name in first if not name.startswith("sentence")]
-
-    def differences(row: dict[str, Any]) -> int:
-        return sum(row.get(name) != first[name] for name in fields)
-
-    other = max(rows, key=differences)
-    return [first] if other is first else [first, other]
-
-
-def _marked(good: str, bad: str) -> str:
-    good_words, bad_words = good.split(), bad.split()
-    if len(good_words) != len(bad_words):
-        return f"{good} / *{bad}"
-    words = []
-    for good_word, bad_word in zip(good_words, bad_words, strict=True):
-        words.append(good_word if good_word == bad_word else f"{good_word}/*{bad_word}")
-    return " ".join(words)

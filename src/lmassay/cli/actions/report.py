@@ -1,0 +1,146 @@
+"""What ``lmassay report`` does."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmassay.cli.console import say
+from lmassay.cli.options import chosen_runs
+from lmassay.errors import UserError
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+if TYPE_CHECKING:
+    from lmassay.reporting.figure_files import FigureFile, FigureFormat
+    from lmassay.reporting.formats.content import Chapter, Picture, Pictures
+
+_SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
+_FORMATS = ("html", "md", "tex", "csv")
+# The figure formats that each report format can include, the preferred one first.
+_FIGURES_IN: Mapping[str, Sequence[FigureFormat]] = {"md": ("svg", "png"), "tex": ("pdf", "png")}
+_STANDARD_OUTPUT = Path("-")
+
+
+def report(
+    runs: Sequence[str],
+    output: Path | None,
+    form: str | None,
+    fragment: bool,
+    figures: Path | None,
+    figure_formats: Sequence[FigureFormat],
+    every: bool,
+    results: Path,
+) -> None:
+    """Write a report about runs; without RUN, about all runs of the latest command."""
+    if every and runs:
+        raise UserError("--all reports every run; leave out either --all or the names of runs")
+    if figure_formats and figures is None:
+        raise UserError("--figure-format requires --figures FOLDER")
+    only_figures = figures is not None and output is None and form is None
+    form = form or _format_of(output)
+    if fragment and form != "tex":
+        raise UserError("--fragment requires --format tex")
+    target = _target(output, form)
+    from lmassay.reporting.formats.content import chapters
+
+    with Store(results) as store:
+        records = store.runs() if every else chosen_runs(store, runs)
+        needs_content = figures is not None or form in _FIGURES_IN
+        content = chapters(store, records) if needs_content else []
+        pictures: Pictures = {}
+        if figures is not None:
+            default_formats: Sequence[FigureFormat] = ("pdf",) if form == "tex" else ("svg",)
+            written_formats = figure_formats or default_formats
+            files = _write_figures(content, figures, written_formats)
+            usable_formats = [kind for kind in _FIGURES_IN.get(form, ()) if kind in written_formats]
+            pictures = _pictures(files, figures, usable_formats, target)
+        if only_figures:
+            return
+        text_form = "fragment" if fragment else form
+        text = _text(store, records, content, text_form, pictures)
+    _write(text, target)
+
+
+def _format_of(output: Path | None) -> str:
+    """Return the format that the suffix of the output file stands for."""
+    if output is None or output.is_dir():
+        return "html"
+    if output.suffix.lower() not in _SUFFIXES:
+        formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
+        raise UserError(f"{output} does not have the suffix of a report format; give --format {formats}")
+    return _SUFFIXES[output.suffix.lower()]
+
+
+def _target(output: Path | None, form: str) -> Path:
+    if output is None:
+        return Path(f"report.{form}")
+    if output.is_dir():
+        return output / f"report.{form}"
+    return output
+
+
+def _text(store: Store, records: Sequence[RunRecord], content: Sequence[Chapter], form: str, pictures: Pictures) -> str:
+    # The writers are imported late, because each needs only its own libraries.
+    if form == "html":
+        from lmassay.reporting.page import render
+
+        return render(store, records)
+    if form == "csv":
+        from lmassay.reporting.formats.spreadsheet import results_csv
+
+        return results_csv(records)
+    from lmassay.reporting.formats import latex, markdown
+
+    if form == "fragment":
+        return latex.fragment(content)
+    if form == "tex":
+        return latex.document(content, pictures)
+    return markdown.markdown(content, pictures)
+
+
+def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:
+    from lmassay.reporting.figure_files import figure_files, write_figures
+
+    files = figure_files(content)
+    if not files:
+        say("this report has no figures")
+        return []
+    write_figures(files, folder, formats)
+    count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
+    say(f"{count} written to {folder.resolve()} as {' and '.join(formats)}")
+    return files
+
+
+def _pictures(
+    files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
+) -> dict[str, Picture]:
+    """Return the figures that a report includes, with their paths relative to the report."""
+    if not formats:
+        return {}
+    from lmassay.reporting.formats.content import Picture
+
+    base = Path() if target == _STANDARD_OUTPUT else target.parent
+    pictures = {}
+    for file in files:
+        path = folder.resolve() / f"{file.name}.{formats[0]}"
+        relative_path = Path(os.path.relpath(path, base.resolve())).as_posix()
+        pictures[str(file.figure.drawing)] = Picture(relative_path, file.drawing.title)
+    return pictures
+
+
+def _write(text: str, target: Path) -> None:
+    if target == _STANDARD_OUTPUT:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A report is data, so it is UTF-8 whatever the console can show.
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
+        sys.stdout.write(text)
+        return
+    with atomic_write(target) as stream:
+        stream.write(text)
+    say(f"report written to {target.resolve()}")

@@ -1,0 +1,60 @@
+"""What ``lmassay resume`` does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lmassay.cli.actions.run import plugin_output_to_stderr, print_records, work_through
+from lmassay.cli.console import say
+from lmassay.cli.options import ExecutorChoice, chosen_runs
+from lmassay.errors import UserError
+from lmassay.running import kept, runner
+from lmassay.running.sweep import SweepRun
+from lmassay.storage.store import STORE_FILE, Store
+
+
+def resume(
+    run: str,
+    budget_usd: float | None,
+    budget_tokens: int | None,
+    execution: ExecutorChoice,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Finish a run, or all runs of the latest command."""
+    if budget_usd is not None and not math.isfinite(budget_usd):
+        raise UserError(f"--budget-usd {budget_usd}: give an amount in USD, or leave it out")
+    budget: dict[str, Any] | None = None
+    if budget_usd or budget_tokens:
+        budget = {"usd": budget_usd, "tokens": budget_tokens}
+    # With create=True, the schema of an older store is updated; a missing store stays an error.
+    with Store(results, create=(results / STORE_FILE).is_file()) as store:
+        # Without names, all runs of the latest command are chosen.
+        names = [] if run == "latest" else [run]
+        chosen = chosen_runs(store, names)
+        unfinished = []
+        for record in chosen:
+            missing_models = kept.missing_folders(store.folder, record.id)
+            for folder in missing_models:
+                say(f"note: the trained model {folder} of {record.id} is missing; it is trained again")
+            # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.
+            if record.status == "done" and store.rows_are_whole(record.id) and not missing_models:
+                continue
+            if budget is not None:
+                record = replace(record, config={**record.config, "budget": budget})
+            unfinished.append(record)
+        if not unfinished:
+            what = chosen[0].id if len(chosen) == 1 else "every run of the latest command"
+            say(f"{what} is complete; nothing to do")
+            return print_records(chosen, store, as_json)
+        with plugin_output_to_stderr():
+            runs = [SweepRun(runner.replan(record), record) for record in unfinished]
+        plans = [sweep_run.plan for sweep_run in runs]
+        with execution.executor_for(plans) as executor, store.lock_sweep(unfinished[0].sweep):
+            exit_code = work_through(runs, store, executor)
+            ids = {record.id for record in chosen}
+            records = [record for record in store.runs() if record.id in ids]
+            return max(exit_code, print_records(records, store, as_json))

@@ -1,0 +1,285 @@
+"""``lmassay run``, and the functions that other commands use to plan, carry out and print runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from lmassay.cli.console import print_error, print_json, say, warn
+from lmassay.cli.options import ExecutorChoice
+from lmassay.cli.progress import LineDisplay, ProgressDisplay
+from lmassay.cli.run_tables import print_run, print_runs
+from lmassay.cli.tables import print_sentence, print_table
+from lmassay.errors import LmassayError, UserError
+from lmassay.plugins.evaluations import evaluation_of, evaluations
+from lmassay.plugins.hooks import any_value, call_hook
+from lmassay.reporting.numbers import few_label_notes
+from lmassay.running import runner
+from lmassay.running.config import read_config
+from lmassay.running.executors import Executor
+from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
+from lmassay.running.planning import Plan
+from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+EXIT_WITH_ERRORS = 1
+EXIT_FAILED = 2
+_MAX_UNFINISHED_RUNS = 3
+_MAX_NOTES = 12
+_ONE_RUN_EACH = "lists start one run per value"
+
+
+def run(
+    configs: Sequence[Path],
+    limit: int | None,
+    overrides: Sequence[str],
+    dry_run: bool,
+    execution: ExecutorChoice,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Run one or more configurations and print the results."""
+    with plugin_output_to_stderr():
+        plans = plan_all(configs, overrides, limit)
+    if dry_run:
+        show_plan(plans, as_json)
+        return 0
+    for keys in swept_keys(plans):
+        say(f"{_ONE_RUN_EACH}: {keys}")
+    sweep = runner.new_sweep()
+    with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
+        runs = record_runs(plans, store, sweep)
+        exit_code = work_through(runs, store, executor)
+        records = [record for record in store.runs() if record.sweep == sweep]
+        return max(exit_code, print_records(records, store, as_json))
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
+    """Check and plan every run of every configuration. Errors name the file and line."""
+    plans: list[Plan] = []
+    for path in configs:
+        file = read_config(path, overrides, limit)
+        plans_of_file = []
+        for config in file.runs():
+            try:
+                plans_of_file.append(runner.plan(config))
+            except UserError as error:
+                raise UserError(file.locate(str(error))) from error
+        plans += with_sweep_labels(plans_of_file)
+    return with_distinct_labels(plans)
+
+
+def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] | None = None) -> None:
+    """Print planned runs with the number of their examples and requests; ``further`` is added to the JSON document."""
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        # A user's own task or model may print something while it is asked for its notes.
+        with plugin_output_to_stderr():
+            notes = plan.notes
+        rows.append(
+            {
+                "task": plan.task.name,
+                "label": plan.label,
+                "model": plan.model_label,
+                "examples": plan.size,
+                "requests": _max_requests(plan),
+                "notes": notes,
+                "signature": plan.signature,
+            }
+        )
+    all_notes: list[str] = []
+    for row in rows:
+        all_notes += row["notes"]
+    _print_notes(all_notes)
+    if as_json:
+        print_json({"runs": rows, **(further or {})})
+        return
+    columns = ("task", "label", "model", "examples", "requests")
+    table = []
+    for row in rows:
+        table.append(["unknown" if row[column] is None else row[column] for column in columns])
+    count = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    title = f"{count}; request counts are upper bounds, cached answers are not subtracted"
+    print_table(title, columns, table, right=(3, 4))
+    for keys in swept_keys(plans):
+        print_sentence(f"{_ONE_RUN_EACH}: {keys}")
+
+
+def _max_requests(plan: Plan) -> int | None:
+    """Return how many requests a run sends at most; None if that is unknown."""
+    looks_up_answers = plan.model is not None and not plan.model.cached
+    if not plan.task.needs or looks_up_answers:
+        return 0
+    if plan.task.requests_each is None or plan.size is None:
+        return None
+    return plan.task.requests_each * plan.size
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def work_through(
+    runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay | None = None
+) -> int:
+    """Carry out the runs of a sweep and return the exit code.
+
+    Trainings are done first, in parallel; then the runs are finished one after the other. If a run fails, the others
+    continue. If the budget is used up, the remaining runs are not started.
+    """
+    display = display or LineDisplay()
+    prefetched = _train(runs, store, executor, display)
+    for run_id in prefetched.begun:
+        display.ended(run_id)
+    remaining = [run for run in runs if run.record.id not in prefetched.begun]
+    exit_code = 0
+    for number, run in enumerate(remaining, 1):
+        try:
+            code, stopped = _run_one(run, store, prefetched, f"[{number}/{len(remaining)}]", display)
+        except KeyboardInterrupt as stop:
+            if number < len(remaining):
+                stop.add_note(f"to finish all runs of this command: {_resume_command(store)}")
+            raise
+        exit_code = max(exit_code, code)
+        not_started = len(remaining) - number
+        if stopped and not_started:
+            what = "1 further run was" if not_started == 1 else f"{not_started} further runs were"
+            warn(f"the budget is used up: {what} not started")
+            break
+    return exit_code
+
+
+def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay) -> PrefetchedTrainings:
+    training_runs = [run for run in runs if run.plan.task.trains]
+    if not training_runs:
+        return PrefetchedTrainings()
+    notes: list[str] = []
+    for run in training_runs:
+        notes += run.plan.notes
+    _print_notes(notes)
+    try:
+        with display.work("", "trainings") as advance, plugin_output_to_stderr():
+            return prefetch_trainings(training_runs, store, executor, advance)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            for run in training_runs:
+                if store.run(run.record.id).status in ("waiting", "running"):
+                    store.set_status(run.record.id, "cancelled", "stopped by the user")
+        error.add_note(f"finished trainings are stored; continue with: {_resume_command(store)}")
+        raise
+
+
+def _run_one(
+    run: SweepRun, store: Store, prefetched: PrefetchedTrainings, count: str, display: ProgressDisplay
+) -> tuple[int, bool]:
+    """Carry out one run; return its exit code and whether the budget stopped it."""
+    # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
+    # does not know the options that the sweep varies.
+    record = run.record
+    description = f"{count} {record.task}: {record.label} on {record.model}"
+    for note in run.plan.notes:
+        warn(note)
+    try:
+        with display.work(record.id, description) as advance, plugin_output_to_stderr():
+            record = runner.begin(run.plan, record, store, advance, prefetched.failed)
+    except LmassayError as error:
+        print_error(str(error), getattr(error, "__notes__", []))
+        return EXIT_FAILED, False
+    return 0, record.status == "stopped"
+
+
+@contextmanager
+def plugin_output_to_stderr() -> Iterator[None]:
+    """Redirect what a user's code prints to standard error, because standard output is for results."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    """Print each note once, and at most a screenful of them."""
+    distinct = list(dict.fromkeys(notes))
+    for note in distinct[:_MAX_NOTES]:
+        warn(note)
+    if len(distinct) > _MAX_NOTES:
+        warn(f"and {len(distinct) - _MAX_NOTES} more notes; the report lists all of them")
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+
+def print_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
+    """Print the results of runs and return the exit code, which says whether any run is incomplete."""
+    if as_json:
+        # The document has the same keys for one run and for many.
+        print_json({"runs": [record.as_json() for record in records]})
+    elif len(records) == 1:
+        print_run(records[0], store)
+    else:
+        print_runs(records, store)
+        _print_summaries(records, store)
+    notes: dict[str, None] = {}
+    for record in records:
+        notes |= dict.fromkeys(few_label_notes(record))
+    for note in notes:
+        warn(note)
+    return report_unfinished(records, store)
+
+
+def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
+    """Print what an evaluation has to add about its runs as a whole, such as the results of a protocol."""
+    for evaluation in evaluations():
+        if evaluation.after_run is None:
+            continue
+        own_records = [record for record in records if evaluation_of(record) is evaluation and record.results]
+        if own_records:
+            call_hook(
+                evaluation,
+                "after_run",
+                evaluation.after_run,
+                store,
+                own_records,
+                reads=any_value,
+                otherwise=lambda: None,
+            )
+
+
+def report_unfinished(records: Sequence[RunRecord], store: Store) -> int:
+    """Print which runs have examples in error or were stopped, and return the exit code."""
+    unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
+    if not unfinished:
+        return 0
+    for record in unfinished[:_MAX_UNFINISHED_RUNS]:
+        print_error(f"{record.id}: {record.note}; {_remedy(record, store)}")
+        for text, number in store.errors(record.id):
+            say(f"  {number} × {text}")
+    not_listed = unfinished[_MAX_UNFINISHED_RUNS:]
+    if not_listed:
+        remedy = "" if all(map(_is_imported, not_listed)) else f"; try all again with: {_resume_command(store)}"
+        what = "1 more run is" if len(not_listed) == 1 else f"{len(not_listed)} more runs are"
+        print_error(f"{what} not complete{remedy}")
+    return EXIT_WITH_ERRORS
+
+
+def _remedy(record: RunRecord, store: Store) -> str:
+    if _is_imported(record):
+        # Resuming would only read the same log again.
+        return (
+            "the log does not contain the whole run: finish it with lmassay resume where it was made, "
+            "then export and import it again"
+        )
+    return f"try again with: {_resume_command(store, record.id)}"
+
+
+def _is_imported(record: RunRecord) -> bool:
+    return "imported" in record.depends_on
+
+
+def _resume_command(store: Store, *runs: str) -> str:
+    return command_line("resume", *runs, "--results", store.folder)

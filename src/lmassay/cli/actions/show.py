@@ -1,0 +1,60 @@
+"""What ``lmassay show`` does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from lmassay.cli.console import print_json, without_controls
+from lmassay.cli.run_tables import print_run
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+
+def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool) -> None:
+    """Show the results of a run with intervals, n, errors and unscored examples."""
+    with Store(results) as store:
+        record = store.run(run)
+        if as_yaml:
+            click.echo(_as_config_file(record), nl=False)
+            return
+        document = record.as_json()
+        if record.status != "done":
+            document["errors"] = dict(store.errors(record.id))
+        spending = store.spending(run=record.id)
+        if spending:
+            document["spending"] = asdict(spending)
+        if not as_json:
+            print_run(record, store, everything=everything)
+    if provenance:
+        document["config"] = record.config
+        document["provenance"] = record.provenance.as_dict()
+        document["created"] = record.created
+    if as_json:
+        # In a list, like the output of commands that may print several runs.
+        print_json({"runs": [document]})
+    elif provenance:
+        for part in ("config", "provenance"):
+            text = json.dumps(document[part], indent=2, ensure_ascii=False)
+            click.echo(f"{part}  {without_controls(text)}")
+
+
+def _as_config_file(record: RunRecord) -> str:
+    """Return the configuration as a file that repeats this run, whatever folder it is run from."""
+    config = {key: value for key, value in record.config.items() if value not in (None, "")}
+    config["base_dir"] = str(Path(str(config.pop("base_dir", ""))).resolve())
+    text = _as_yaml(config, allow_unicode=True)
+    if without_controls(text) != text:
+        # Write control characters, which could change what the terminal shows, as escapes with the same meaning.
+        text = _as_yaml(config, allow_unicode=False)
+    return f"# {record.id}\n# {without_controls(record.signature)}\n{text}"
+
+
+def _as_yaml(config: Mapping[str, Any], *, allow_unicode: bool) -> str:
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=allow_unicode, width=120)

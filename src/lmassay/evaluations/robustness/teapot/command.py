@@ -1,0 +1,79 @@
+"""TEAPOT's command line: its options and help, and the call of the program."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import click
+
+from lmassay.cli.console import warn
+
+_SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
+
+
+def teapot(arguments: Sequence[str]) -> int:
+    """Evaluate an attack as TEAPOT's own command does; return the exit code."""
+    try:
+        # argparse exits after it has printed help or a wrong option. Parsing the arguments before the program is
+        # imported makes the help fast.
+        command_line_parser().parse_known_args(arguments)
+        from lmassay.cli.progress import progress_bar
+        from lmassay.evaluations.robustness.teapot.program import run
+
+        with progress_bar("scoring") as advance:
+            output = run(list(arguments), advance)
+    except SystemExit as stop:
+        if isinstance(stop.code, int):
+            return stop.code
+        return 2
+    for warning in output.warnings:
+        warn(warning)
+    click.echo(output.text, nl=False)
+    return 0
+
+
+def command_line_parser() -> argparse.ArgumentParser:
+    """Return a parser with TEAPOT's options, without those that scorers add."""
+    # The name is part of usage errors, which are the original's to the letter.
+    parser = argparse.ArgumentParser(
+        prog="TEAPOT",
+        conflict_handler="resolve",
+        description="Evaluate an attack on a text system by how much of the input it keeps and how much of the output "
+        "it destroys. All files have one sentence per line.",
+    )
+    add = parser.add_argument
+    for side, compared in (("src", "the original and the attacked inputs"), ("tgt", "the outputs")):
+        add(
+            f"--s-{side}",
+            default="chrf",
+            help=f"scorer that compares {compared}: {_SCORERS}, or one from --custom-scores-source "
+            "(default: %(default)s)",
+        )
+    add("--src", help="file with the original inputs")
+    add("--adv-src", help="file with the attacked inputs")
+    add("--ref", help="file with reference outputs; without it the two outputs are compared with each other")
+    add("--out", help="file with the system's outputs for the original inputs")
+    add("--adv-out", help="file with the system's outputs for the attacked inputs")
+    for side, texts in (("src", "inputs"), ("tgt", "outputs")):
+        add(
+            f"--{side}-lang",
+            help=f"language of the {texts}, which METEOR needs: en; also cz, de, es, fr or ru if the jar comes with "
+            "their paraphrase tables",
+        )
+    add("--scale", type=float, default=100, help="factor for the printed scores (default: %(default)s)")
+    add(
+        "--success-threshold",
+        type=float,
+        default=1,
+        help="an attack on a sentence succeeds if s_src + d_tgt is above this value or, without a reference, if "
+        "s_src / s_tgt is; raise it if the scorers differ and 1 is too easy to pass (default: %(default)s)",
+    )
+    add("--terse", action="store_true", help="print the means and the success percentage only, one number per line")
+    add(
+        "--custom-scores-source",
+        nargs="*",
+        default=[],
+        help="Python files that register scorers",
+    )
+    return parser

@@ -1,0 +1,56 @@
+"""What ``lmassay verbs`` does: build a verb list for EW and MW."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from lmassay.cli.console import say, warn
+from lmassay.errors import ConfigError
+from lmassay.evaluations.syntax.lemmas import Lemma, build_verb_list, read_verbs
+from lmassay.evaluations.syntax.unimorph import PLURAL, SINGULAR, LexiconVerbs, is_lexicon, verbs_of_lexicon
+from lmassay.storage.files import atomic_write, open_text
+
+# How many of the dropped forms are shown as examples.
+_EXAMPLES = 3
+
+
+def verbs(
+    source: Path,
+    present: Path | None,
+    source_format: Literal["auto", "bases", "unimorph"],
+    singular: str | None,
+    plural: str | None,
+    output: Path,
+) -> None:
+    """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs."""
+    bases: list[str] = []
+    lemmas: list[Lemma] = [] if present is None else list(read_verbs(present).lemmas)
+    if source_format == "unimorph" or (source_format == "auto" and is_lexicon(source)):
+        from_lexicon = verbs_of_lexicon(source, singular or SINGULAR, plural or PLURAL)
+        lemmas += from_lexicon.lemmas
+        _report_dropped(from_lexicon)
+    elif singular is not None or plural is not None:
+        raise ConfigError(
+            f"--singular and --plural are for a lexicon of lemma, form and features; {source} has no such columns"
+        )
+    else:
+        for line in open_text(source, "verbs").read():
+            bases += line.split()
+    text = build_verb_list(bases, lemmas)
+    with atomic_write(output) as stream:
+        stream.write(text)
+    say(f"{text.count(chr(10)) - 1} verbs written to {output}")
+
+
+def _report_dropped(verbs: LexiconVerbs) -> None:
+    """Say what the lexicon has that the list does not, with a few examples of each kind."""
+    for reason, dropped in verbs.dropped.items():
+        examples = list(dict.fromkeys(dropped))[:_EXAMPLES]
+        more = ", …" if len(set(dropped)) > len(examples) else ""
+        say(f"dropped: {len(dropped)} {reason} ({', '.join(examples)}{more})")
+    if len(verbs.genders) > 1:
+        warn(
+            f"the verbs agree in gender ({', '.join(sorted(verbs.genders))}); if the subjects of your sentences have "
+            "one gender, add it to --singular and --plural"
+        )
