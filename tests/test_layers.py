@@ -47,9 +47,9 @@ HOMES = {
     "sklearn": (f"{_FEWSHOT}/methods/",),
     "safetensors": ("models/hf/", f"{_FEWSHOT}/methods/"),
     "distributed": ("running/executors.py",),
-    "optuna": (f"{_FEWSHOT}/commands/search.py",),
+    "optuna": (f"{_FEWSHOT}/commands/actions/search.py",),
     "gguf": ("models/hf/",),
-    "huggingface_hub": ("models/hf/", "cli/models.py"),
+    "huggingface_hub": ("models/hf/", "cli/actions/models.py"),
     "typst": ("reporting/figure_files.py",),
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),
@@ -59,7 +59,7 @@ HOMES = {
     "uvicorn": ("interchange/viewer.py",),
     "pandas": ("interchange/frames.py", "api.py"),
     "polars": ("interchange/frames.py", "api.py"),
-    "sqlite3": ("storage/", "cli/completion.py", "cli/doctor.py"),
+    "sqlite3": ("storage/", "cli/completion.py", "cli/actions/doctor.py"),
 }
 EVALUATIONS = sorted(folder.name for folder in (SOURCE / "evaluations").iterdir() if (folder / "__init__.py").is_file())
 # The command line's own libraries.

@@ -37,7 +37,7 @@ def kobbq() -> None:
 @click.option("--templates-tsv-path", "templates", type=_FILE, required=True, help="KoBBQ_templates.tsv.")
 @click.option("--output-path", "output", type=_FILE, help="File for the samples. Without it, they are only counted.")
 @click.option("--check", is_flag=True, help="Exit with code 1 unless the samples equal the released ones.")
-@calls("lmassay.evaluations.bias.actions.kobbq:expand")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:expand")
 def expand() -> None:
     """Make every sample that the templates allow, and say whether they equal those that the authors released."""
 
@@ -54,7 +54,7 @@ def expand() -> None:
 @click.option("--evaluation-json-path", "json", type=_FILE, help="JSON file to write, for step 2.")
 @click.option("--prompt-tsv-path", "prompts", type=_FILE, required=True, help="0_evaluation_prompts.tsv or your own.")
 @click.option("--prompt-id", type=int, required=True, help="Id of the prompt in that file.")
-@calls("lmassay.evaluations.bias.actions.kobbq:preprocess")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:preprocess")
 def preprocess() -> None:
     """Write each sample as three questions, with its choices in three orders, under one prompt."""
 
@@ -112,7 +112,7 @@ def preprocess() -> None:
 @click.option(
     "--budget-tokens", cls=AddedOption, type=click.IntRange(min=1), help="Stop when this many tokens are used."
 )
-@calls("lmassay.evaluations.bias.actions.kobbq:infer")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:infer")
 def infer() -> None:
     """Send the questions to a model. Answers are saved as they come; questions with a saved answer are skipped.
 
@@ -141,7 +141,7 @@ def infer() -> None:
     show_default=True,
     help="reference reads answers exactly as KoBBQ's program does; robust also reads what that one misreads.",
 )
-@calls("lmassay.evaluations.bias.actions.kobbq:postprocess")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:postprocess")
 def postprocess() -> None:
     """Read a choice out of each answer. An answer in which none can be read stays, and counts as out of choice."""
 
@@ -155,7 +155,7 @@ def postprocess() -> None:
 @click.option("--predictions-tsv-path", "predictions", type=_FILE, required=True, help="File of steps 2 and 3.")
 @click.option("--preprocessed-tsv-path", "preprocessed", type=_FILE, required=True, help="TSV file of step 1.")
 @click.option("--output-path", "output", type=_FILE, required=True, help="File for the questions with their answers.")
-@calls("lmassay.evaluations.bias.actions.kobbq:collect")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:collect")
 def collect() -> None:
     """Write the questions together with their answers."""
 
@@ -180,7 +180,7 @@ def collect() -> None:
 @click.option("--prompt-tsv-path", "prompts", type=_FILE, required=True, help="The file given to step 1.")
 @click.option("--prompt-id", type=int, required=True, help="The prompt given to step 1.")
 @click.option("--models", metavar="MODEL...", multiple=True, required=True, help="One or more models.")
-@calls("lmassay.evaluations.bias.actions.kobbq:evaluate")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:evaluate")
 def evaluate() -> None:
     """Evaluate FOLDER/TOPIC_ID_MODEL.tsv of each model; a model without a file is skipped."""
 
@@ -203,6 +203,6 @@ def evaluate() -> None:
     is_flag=True,
     help="Also print points, relative changes, the overall rows and numbers of rows.",
 )
-@calls("lmassay.evaluations.bias.actions.kobbq:compare")
+@calls("lmassay.evaluations.bias.commands.actions.kobbq:compare")
 def compare() -> None:
     """Compare the means of two sets of results. The % in the output are percentage points, as in the original."""

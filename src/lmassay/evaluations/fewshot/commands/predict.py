@@ -36,7 +36,7 @@ from lmassay.cli.options import calls, results_option
 @click.option("--list", "listed", is_flag=True, help="List the run's trained models instead of labelling texts.")
 @click.option("--device", default="auto", show_default=True, help="Where the model runs: auto, cpu, cuda, cuda:1, mps.")
 @results_option
-@calls("lmassay.evaluations.fewshot.actions.predict:predict")
+@calls("lmassay.evaluations.fewshot.commands.actions.predict:predict")
 def predict() -> None:
     """Label new texts with a model that a few-shot run trained and kept (keep: best).
 

@@ -16,7 +16,7 @@ from lmassay.cli.options import calls, json_option, results_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; standard output if not given.")
 @results_option
 @json_option
-@calls("lmassay.evaluations.fewshot.actions.protocol:protocol")
+@calls("lmassay.evaluations.fewshot.commands.actions.protocol:protocol")
 def protocol() -> None:
     """Judge few-shot runs by FewNLU's three criteria: test score of the selected configuration, dev-test correlation
     and stability over the number of splits K. There is one table per split strategy, then a comparison of strategies.

@@ -27,7 +27,7 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 @executor_options
 @results_option
 @json_option
-@calls("lmassay.evaluations.fewshot.actions.search:search")
+@calls("lmassay.evaluations.fewshot.commands.actions.search:search")
 def search() -> None:
     """Search for the options with the best mean dev score over splits, with Optuna.
 

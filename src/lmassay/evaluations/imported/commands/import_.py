@@ -25,7 +25,7 @@ from lmassay.cli.options import calls, json_option, results_option
 @click.option("--task", default="", metavar="NAME", help="The harness's task, if the file name does not contain it.")
 @results_option
 @json_option
-@calls("lmassay.evaluations.imported.actions.import_:import_")
+@calls("lmassay.evaluations.imported.commands.actions.import_:import_")
 def import_() -> None:
     """Import sample logs of lm-evaluation-harness (samples_*.jsonl, written with --log_samples) as runs.
 

@@ -25,7 +25,7 @@ from lmassay.evaluations.robustness.scorers.base import (
     works_by_chunks,
 )
 from lmassay.evaluations.robustness.teapot import module
-from lmassay.evaluations.robustness.teapot.command import command_line_parser
+from lmassay.evaluations.robustness.teapot.options import command_line_parser
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.storage.files import ParallelText, open_parallel, require_file
 

@@ -41,7 +41,7 @@ def grammar() -> None:
     help="Write a balanced sample of at most this many pairs per construction.",
 )
 @click.option("--only", metavar="NAME,...", help="Write only these constructions.")
-@calls("lmassay.evaluations.syntax.actions.grammar:write")
+@calls("lmassay.evaluations.syntax.commands.actions.grammar:write")
 def write() -> None:
     """Write the pairs of GRAMMAR as JSON lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
 
@@ -50,7 +50,7 @@ def write() -> None:
     epilog="Example: lmassay grammar show korean", short_help="Show a grammar's constructions with two pairs each."
 )
 @click.argument("source", metavar="GRAMMAR", shell_complete=offer(_GRAMMARS))
-@calls("lmassay.evaluations.syntax.actions.grammar:show")
+@calls("lmassay.evaluations.syntax.commands.actions.grammar:show")
 def show() -> None:
     """Show each construction of GRAMMAR: how many pairs and clusters (nouns) it has, and two of its pairs.
 
@@ -59,6 +59,6 @@ def show() -> None:
 
 
 @grammar.command("list", epilog="Example: lmassay grammar list", short_help="List the grammars that come with lmassay.")
-@calls("lmassay.evaluations.syntax.actions.grammar:list_")
+@calls("lmassay.evaluations.syntax.commands.actions.grammar:list_")
 def list_() -> None:
     """List the grammars that come with lmassay."""

@@ -83,7 +83,7 @@ def tse() -> None:
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_run_options
-@calls("lmassay.evaluations.syntax.actions.tse:run")
+@calls("lmassay.evaluations.syntax.commands.actions.tse:run")
 def run() -> None:
     """Run configurations of refining-tse and write a result folder for each.
 
@@ -102,7 +102,7 @@ def run() -> None:
 @click.option("--whitelist", metavar="A,B", default="", help="Only paths that contain one of these.")
 @click.option("--blacklist", metavar="C,D", default="", help="Skip paths that contain one of these.")
 @_run_options
-@calls("lmassay.evaluations.syntax.actions.tse:run_all")
+@calls("lmassay.evaluations.syntax.commands.actions.tse:run_all")
 def run_all() -> None:
     """Run every .yaml file below FOLDER. A configuration that fails does not stop the others."""
 
@@ -137,7 +137,7 @@ def run_all() -> None:
     type=click.Choice(["none", "released"]),
     help="Use only runs of this kind. By default, runs as released are used only for models that have no others.",
 )
-@calls("lmassay.evaluations.syntax.actions.tse:plots")
+@calls("lmassay.evaluations.syntax.commands.actions.tse:plots")
 def plots() -> None:
     """Write latex_table.tex and the figures of the paper from result folders of refining-tse or lmassay.
 

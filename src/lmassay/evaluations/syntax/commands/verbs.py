@@ -29,7 +29,7 @@ from lmassay.evaluations.syntax.unimorph import PLURAL, SINGULAR
 )
 @click.option("--plural", metavar="FEATURES", help=f"Features of the plural form in a lexicon.  [default: {PLURAL}]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="CSV file to write.")
-@calls("lmassay.evaluations.syntax.actions.verbs:verbs")
+@calls("lmassay.evaluations.syntax.commands.actions.verbs:verbs")
 def verbs() -> None:
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs.
 

@@ -1,36 +1,10 @@
-"""TEAPOT's command line: its options and help, and the call of the program."""
+"""TEAPOT's command-line options and their help."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-
-import click
-
-from lmassay.cli.console import warn
 
 _SCORERS = "zero_one, exact_match, bleu, chrf, meteor"
-
-
-def teapot(arguments: Sequence[str]) -> int:
-    """Evaluate an attack as TEAPOT's own command does; return the exit code."""
-    try:
-        # argparse exits after it has printed help or a wrong option. Parsing the arguments before the program is
-        # imported makes the help fast.
-        command_line_parser().parse_known_args(arguments)
-        from lmassay.cli.progress import progress_bar
-        from lmassay.evaluations.robustness.teapot.program import run
-
-        with progress_bar("scoring") as advance:
-            output = run(list(arguments), advance)
-    except SystemExit as stop:
-        if isinstance(stop.code, int):
-            return stop.code
-        return 2
-    for warning in output.warnings:
-        warn(warning)
-    click.echo(output.text, nl=False)
-    return 0
 
 
 def command_line_parser() -> argparse.ArgumentParser:

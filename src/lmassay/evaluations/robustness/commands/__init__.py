@@ -19,7 +19,7 @@ perturbations = listing("perturbation")
     epilog="Example: lmassay perturb keyboard --in src.fr --out adv.fr --rate 0.2 --set layout=azerty",
     short_help="Write an adversarial version of a text file.",
 )
-@click.argument("name", shell_complete=offer("lmassay.evaluations.robustness.actions:perturbation_names"))
+@click.argument("name", shell_complete=offer("lmassay.evaluations.robustness.commands.perturb:perturbation_names"))
 @click.option(
     "--in",
     "source",
@@ -37,7 +37,7 @@ perturbations = listing("perturbation")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set an option of the perturbation; repeatable."
 )
-@calls("lmassay.evaluations.robustness.actions:perturb")
+@calls("lmassay.evaluations.robustness.commands.perturb:perturb")
 def perturb() -> None:
     """Perturb every line of a text file.
 
@@ -51,6 +51,6 @@ def perturb() -> None:
     short_help="TEAPOT's own command line.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@calls("lmassay.evaluations.robustness.teapot.command:teapot")
+@calls("lmassay.evaluations.robustness.commands.teapot:teapot")
 def teapot() -> None:
     """Run TEAPOT's own command line; -h prints its help."""
