@@ -12,7 +12,7 @@ from lmassay.reporting.row_export import row_as_dict
 from lmassay.running import runner
 from lmassay.running.config import expand, load_runs
 from lmassay.running.labels import with_sweep_labels
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
 
@@ -114,7 +114,8 @@ def results_frame(runs: Iterable[Run], library: Library = "pandas") -> Any:
 
 def compare(base: Run, *others: Run) -> list[Comparison]:
     """Compare each other run with ``base`` on the examples that both have, by every headline metric."""
-    return compare_runs(_side(base), [_side(other) for other in others])
+    sides = with_equal_samples([_side(run) for run in (base, *others)])
+    return compare_runs(sides[0], sides[1:])
 
 
 def _side(run: Run) -> Side:

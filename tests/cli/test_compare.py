@@ -323,3 +323,65 @@ def test_everything_on_the_page_is_escaped(compare, tmp_path):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;0" in text
     # A metric beyond 1 has a scale of its own.
     assert text.count("<svg") == 2
+
+
+# --- runs that asked a different number of times ----------------------------------------------------------------------
+
+
+def sampled(scores_of_question):
+    """Rows as a run with several samples leaves them."""
+    rows = []
+    for question, scores in enumerate(scores_of_question):
+        for number, score in enumerate(scores, start=1):
+            rows.append(scored(f"{question}~{number}", {"sampled_example": str(question)}, accuracy=float(score)))
+    return rows
+
+
+@pytest.fixture
+def sampled_runs(tmp_path):
+    """One answer to each of 40 questions, and four or two answers to each."""
+    add(tmp_path, "run-once", rates([1] * 30 + [0] * 10))
+    clusters = {"design": {"clusters": ["sampled_example"]}}
+    add(tmp_path, "run-four", sampled([[1, 1, 1, 0]] * 20 + [[0, 0, 0, 0]] * 20), **clusters)
+    add(tmp_path, "run-two", sampled([[1, 0]] * 20 + [[0, 0]] * 20), **clusters)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "means", "times"),
+    [
+        ("once", "four", (0.75, 0.375), "run-once asked each question once and run-four asked each question 4 times"),
+        ("four", "once", (0.375, 0.75), "run-four asked each question 4 times and run-once asked each question once"),
+        ("four", "two", (0.375, 0.25), "run-four asked each question 4 times and run-two asked each question 2 times"),
+    ],
+)
+def test_runs_with_different_numbers_of_samples_are_paired_by_the_mean_of_each_question(
+    sampled_runs, compare, base, new, means, times
+):
+    code, out, _ = compare(base, new, "--json", "--flips", 1)
+    assert code == 0
+    document = json.loads(out)
+    (row,) = document["comparisons"]
+    assert (row["base_mean"], row["new_mean"], row["n"], row["units"]) == (*means, 40, 40)
+    assert row["p"] < 0.01
+    assert f"{times}, so the mean score of each question is compared" in document["caveats"]
+
+
+def test_a_gate_judges_runs_with_different_numbers_of_samples(sampled_runs, compare):
+    code, out, _ = compare("once", "four", "--fail-if", "accuracy<-0.02", "-o", sampled_runs / "page.html")
+    assert code == 1
+    assert "FAIL  accuracy<-0.02: the difference is -0.3750" in out
+    assert "mean score of each question" in (sampled_runs / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_question_with_a_sample_in_error_is_not_compared(tmp_path, compare):
+    add(tmp_path, "run-once", rates([1] * 10))
+    broken = [*sampled([[1, 0]] * 10)[:-1], failed("9~2")]
+    broken[-1].example.groups["sampled_example"] = "9"
+    add(tmp_path, "run-two", broken)
+    _, out, _ = compare("once", "two", "--json")
+    (row,) = json.loads(out)["comparisons"]
+    assert (row["n"], row["new_mean"]) == (9, 0.5)
+    code, _, err = compare("once", "two", "--fail-if", "accuracy<-0.02")
+    assert code == 2
+    assert "error" in err

@@ -13,7 +13,14 @@ from lmassay.plugins.hooks import call_hook, optional_instance_of
 from lmassay.reporting.variants import group_variants, pool, question_signature
 from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_false_discovery_rate
+from lmassay.statistics.comparison import (
+    Comparison,
+    Side,
+    compare_runs,
+    load_side,
+    with_equal_samples,
+    with_false_discovery_rate,
+)
 from lmassay.statistics.power import distinguishable
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
@@ -417,7 +424,9 @@ def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, 
         question = question_signature(record)
         if question in new_by_question and question not in compared_questions:
             compared_questions.add(question)
-            yield load_side(store, record), load_side(store, new_by_question[question])
+            sides = [load_side(store, record), load_side(store, new_by_question[question])]
+            base_side, new_side = with_equal_samples(sides)
+            yield base_side, new_side
 
 
 def _compared(base: Side, other: Side, metric: str) -> list[Comparison]:

@@ -26,6 +26,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
             warnings.append(f"{side.record.id} is {side.record.status}")
     for other in others:
         warnings += _coverage(base, other)
+        warnings += _question_means(base, other)
         warnings += _tested_apart(base, other)
         warnings += _shared_labels(base, other)
         names = differing_settings([base.record, other.record])
@@ -46,6 +47,17 @@ def _coverage(base: Side, other: Side) -> list[str]:
     what = "examples" if key is None else f"values of '{key}', by which they are paired,"
     names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
     return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+
+
+def _question_means(base: Side, other: Side) -> list[str]:
+    """Runs that asked each question a different number of times are compared by the means of questions."""
+    if not base.averaged_samples and not other.averaged_samples:
+        return []
+    parts = []
+    for side in (base, other):
+        times = side.averaged_samples
+        parts.append(f"{side.record.id} asked each question {f'{times} times' if times else 'once'}")
+    return [f"{' and '.join(parts)}, so the mean score of each question is compared"]
 
 
 def _tested_apart(base: Side, other: Side) -> list[str]:
@@ -80,7 +92,7 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
             if not units and side.table.has(metric):
                 warnings.append(
                     f"{side.record.id} was made by an earlier version, which did not record {metric} by "
-                    f"{name.replace('_', ' ')}: the difference in {metric} says nothing of other {names}"
+                    f"{name.replace('_', ' ')}: the difference in {metric} does not account for other {names}"
                 )
         if not base_units or not other_units:
             continue
@@ -151,6 +163,9 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
     """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
     warnings = []
     for side in (base, *others):
+        if side.averaged_samples:
+            # Its questions count equally here, however many of their samples were scored.
+            continue
         combined = side.record.design.combinations
         for row in rows:
             reported = _reported(side, row.metric)

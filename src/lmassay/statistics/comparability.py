@@ -11,7 +11,7 @@ from string import ascii_lowercase
 from lmassay.plugins.evaluations import variation_of
 from lmassay.types import RunRecord
 
-# What runs are usually compared over, besides what their evaluation varies.
+# What usually differs between runs that are compared, in addition to what their evaluation varies.
 # The rule for intervals ("ci") does not change what was measured; comparisons compute their own.
 _MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed", "ci"})
 # A new release measures as before; a task that does not has another version, which is part of "task".

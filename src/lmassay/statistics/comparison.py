@@ -6,6 +6,7 @@ First the comparison itself, then what changed between the runs of a pair. Warni
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isclose, isfinite
@@ -25,10 +26,11 @@ from lmassay.statistics.intervals import (
     possible_change,
     the_same,
 )
+from lmassay.statistics.repetition import SAMPLE_OF
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests, mean_over_repetitions
 from lmassay.statistics.table import ScoresOnTests, ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Better, Row, RunRecord
+from lmassay.types import Better, Example, Row, RunRecord, Score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +57,7 @@ class Comparison:
     units: int = 0
     """What the test takes for independent: the pairs, or the clusters they belong to."""
     changed: int = 0
-    """Those of the units that are not the same in both runs; the others tell nothing of which run is better."""
+    """Those of the units that are not the same in both runs; the others do not show which run is better."""
     can_fall: int = 0
     """Those of the units that could be lower than in the base run: a score of 0 that lies between 0 and 1 could not."""
     can_rise: int = 0
@@ -93,6 +95,8 @@ class Side:
 
     record: RunRecord
     table: ScoreTable
+    averaged_samples: int = 0
+    """How many samples of a question each score is the mean of (see :func:`with_equal_samples`); 0 for none."""
 
     @property
     def name(self) -> str:
@@ -116,6 +120,54 @@ def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterato
     for row in rows:
         if all(row.example.groups.get(group) == label for group, label in groups.items()):
             yield row
+
+
+def with_equal_samples(sides: Sequence[Side]) -> list[Side]:
+    """Runs that asked each question equally often as they are; otherwise with the mean score of each question.
+
+    Samples can be paired one by one only if both runs have equally many. The mean over the samples of a question
+    estimates the same expected score whatever their number, so questions can always be paired. Repetitions of an
+    experiment, such as splits, are averaged when they are paired.
+    """
+    if len({_samples_of(side) for side in sides}) <= 1 or any(side.record.design.replicates for side in sides):
+        return list(sides)
+    return [_with_question_means(side) for side in sides]
+
+
+def _samples_of(side: Side) -> int:
+    """How many samples each question has; 0 if questions were asked once."""
+    if SAMPLE_OF not in side.table.groups:
+        return 0
+    return max(Counter(side.table.groups[SAMPLE_OF]).values(), default=0)
+
+
+def _with_question_means(side: Side) -> Side:
+    import numpy as np
+
+    samples = _samples_of(side)
+    if samples == 0:
+        return side
+    table = side.table
+    rows_of_question: dict[str, list[int]] = {}
+    for row, question in enumerate(table.groups[SAMPLE_OF]):
+        rows_of_question.setdefault(question, []).append(row)
+    in_error = table.in_error()
+    means = []
+    for question, rows in rows_of_question.items():
+        values: dict[str, float] = {}
+        for metric in table.metrics:
+            scores = table.column(metric)[rows]
+            scores = scores[~np.isnan(scores)]
+            if len(scores):
+                values[metric] = float(scores.mean())
+        groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
+        example = Example(question, {}, None, groups)
+        if in_error[rows].any():
+            # As for any other example: what is in error is not compared, and a gate refuses it.
+            means.append(Row(example, "error", error="a sample is in error"))
+        else:
+            means.append(Row(example, "scored" if values else "unscored", Score(values)))
+    return Side(side.record, ScoreTable(means), samples)
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:

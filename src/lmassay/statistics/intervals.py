@@ -126,7 +126,7 @@ def bootstrap_interval(
 
     n = len(samples[0])
     if n < 2 or all(np.ptp(sample) == 0 for sample in samples):
-        # Without spread, resampling knows nothing of what other values there might be.
+        # If all values are the same, resampling cannot show what other values are possible.
         return None, None
     # The order of rows must not matter, and draws refer to positions: sort first.
     order = np.lexsort(samples)

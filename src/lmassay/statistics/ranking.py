@@ -1,4 +1,4 @@
-"""More than two runs: which is best, and which cannot be told apart from it.
+"""More than two runs: which is best, and which do not differ significantly from it.
 
 Every run is compared with the best one, on the examples that both scored. Which run is best is not known beforehand
 but read off the same data, so p-values are two-sided and adjusted (by Holm's method) for all pairs of runs: any of them

@@ -125,7 +125,7 @@ def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
     table = side.table
     if not table.has(metric):
         raise UserError(
-            f"{metric} combines several scores, so one earlier run does not tell how it changes; name two: "
+            f"{metric} combines several scores, so one earlier run does not show how much it changes; name two: "
             "--like RUN --like RUN"
         )
     values = table.values(metric)
@@ -135,13 +135,13 @@ def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
             groupings.append(table.clusters(metric, name))
     estimated = mean_estimate(values, groupings)
     if estimated.reason:
-        raise UserError(f"{side.record.id} tells nothing about {metric}: {estimated.reason}")
+        raise UserError(_cannot_plan(side, metric, estimated.reason))
     size = 1.0
     if estimated.kind != "rate":
         # A score that is drawn again differs by this much: the variance of a difference is twice that of a score.
         size = math.sqrt(2 * float(values.var()))
     if size == 0:
-        raise UserError(f"{side.record.id} tells nothing about {metric}: all {len(values):,} values are the same")
+        raise UserError(_cannot_plan(side, metric, f"all {len(values):,} values are the same"))
     if not groupings:
         return Spread(len(values), 0.0, size), estimated.value
     effect = estimated.rows / estimated.effective
@@ -151,6 +151,13 @@ def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
         _, sizes = np.unique(codes, return_counts=True)
         degrees = min(degrees, clusters_of(sizes.astype(float)).degrees_of_freedom())
     return Spread(len(values), 0.0, size, effect, degrees), estimated.value
+
+
+def _cannot_plan(side: Side, metric: str, reason: str) -> str:
+    return (
+        f"{side.record.id} does not show how much {metric} varies: {reason}; give another run to --like, or check "
+        "without --like"
+    )
 
 
 def _as_between(metric: str, base: Side, new: Side) -> Expectation:
@@ -164,7 +171,10 @@ def _as_between(metric: str, base: Side, new: Side) -> Expectation:
     estimated = pairs.difference(base.record.settings).estimate
     spread = None if estimated is None else spread_of(pairs, estimated)
     if spread is None:
-        raise UserError(f"{base.record.id} and {new.record.id} do not tell how {metric} changes")
+        raise UserError(
+            f"{base.record.id} and {new.record.id} do not show how much {metric} changes from run to run; give other "
+            "runs to --like, or check without --like"
+        )
     return Expectation([(f"{spread.changed:.1%}, as between the two runs", spread)], pairs.base_mean())
 
 

@@ -1,6 +1,6 @@
 """How precise a mean is when its examples belong together in clusters.
 
-Questions made from one template tend to be answered alike, so a thousand questions from ten templates say less than a
+Questions made from one template tend to get similar answers, so a thousand questions from ten templates say less than a
 thousand independent ones. Three quantities express that for every estimate:
 
 - the *cluster-robust variance* of Bell and McCaffrey (2002), known as CR2: what each cluster adds to the deviation of
@@ -12,7 +12,7 @@ thousand independent ones. Three quantities express that for every estimate:
 
 Why the correlation is pulled: the CR2 variance of a rate near 0 or 1 rests on very few clusters. Used as it is, one
 more error can narrow the interval and raise its lower bound. The constants below were chosen so that this does not
-happen and that the intervals hold what they promise; ``benchmarks/coverage.py`` shows both.
+happen and that 95 % intervals cover at least 95 % on average; ``benchmarks/coverage.py`` shows both.
 
 Functions work along the last axis, so that a simulation can pass many data sets at once.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# The intra-cluster correlation that is assumed where the data do not tell. Chosen by simulation: smaller values cover
-# too little where clusters are alike, larger ones make intervals wider than need be.
+# The intra-cluster correlation that is assumed if the data contain little information about it. Chosen by simulation:
+# smaller values cover too little if answers within clusters are similar, larger ones make intervals needlessly wide.
 PRIOR_CORRELATION = 0.3
-# How many clusters full of errors the data must hold to weigh as much as that assumption. Three times the assumed
+# How many clusters full of errors the data must contain to weigh as much as that assumption. Three times the assumed
 # correlation: with less, the design effect would fall so quickly from one error to the next that the lower bound rises.
 PRIOR_CLUSTERS = 3 * PRIOR_CORRELATION
 # How much a dominating cluster weakens the estimate: with half of all rows in one cluster, 1 / (1 + 30 / 4) is left.

@@ -17,7 +17,7 @@ from lmassay.errors import ModelError, UserError
 from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import Side, load_side
+from lmassay.statistics.comparison import Side, load_side, with_equal_samples
 from lmassay.statistics.conditions import Condition, likely_slip, parse_condition
 from lmassay.statistics.gate import require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
@@ -114,7 +114,7 @@ def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
     if not names:
         return []
     with Store(results) as store:
-        return [load_side(store, store.run(name)) for name in names]
+        return with_equal_samples([load_side(store, store.run(name)) for name in names])
 
 
 def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:

@@ -25,7 +25,7 @@ from lmassay.reporting.comparison_data import (
 )
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.run_labels import distinct_labels
-from lmassay.statistics.comparison import Side, load_side
+from lmassay.statistics.comparison import Side, load_side, with_equal_samples
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import GateVerdict, unpaired_text
@@ -110,10 +110,11 @@ def _compared_runs(
         stores[new.id] = store
         records[new.id] = new
     titles = short_run_titles(list(records.values()))
+    sides = with_equal_samples([_side(stores[record.id], record, groups) for record in records.values()])
     compared: dict[str, ComparedRun] = {}
-    for record, title in zip(records.values(), titles, strict=True):
-        home = stores[record.id]
-        compared[record.id] = ComparedRun(home, _side(home, record, groups), title)
+    for side, title in zip(sides, titles, strict=True):
+        run = side.record.id
+        compared[run] = ComparedRun(stores[run], side, title)
     return [(compared[base.id], compared[new.id]) for base, new in pairs]
 
 

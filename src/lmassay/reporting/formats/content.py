@@ -12,7 +12,7 @@ from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples, with_equal_samples
 from lmassay.statistics.ranking import rankings
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store
@@ -98,7 +98,7 @@ def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -
     if len(records) == 1 or section_compares_itself:
         return
     # The first run is the base, as in `lmassay compare`.
-    base, *others = [load_side(store, record) for record in records]
+    base, *others = with_equal_samples([load_side(store, record) for record in records])
     metrics = section.compared or base.record.design.headline or base.table.metrics
     scored_ids = {metric: set(base.table.by_id(metric)) for metric in metrics}
     comparable: list[Side] = []

@@ -35,7 +35,7 @@ from lmassay.reporting.blocks import (
     name,
 )
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples
+from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples, with_equal_samples
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.storage.store import Store
@@ -245,8 +245,7 @@ def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contra
 
 def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     """Compare two runs metric by metric; empty if they have nothing in common."""
-    base = _side(store, before)
-    new = _side(store, after)
+    base, new = with_equal_samples([_side(store, before), _side(store, after)])
     # A model that failed on everything cannot be compared, but it must not break the page of the others.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}
