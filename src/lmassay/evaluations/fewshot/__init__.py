@@ -170,7 +170,7 @@ evaluation = Evaluation(
     sample=Sample(_HERE / "sample"),
     export=f"{__name__}.export:trainings_export",
     checks=_optional_packages,
-    after_run=f"{__name__}.commands.protocol:print_verdicts",
+    after_run=f"{__name__}.commands.actions.protocol:print_verdicts",
     commands=(
         Command(
             "search",
