@@ -40,7 +40,7 @@ SPLITS = (2, 4, 8, 16)
 TESTS = (24, 48, 96, 300)
 ACCURACIES = (0.6, 0.8, 0.9, 0.97)
 # Standard deviations of the effects of what is shown, on the probit scale: on all tests alike, and on single tests. The
-# strongest moves an accuracy of 80 % by 11 points (standard deviation) from pool to pool.
+# strongest moves an accuracy of 80 % by 12 points (standard deviation) from pool to pool.
 EFFECTS = {
     "none": (0.0, 0.0),
     "on single tests": (0.0, 0.5),
@@ -172,6 +172,37 @@ def print_line(name: str, found: list[Covered]) -> None:
     print(f"  {name:28}{np.mean(coverage):8.3f}{min(coverage):8.3f}{below:11.1%}{width:8.3f}")
 
 
+@dataclass(frozen=True, slots=True)
+class PairedGain:
+    """How a gain over no examples is estimated."""
+
+    coverage: float
+    found: float
+    """How often it is significant (p < .05)."""
+    width: float
+
+
+def simulate_gain(tests: int, effect: str, gain: float, rng: np.random.Generator, data_sets: int) -> PairedGain:
+    """The gain of a model that is shown examples over the same model without any, with four splits."""
+    setting = Setting("multi_splits", 4, tests, 0.65 + gain, effect)
+    covered = found = 0
+    width = 0.0
+    for _ in range(data_sets):
+        difficulty = rng.normal(size=tests)
+        without = (difficulty + normal_quantile(0.65) > 0).astype(float)
+        shown = answers(setting, rng, difficulty, setting.accuracy)
+        estimated = difference_on_tests(shown - without, setting.correlation)
+        low, high = estimated.interval()
+        p = estimated.p_value()
+        assert low is not None
+        assert high is not None
+        assert p is not None
+        covered += low <= gain <= high
+        found += p < 0.05
+        width += high - low
+    return PairedGain(covered / data_sets, found / data_sets, width / data_sets)
+
+
 def print_paired(rng: np.random.Generator, data_sets: int) -> float:
     """The gain over no examples: coverage, and how often it is found (p < .05). Returns the least coverage."""
     print(
@@ -179,25 +210,10 @@ def print_paired(rng: np.random.Generator, data_sets: int) -> float:
     )
     least = 1.0
     for tests, effect, gain in itertools.product((48, 96, 300), ("on single tests", "weak", "medium"), GAINS):
-        setting = Setting("multi_splits", 4, tests, 0.65 + gain, effect)
-        covered = found = 0
-        width = 0.0
-        for _ in range(data_sets):
-            difficulty = rng.normal(size=tests)
-            without = (difficulty + normal_quantile(0.65) > 0).astype(float)
-            shown = answers(setting, rng, difficulty, setting.accuracy)
-            estimated = difference_on_tests(shown - without, setting.correlation)
-            low, high = estimated.interval()
-            p = estimated.p_value()
-            assert low is not None
-            assert high is not None
-            assert p is not None
-            covered += low <= gain <= high
-            found += p < 0.05
-            width += high - low
-        least = min(least, covered / data_sets)
+        paired = simulate_gain(tests, effect, gain, rng, data_sets)
+        least = min(least, paired.coverage)
         name = f"{tests}, {effect}, {gain:g}"
-        print(f"  {name:34}{covered / data_sets:10.3f}{found / data_sets:8.3f}{width / data_sets:8.3f}")
+        print(f"  {name:34}{paired.coverage:10.3f}{paired.found:8.3f}{paired.width:8.3f}")
     return least
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from lmassay.evaluations.fewshot.protocol.estimates import range_by_chance, stability_by_chance
 from lmassay.evaluations.fewshot.protocol.overlap import train_correlation
-from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.distributions import normal_quantile, t_quantile
 from lmassay.statistics.replicates import overlap_factor
 from tests.helpers import ROOT
 
@@ -74,3 +74,51 @@ def test_the_coverage_is_that_of_the_simulation(simulation):
     for start, values in zip(rows, found.values(), strict=True):
         mean, _, width = row(start)
         assert np.mean(values, axis=0) == pytest.approx((float(mean), float(width)), abs=0.015)
+
+
+def test_the_worst_settings_of_the_simulation_are_as_stated(simulation):
+    stated = re.search(
+        r"\(([.\d]+), [^)]*\), all with the strongest effect, (\d+) tests and an accuracy of (\.\d+)", PAGE
+    )
+    least, tests, accuracy = map(float, stated.groups())
+    rng = np.random.default_rng(5)
+    covered = []
+    for setting in simulation.settings():
+        if (setting.effect, setting.tests, setting.accuracy) == ("strong", tests, accuracy):
+            covered.append(simulation.simulate(setting, rng, 100)["new: overlap and tests"].coverage)
+    # 100 data sets have a standard error of 2.5 points.
+    assert min(covered) == pytest.approx(least, abs=0.07)
+
+
+def test_the_strongest_effect_moves_an_accuracy_as_far_as_stated(simulation):
+    on_all, on_single = simulation.EFFECTS["strong"]
+    ability = normal_quantile(0.8) * math.sqrt(1 + on_all**2 + on_single**2)
+    pools = np.random.default_rng(6).normal(ability, on_all, 20_000)
+    accuracies = [0.5 * math.erfc(-pool / math.sqrt(2 * (1 + on_single**2))) for pool in pools]
+    stated = re.search(r"from none to (\d+) points", PAGE)
+    assert f"{100 * np.std(accuracies):.0f}" == stated[1]
+
+
+@pytest.mark.parametrize(
+    ("gain", "pattern"), [(0.1, r"is detected in (\d+) % of"), (0.2, r"one of 20 points in (\d+) %")]
+)
+def test_gains_are_detected_as_often_as_stated(simulation, gain, pattern):
+    share = int(re.search(pattern, PAGE)[1]) / 100
+    found = simulation.simulate_gain(96, "weak", gain, np.random.default_rng(7), 300).found
+    # 300 data sets have a standard error of up to 2.9 points.
+    assert found == pytest.approx(share, abs=0.08)
+
+
+def test_a_gain_on_the_quick_card_is_detected_one_time_in_five(simulation):
+    card = " ".join((ROOT / "docs" / "card.md").read_text(encoding="utf-8").split())
+    assert "With 48 tests, a gain of 10 points is detected one time in five." in card
+    found = simulation.simulate_gain(48, "weak", 0.1, np.random.default_rng(8), 300).found
+    assert found == pytest.approx(0.2, abs=0.08)
+
+
+def test_the_deviation_of_an_accuracy_on_cb_is_as_stated():
+    accuracy, tests, deviation = re.search(
+        r"accuracy of ([.\d]+) on CB's (\d+) test examples alone is ([.\d]+)\.\n", PAGE
+    ).groups()
+    rate = float(accuracy)
+    assert math.sqrt(rate * (1 - rate) / int(tests)) == pytest.approx(float(deviation), abs=0.005)

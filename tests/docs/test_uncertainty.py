@@ -201,3 +201,80 @@ def test_the_page_names_the_constants_of_the_code():
     assert re.search(rf"at\s+all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
     assert f"coefficient of variation is below {estimation._CLEARLY_AWAY:g}," in PAGE
     assert f"above {estimation._PILED_UP:g} the protection is complete" in PAGE
+
+
+# --- other rules ------------------------------------------------------------------------------------------------------
+
+MEASURED = ROOT / "benchmarks" / "measured"
+
+
+def measured(name: str) -> dict[str, dict[str, str]]:
+    """The rows of a file that a benchmark has written, by their first cell."""
+    lines = (MEASURED / name).read_text(encoding="utf-8").splitlines()
+    columns = lines[1].split("\t")
+    rows = {}
+    for line in lines[2:]:
+        cells = line.split("\t")
+        rows[cells[0]] = dict(zip(columns, cells, strict=True))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def alternatives() -> ModuleType:
+    return benchmark("coverage_alternatives")
+
+
+def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
+    rules = measured("coverage_alternatives.tsv")
+    section = PAGE.partition("### What was tried for the missed target")[2]
+    stated_rows = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| .* \| \d+ \|", line)]
+    assert len(stated_rows) == len(rules)
+    for cells, rule in zip(stated_rows, rules.values(), strict=True):
+        _, above, least, below, raised, raised_by, narrowed = (cell.strip() for cell in cells)
+        assert above == rule["above_97"]
+        assert least == f"{100 * float(rule['least']):.1f} %"
+        assert below == rule["below_92"]
+        assert raised == f"{100 * int(rule['raised']) / int(rule['errors']):.1f} %"
+        assert raised_by == ("–" if rule["raised"] == "0" else rule["raised_by"])
+        assert narrowed == rule["narrowed"]
+    first = rules["none"]
+    assert f"{int(first['errors']):,} additional errors" in section
+    assert f"with six or more effective clusters: {first['settings']}" in section
+
+
+def test_a_small_part_of_the_benchmark_of_other_rules_gives_the_committed_numbers(alternatives, capsys):
+    assert alternatives.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_the_first_of_the_other_rules_is_the_rule_of_lmassay(alternatives, coverage):
+    rng = np.random.default_rng(3)
+    for shape in coverage.SHAPES:
+        sizes = coverage.sizes_of(shape, 12, 12, rng)
+        hits = coverage.draw(sizes, 0.8, 0.2, 50, rng)
+        assert np.allclose(alternatives.RULES["none"](hits, sizes), rate_intervals(hits, sizes))
+
+
+def test_the_rise_of_the_lower_bound_with_another_seed_is_as_stated(coverage, capsys):
+    command, cases = re.search(r"`(--only errors --seed \d+ --data-sets \d+)`.*?in ([\d,]+) cases", PAGE, re.S).groups()
+    seed, data_sets = map(int, re.findall(r"\d+", command))
+    assert coverage.errors(data_sets, np.random.default_rng(seed)) is False
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| new |"))
+    assert row.split("|")[2].strip() == cases
+    assert row.split("|")[3].strip() == "1"
+
+
+def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, monkeypatch):
+    from lmassay.statistics import variance
+
+    stated = re.search(r"makes intervals\s+(\d+) % narrower on average", PAGE)
+    rng = np.random.default_rng(4)
+    widths: dict[float, list[float]] = {LARGEST_CORRELATION: [], 1.0: []}
+    for sizes in coverage.published_sizes().values():
+        for rate in coverage.PUBLISHED_RATES:
+            hits = coverage.draw(sizes, rate, 0.2, 100, rng)
+            for largest, found in widths.items():
+                monkeypatch.setattr(variance, "LARGEST_CORRELATION", largest)
+                low, high = rate_intervals(hits, sizes)
+                found.append(float((high - low).mean()))
+    narrower = 1 - np.mean(np.divide(widths[LARGEST_CORRELATION], widths[1.0]))
+    assert 100 * narrower == pytest.approx(float(stated[1]), abs=2)

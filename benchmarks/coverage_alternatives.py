@@ -1,0 +1,335 @@
+"""Other rules for the intervals of clustered rates: what they gain on published cluster sizes, and what they cost.
+
+    python benchmarks/coverage_alternatives.py [--data-sets 1000] [--seed 1] [--quick] [--check] [-o FILE]
+
+The rule of lmassay covers more than 97 % in most settings with KoBBQ's and BBQ's cluster sizes. This script simulates
+variants that cover less there, on the same data sets: the grids and the additional errors of ``coverage.py``. It
+prints, for each rule,
+
+- in how many published settings with six or more effective clusters the coverage is above 97 %;
+- the least coverage in all settings of the grid, and in how many it is below 92 % (beyond Monte-Carlo error);
+- how many additional errors raise the lower bound, by how much at most, and how many narrow the interval by more than
+  5 %.
+
+``docs/uncertainty.md`` shows the result, which is in ``benchmarks/measured/coverage_alternatives.tsv`` (written by
+``-o``). ``--quick`` simulates a small part; ``--check`` compares that part with
+``benchmarks/measured/coverage_alternatives_quick.tsv`` and exits with 1 if it differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmassay.statistics.distributions import normal_quantile, t_quantile
+from lmassay.statistics.estimation import wilson
+from lmassay.statistics.variance import (
+    LARGEST_CORRELATION,
+    LARGEST_SHARE_PENALTY,
+    PRIOR_CLUSTERS,
+    PRIOR_CORRELATION,
+    Clusters,
+    clusters_of,
+)
+
+Floats = NDArray[np.float64]
+MEASURED = Path(__file__).parent / "measured"
+COLUMNS = ("rule", "above_97", "settings", "least", "below_92", "errors", "raised", "raised_by", "narrowed")
+
+
+def _load_coverage() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("coverage_grids", Path(__file__).with_name("coverage.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look up the module that they are defined in.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+COVERAGE = _load_coverage()
+
+
+# --- the rules --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Wilson's interval on an effective number of examples; the defaults are the rule of lmassay."""
+
+    prior_correlation: float = PRIOR_CORRELATION
+    prior_clusters: float = PRIOR_CLUSTERS
+    share_penalty: float = LARGEST_SHARE_PENALTY
+    """How much a dominant cluster weakens the estimated correlation."""
+    power: float = 1.0
+    """The weight of the data grows with this power of the errors."""
+    uses_t: bool = True
+    is_balanced: bool = False
+    """Estimate the correlation from all pairs of rows within clusters, weighted so that large clusters do not dominate,
+    in place of the CR2 variance."""
+    is_limited: bool = False
+    """Limit the weight of the data so that one error in one cluster moves the error of the estimate little."""
+    tails: str = "equal"
+    """``unequal``: above the lower end of a perfect result, the upper end uses the whole 5 % (and the reverse near 0);
+    ``by clusters``: 5 % · (1 - 1/C) for C effective clusters."""
+
+    def __call__(self, hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+        clusters = clusters_of(sizes)
+        total = float(sizes.sum())
+        rates = hits.sum(axis=-1) / total
+        if clusters.are_single_rows:
+            quantile = normal_quantile(0.975)
+            low, high = wilson(rates, np.full_like(rates, total), quantile)
+            return np.asarray(low), np.asarray(high)
+        effective = total / self._design_effect(hits, sizes, rates, clusters)
+        without_errors = total / (1 + (clusters.size - 1) * LARGEST_CORRELATION)
+        return self._ends(rates, effective, without_errors, sizes, clusters)
+
+    def _design_effect(self, hits: Floats, sizes: Floats, rates: Floats, clusters: Clusters) -> Floats:
+        total = float(sizes.sum())
+        rarer = np.minimum(rates, 1 - rates)
+        if self.is_balanced:
+            correlation = _balanced_correlation(hits, sizes, rates)
+            information = rarer * _balanced_clusters(sizes)
+        else:
+            residuals = hits - rates[..., None] * sizes
+            variance = (residuals**2 / (1 - clusters.shares)).sum(axis=-1) / total**2
+            independent = rates * (1 - rates) / total
+            inflation = np.divide(variance, independent, out=np.ones_like(variance), where=independent > 0)
+            correlation = np.clip((inflation - 1) / (clusters.size - 1), 0.0, 1.0)
+            information = rarer * total / clusters.size
+        information = information**self.power
+        weight = information / (information + self.prior_clusters)
+        weight = weight / (1 + self.share_penalty * float(clusters.shares.max()) ** 2)
+        if self.is_limited:
+            weight = np.minimum(weight, self._largest_weight(sizes, rates, clusters))
+        shrunken = weight * correlation + (1 - weight) * self.prior_correlation
+        return np.asarray(1 + (clusters.size - 1) * shrunken)
+
+    def _largest_weight(self, sizes: Floats, rates: Floats, clusters: Clusters) -> Floats:
+        """The weight from which on one error can move the lower end more by narrowing the interval than by its share.
+
+        Computed for an error in the cluster whose rows count most, at the prior correlation.
+        """
+        total = float(sizes.sum())
+        pair_weights = _pair_weights(sizes)
+        influence = float((pair_weights * sizes).max()) / float((pair_weights * sizes * (sizes - 1)).sum())
+        effect = 1 + (clusters.size - 1) * self.prior_correlation
+        spread = np.maximum(rates * (1 - rates), 1e-12)
+        error = np.sqrt(spread * effect / total)
+        quantile = t_quantile(0.975, clusters.degrees_of_freedom())
+        commoner = np.maximum(rates, 1 - rates)
+        return np.asarray(0.7 * effect * commoner / (total * quantile * error * (clusters.size - 1) * influence))
+
+    def _ends(
+        self, rates: Floats, effective: Floats, without_errors: float, sizes: Floats, clusters: Clusters
+    ) -> tuple[Floats, Floats]:
+        degrees = clusters.degrees_of_freedom()
+        if self.is_balanced:
+            degrees = max(_balanced_clusters(sizes) - 1, 1.0)
+        degrees *= (clusters.size / (clusters.size - 1)) ** 2
+
+        def quantile(tail: float) -> float:
+            return t_quantile(1 - tail, degrees) if self.uses_t else normal_quantile(1 - tail)
+
+        def ends(tail: float) -> tuple[Floats, Floats]:
+            low, high = wilson(rates, effective, quantile(tail))
+            square = quantile(tail) ** 2
+            low = np.minimum(low, without_errors / (without_errors + square))
+            high = np.maximum(high, square / (without_errors + square))
+            return np.asarray(low), np.asarray(high)
+
+        low, high = ends(0.025)
+        if self.tails == "equal":
+            return low, high
+        tail = 0.05
+        if self.tails == "by clusters":
+            tail = max(0.05 * (1 - 1 / clusters.effective), 0.025)
+        low_of_whole_tail, high_of_whole_tail = ends(tail)
+        # No result excludes rates above the lower end of a perfect result from below, so all errors of the interval at
+        # these rates are errors of its upper end.
+        square = quantile(0.025) ** 2
+        perfect = without_errors / (without_errors + square)
+        high = np.where(high_of_whole_tail >= perfect, high_of_whole_tail, np.minimum(high, max(perfect, 0.0)))
+        low = np.where(low_of_whole_tail <= 1 - perfect, low_of_whole_tail, np.maximum(low, 1 - perfect))
+        return low, high
+
+
+def _pair_weights(sizes: Floats) -> Floats:
+    """How much a pair of rows of each cluster counts: nearly the inverse variance of the cluster's mean, squared."""
+    return np.asarray(1 / (1 + (sizes - 1) * PRIOR_CORRELATION) ** 2)
+
+
+def _balanced_clusters(sizes: Floats) -> float:
+    """How many clusters of equal size would be as informative about the correlation."""
+    weights = _pair_weights(sizes) * sizes * (sizes - 1)
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def _balanced_correlation(hits: Floats, sizes: Floats, rates: Floats) -> Floats:
+    """The mean product of the residuals of two rows of a cluster, over their variance."""
+    rate = rates[..., None]
+    squares = hits * (1 - rate) ** 2 + (sizes - hits) * rate**2
+    products = (hits - rate * sizes) ** 2 - squares
+    weights = _pair_weights(sizes)
+    pairs = float((weights * sizes * (sizes - 1)).sum())
+    spread = rates * (1 - rates)
+    total = (weights * products).sum(axis=-1)
+    correlation = np.divide(total, pairs * spread, out=np.zeros_like(total), where=spread > 0)
+    return np.asarray(np.clip(correlation, 0.0, 1.0))
+
+
+RULES: dict[str, Rule] = {
+    "none": Rule(),
+    "dominant clusters do not weaken the estimated correlation": Rule(share_penalty=0.0),
+    "the same, and the prior counts two thirds": Rule(share_penalty=0.0, prior_clusters=PRIOR_CLUSTERS * 2 / 3),
+    "the same, normal quantiles in place of t": Rule(
+        share_penalty=0.0, prior_clusters=PRIOR_CLUSTERS * 2 / 3, uses_t=False
+    ),
+    "prior correlation of 0.2 that counts a third": Rule(prior_correlation=0.2, prior_clusters=PRIOR_CLUSTERS / 3),
+    "the weight of the data grows with the square of the errors": Rule(power=2.0),
+    "unequal tails": Rule(tails="unequal"),
+    "unequal tails by the number of clusters": Rule(tails="by clusters"),
+    "unequal tails, the prior counts a third, dominant clusters do not weaken the correlation": Rule(
+        tails="unequal", prior_clusters=PRIOR_CLUSTERS / 3, share_penalty=0.0
+    ),
+    "balanced correlation": Rule(is_balanced=True, share_penalty=0.0),
+    "balanced correlation, limited weight": Rule(is_balanced=True, share_penalty=0.0, is_limited=True),
+}
+
+
+# --- the simulation ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is simulated."""
+
+    data_sets: int
+    published: int
+    """How many of the published sets of cluster sizes."""
+    clusters: Sequence[int]
+    """The numbers of clusters of the grid."""
+    with_errors: int
+    """How many data sets get an additional error in each cluster in turn."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is found out about one rule."""
+
+    published: list[float]
+    grid: list[float]
+    errors: int = 0
+    raised: int = 0
+    raised_by: float = 0.0
+    narrowed: int = 0
+
+    def row(self, name: str, data_sets: int) -> list[str]:
+        slack = 2.6 * math.sqrt(0.92 * 0.08 / data_sets)
+        above = sum(coverage > 0.97 for coverage in self.published)
+        below = sum(coverage < 0.92 - slack for coverage in self.grid)
+        cells = [name, above, len(self.published), f"{min(self.grid):.3f}", below]
+        cells += [self.errors, self.raised, f"{self.raised_by:.4f}", self.narrowed]
+        return [str(cell) for cell in cells]
+
+
+def simulate(seed: int, extent: Extent) -> list[list[str]]:
+    """A row for each rule, all on the same data sets."""
+    findings = {name: Findings([], []) for name in RULES}
+    for sizes, rate, correlation in _published_settings(extent):
+        rng = np.random.default_rng([seed, 1, len(findings["none"].published)])
+        hits = COVERAGE.draw(sizes, rate, correlation, extent.data_sets, rng)
+        for name, rule in RULES.items():
+            findings[name].published.append(_coverage(rule, hits, sizes, rate))
+    rng = np.random.default_rng([seed, 2])
+    for sizes, rate, correlation in _grid_settings(extent, rng):
+        hits = COVERAGE.draw(sizes, rate, correlation, extent.data_sets, rng)
+        for name, rule in RULES.items():
+            findings[name].grid.append(_coverage(rule, hits, sizes, rate))
+    for sizes, hits in COVERAGE._data_for_errors(extent.with_errors, np.random.default_rng([seed, 3])):
+        for name, rule in RULES.items():
+            _add_errors(findings[name], rule, hits, sizes)
+    return [found.row(name, extent.data_sets) for name, found in findings.items()]
+
+
+def _published_settings(extent: Extent) -> Iterator[tuple[Floats, float, float]]:
+    """The published settings with six or more effective clusters."""
+    for sizes in list(COVERAGE.published_sizes().values())[: extent.published]:
+        if clusters_of(sizes).effective < 6:
+            continue
+        for rate in COVERAGE.PUBLISHED_RATES:
+            for correlation in COVERAGE.PUBLISHED_CORRELATIONS:
+                yield sizes, rate, correlation
+
+
+def _grid_settings(extent: Extent, rng: np.random.Generator) -> Iterator[tuple[Floats, float, float]]:
+    for count in extent.clusters:
+        for shape in COVERAGE.SHAPES:
+            for size in COVERAGE.SIZES:
+                sizes = COVERAGE.sizes_of(shape, count, size, rng)
+                for rate in COVERAGE.RATES:
+                    for correlation in COVERAGE.CORRELATIONS:
+                        yield sizes, rate, correlation
+
+
+def _coverage(rule: Rule, hits: Floats, sizes: Floats, rate: float) -> float:
+    low, high = rule(hits, sizes)
+    return float(((low <= rate) & (rate <= high)).mean())
+
+
+def _add_errors(found: Findings, rule: Rule, hits: Floats, sizes: Floats) -> None:
+    """Turn one right answer wrong, in every cluster in turn."""
+    places = np.flatnonzero(hits)
+    variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
+    variants[np.arange(1, len(places) + 1), places] -= 1
+    low, high = (np.clip(end, 0, 1) for end in rule(variants, sizes))
+    rises = low[1:] - low[0]
+    found.errors += len(places)
+    found.raised += int((rises > 1e-9).sum())
+    found.raised_by = max(found.raised_by, float(rises.max()))
+    found.narrowed += int(((high[1:] - low[1:]) < 0.95 * (high[0] - low[0])).sum())
+
+
+QUICK = Extent(data_sets=50, published=2, clusters=(12,), with_errors=20)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-sets", type=int, default=1000, help="for each setting (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="a small part only")
+    parser.add_argument("--check", action="store_true", help="compare the small part with the committed file")
+    parser.add_argument("-o", "--output", type=Path, help="write the table to this file as well")
+    options = parser.parse_args(argv)
+    is_quick = options.quick or options.check
+    extent = QUICK
+    command = f"python benchmarks/coverage_alternatives.py --seed {options.seed} --quick"
+    if not is_quick:
+        extent = Extent(options.data_sets, len(COVERAGE.published_sizes()), COVERAGE.CLUSTERS, 600)
+        command = f"python benchmarks/coverage_alternatives.py --seed {options.seed} --data-sets {options.data_sets}"
+    rows = simulate(options.seed, extent)
+    lines = [f"# {command}", "\t".join(COLUMNS), *("\t".join(row) for row in rows)]
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    if options.output is not None:
+        options.output.write_text(text, encoding="utf-8")
+    if options.check:
+        committed = (MEASURED / "coverage_alternatives_quick.tsv").read_text(encoding="utf-8")
+        print("the same as committed" if text == committed else "NOT the same as committed")
+        return 0 if text == committed else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
