@@ -227,6 +227,12 @@ class Model:
     """Whether to count tokens, which may cost money."""
     prices: Prices | None = None
     """The prices of the tokens of a metered model; None if they are unknown."""
+    distributable: bool = False
+    """Whether worker processes (``--workers``, ``--scheduler``) may answer requests, each with its own copy of the
+    model. Set it for a model that computes in this process; an answer must not depend on the other requests. A copy
+    does not get ``use_budget`` and ``use_folder``."""
+    resources: Mapping[str, float] = {}
+    """What a worker of a Dask cluster must have, as ``dask worker --resources`` names it: ``{"GPU": 1}``."""
 
     def identity(self) -> Mapping[str, Any]:
         """Return everything that determines the model's answers: name, revision, digest of the weights, parameters.

@@ -7,7 +7,7 @@ LmassayError
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
 │   ├── MissingExtra     an optional dependency is not installed; the message names the pip command
 │   ├── StoreError       the results folder cannot be used
-│   ├── ClusterError     the cluster that runs the trainings cannot be used any more
+│   ├── ClusterError     the workers, or the cluster, cannot do the work
 │   └── BudgetReached    the budget is used up: the run stops after the requests that are on their way
 └── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
     └── FatalModelError  every further request would fail, too (wrong key): the run stops at once
@@ -58,7 +58,7 @@ class StoreError(UserError):
 
 
 class ClusterError(UserError):
-    """The cluster that runs the trainings cannot be used any more."""
+    """The worker processes, or the cluster, cannot do the work."""
 
 
 class BudgetReached(UserError):  # noqa: N818 - the name reads better without "Error"

@@ -1,218 +1,78 @@
-"""Trainings that build upon each other: each done once, in an order that fits, failures kept to those they concern."""
+"""Executors: a process that dies takes no other job with it, and a cluster that cannot do the work says so."""
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
+import os
+import time
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import pytest
 
 from lmassay.errors import ConfigError
-from lmassay.plugins.registry import Registry, current_registry
-from lmassay.running.executors import DaskExecutor, InProcessExecutor, TrainingJob, run_jobs, run_training
-from lmassay.types import Response, Train, TrainingOutcome, request_as_dict, response_as_dict, response_from_dict
+from lmassay.running import executors
+from lmassay.running.executors import DaskExecutor, ProcessExecutor
 
 
-def teach(model, spec, *, data_paths, earlier, on_progress):
-    on_progress(1.0)
-    if spec.get("fail"):
-        raise ConfigError("it cannot be learned")
-    return {"name": spec["name"], "given": [outcome["name"] for outcome in earlier]}
+def double(payload: dict[str, Any]) -> dict[str, Any]:
+    if payload.get("die"):
+        os._exit(9)
+    time.sleep(payload.get("seconds", 0))
+    return {"number": 2 * payload["number"], "pid": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS")}
 
 
-@pytest.fixture(autouse=True)
-def trainer():
-    with Registry(current_registry()).active() as registry:
-        registry.add("trainer", "toy", teach)
-        yield
+def test_a_process_that_dies_takes_no_other_job_with_it_and_is_replaced(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    executor = ProcessExecutor(2)
+    try:
+        slow = executor.submit(double, {"number": 1, "seconds": 2}, {})
+        deadly = executor.submit(double, {"number": 2, "die": True}, {})
+        with pytest.raises(BrokenExecutor):
+            deadly.result()
+        third = executor.submit(double, {"number": 3}, {}).result()
+        assert slow.result()["number"] == 2
+        assert third["number"] == 6
+        assert third["pid"] != slow.result()["pid"]
+        # Two processes share the cores.
+        assert third["threads"] == str(max(1, (os.cpu_count() or 1) // 2))
+    finally:
+        executor.close()
 
 
-def training(name: str, *after: Train, **more: Any) -> Train:
-    return Train("toy", {"name": name, **more}, after)
-
-
-def orders(*trainings: Train) -> dict[str, TrainingJob]:
-    found: dict[str, TrainingJob] = {}
-    for wanted in trainings:
-        for earlier in wanted.after:
-            found |= {k: o for k, o in orders(earlier).items() if k not in found}
-        found[wanted.key] = TrainingJob(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
-    return found
-
-
-def outcomes(found: dict[str, Response]) -> dict[str, Any]:
-    return {
-        r.answer.outcome["name"]: r.answer.outcome["given"]
-        for r in found.values()
-        if isinstance(r.answer, TrainingOutcome)
-    }
-
-
-def test_what_comes_before_is_done_once_and_handed_on():
-    first, second = training("first"), training("second")
-    last, other = training("last", first, second), training("other", first)
-    found = dict(run_jobs(orders(last, other), {}, InProcessExecutor()))
-    done = list(found)
-    assert len(done) == 4
-    assert done.index(first.key) < done.index(last.key)
-    assert outcomes(found)["last"] == ["first", "second"]
-
-
-def test_only_what_others_build_upon_stays_in_memory():
-    first = training("first")
-    last = training("last", first)
-    known: dict[str, Response] = {}
-    list(run_jobs(orders(last), known, InProcessExecutor()))
-    assert known[first.key].answer == TrainingOutcome({"name": "first", "given": []})
-    assert known[last.key].answer == TrainingOutcome({})
-
-
-@pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyError("x"), SystemExit(0)])
-def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
-    def broken(model, spec, *, data_paths, earlier, on_progress):
-        raise error
-
-    current_registry().add("trainer", "broken", broken)
-    wanted = [Train("broken", {"name": "bad"}), training("fine")]
-    found = dict(run_jobs(orders(*wanted), {}, InProcessExecutor()))
-    assert [bool(response.error) for response in found.values()] == [True, False]
-
-
-def test_what_is_known_is_not_done_again():
-    first = training("first")
-    known = {first.key: Response(TrainingOutcome({"name": "first", "given": []}))}
-    assert [key for key, _ in run_jobs(orders(training("last", first)), known, InProcessExecutor())] == [
-        training("last", first).key
-    ]
-
-
-def test_a_failed_training_fails_those_that_build_upon_it_and_no_others():
-    bad = training("bad", fail=True)
-    found = dict(run_jobs(orders(training("last", bad), training("fine")), {}, InProcessExecutor()))
-    errors = [response.error for response in found.values() if response.error]
-    assert errors == ["it cannot be learned", "a training that this one needs failed: it cannot be learned"]
-    assert outcomes(found) == {"fine": []}
-
-
-def test_where_the_data_lie_is_no_part_of_what_is_asked():
-    here = Train("toy", {"name": "x"}, data_paths={"data_dir": "/here"})
-    there = Train("toy", {"name": "x"}, data_paths={"data_dir": "/there"})
-    assert here.key == there.key
-    assert here == there
-    assert "data_paths" not in request_as_dict(here)
-
-
-def test_what_comes_before_tells_trainings_apart():
-    assert training("x").key != training("x", training("y")).key
-
-
-def test_an_outcome_survives_a_trip_through_json():
-    response = Response(TrainingOutcome({"name": "x", "scores": [1.5, None]}), seconds=2.0)
-    assert response_from_dict(response_as_dict(response)) == response
-
-
-def test_two_trainings_in_one_process_do_not_overlap():
-    running, most = 0, 0
-
-    def slow(model, spec, *, data_paths, earlier, on_progress):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        threading.Event().wait(0.05)
-        running -= 1
-        return {}
-
-    current_registry().add("trainer", "slow", slow)
-    job = {"model": None, "base_dir": ".", "trainer": "slow", "spec": {}, "data_paths": {}, "earlier": []}
-    registry = current_registry()
-
-    def work() -> None:
-        with registry.active():
-            run_training(job)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == 1
-
-
-class Fragile:
-    """A pool that breaks whenever a certain training is in it, with all that is in it."""
-
-    def __init__(self, deadly: str, capacity: int = 3) -> None:
-        self.deadly, self.capacity, self.renewed = deadly, capacity, 0
-        self.inside: list[tuple[Future[Any], dict[str, Any]]] = []
-
-    def submit(self, payload):
-        future: Future[Any] = Future()
-        self.inside.append((future, payload))
-        if len(self.inside) == self.capacity or payload["spec"]["name"] in (self.deadly, "last"):
-            broken = any(job["spec"]["name"] == self.deadly for _, job in self.inside)
-            for waiting, told in self.inside:
-                waiting.set_exception(BrokenProcessPool()) if broken else waiting.set_result(run_training(told))
-            self.inside.clear()
-        return future
-
-    def restart(self) -> None:
-        self.renewed += 1
-
-    def check_workers(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def test_only_the_training_that_kills_its_process_is_given_up():
-    executor = Fragile("deadly", capacity=1)
-    found = dict(run_jobs(orders(training("a"), training("deadly"), training("b"), training("last")), {}, executor))
-    assert set(outcomes(found)) == {"a", "b", "last"}
-    assert [r.error for r in found.values() if r.error] == [
-        "the process that ran this training died 2 times while it ran nothing else; was it out of memory?"
-    ]
-    assert executor.renewed == 2
-
-
-class BreaksAtTheDoor(InProcessExecutor):
-    """A pool that is found broken when the next training is handed in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.broken = True
-
-    def submit(self, payload):
-        if self.broken:
-            raise BrokenProcessPool
-        return super().submit(payload)
-
-    def restart(self) -> None:
-        self.broken = False
-
-
-def test_a_pool_that_breaks_between_two_trainings_is_renewed():
-    found = dict(run_jobs(orders(training("a"), training("b")), {}, BreaksAtTheDoor()))
-    assert set(outcomes(found)) == {"a", "b"}
+def test_an_idle_process_is_used_before_a_new_one_is_started():
+    executor = ProcessExecutor(3)
+    try:
+        first = executor.submit(double, {"number": 1}, {}).result()
+        second = executor.submit(double, {"number": 2}, {}).result()
+        assert first["pid"] == second["pid"]
+    finally:
+        executor.close()
 
 
 def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    monkeypatch.setattr("lmassay.running.executors._SECONDS_UNTIL_NO_WORKERS_WARNING", 0.0)
-    told: list[str] = []
+    monkeypatch.setattr(executors, "_SECONDS_UNTIL_NO_WORKERS_WARNING", 0.0)
+    monkeypatch.setattr(executors, "_SECONDS_TO_REMEMBER_WORKERS", 0.0)
+    monkeypatch.setattr(executors, "_SECONDS_TO_WAIT_FOR_WORKERS", 0.2)
+    warnings: list[str] = []
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
-    with distributed.LocalCluster(n_workers=1, **options) as found:
-        executor = DaskExecutor(found.scheduler_address, told.append)
+    with distributed.LocalCluster(n_workers=1, **options) as cluster:
+        executor = DaskExecutor(cluster.scheduler_address, warnings.append)
         try:
-            executor.check_workers()
-            assert told == []
-            found.scale(0)
-            while executor._client.nthreads():
-                pass
-            executor.check_workers()
-            executor.check_workers()
+            assert executor.capacity({}) == 1
+            executor.check_workers({})
+            assert warnings == []
+            with pytest.raises(ConfigError, match=r"no worker with the resources .* \(GPU=1\); start some: .*GPU=1"):
+                executor.submit(double, {"number": 1}, {"GPU": 1})
+            cluster.scale(0)
+            deadline = time.monotonic() + 60
+            while executor._workers_with({}) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            executor.check_workers({})
+            executor.check_workers({})
         finally:
             executor.close()
-    assert len(told) == 1
-    assert f"dask worker {found.scheduler_address}" in told[0]
+        assert len(warnings) == 1
+        assert f"dask worker {cluster.scheduler_address} --nthreads 1" in warnings[0]
+        with pytest.raises(ConfigError, match="the cluster has no workers; start some: dask worker"):
+            DaskExecutor(cluster.scheduler_address)

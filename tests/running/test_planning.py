@@ -9,7 +9,7 @@ import pytest
 
 from lmassay.api import evaluate
 from lmassay.plugins.registry import Registry, current_registry
-from lmassay.running.executors import run_training
+from lmassay.running.trainings import run_training
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import METHOD, trained, write_sweep
 from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
@@ -255,8 +255,7 @@ def test_trainings_in_other_processes_use_the_modules_next_to_the_method(tmp_pat
 def test_a_worker_does_not_train_with_code_that_is_not_that_of_the_run(tmp_path):
     write(tmp_path, model=MODEL, utils=ONCE)
     job = {
-        "model": "model.py:Mine",
-        "model_source": "src:01234567",
+        "model": {"spec": "model.py:Mine", "base_dir": str(tmp_path), "source": "src:01234567"},
         "base_dir": str(tmp_path),
         "trainer": "fewshot",
         "spec": {},

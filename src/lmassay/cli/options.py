@@ -1,4 +1,4 @@
-"""Options that several commands share: where results are stored, JSON output, and where trainings run."""
+"""Options that several commands share: where results are stored, JSON output, and where the work is done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmassay.errors import ConfigError
 
 # Every command imports this module, shell completion included, so the packages that run things are imported late.
 if TYPE_CHECKING:
-    from lmassay.running.executors import Executor
+    from lmassay.running.jobs import Executor
     from lmassay.running.planning import Plan
     from lmassay.storage.store import Store
     from lmassay.types import RunRecord
@@ -87,7 +87,7 @@ def json_option(function: F) -> F:
     return option(function)
 
 
-# --- where trainings run ----------------------------------------------------------------------------------------------
+# --- where the work is done -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,12 @@ class ExecutorChoice:
     def executor_for(self, plans: Sequence[Plan] | None = None) -> Iterator[Executor]:
         """Yield the executor that the options describe, and close it when the block ends, for whatever reason.
 
-        If plans are given and none of them trains anything, no processes are started and no cluster is contacted.
+        If plans are given and none of them trains anything or has a local model, no processes are started and no
+        cluster is contacted.
         """
         from lmassay.running.executors import InProcessExecutor
 
-        needs_executor = plans is None or any(plan.task.trains for plan in plans)
+        needs_executor = plans is None or any(map(_has_work_for_workers, plans))
         executor = self._create() if needs_executor else InProcessExecutor()
         try:
             yield executor
@@ -133,6 +134,12 @@ class ExecutorChoice:
         return InProcessExecutor()
 
 
+def _has_work_for_workers(plan: Plan) -> bool:
+    if plan.task.trains:
+        return True
+    return plan.model is not None and plan.model.distributable and bool(plan.task.needs)
+
+
 def executor_options(function: F) -> F:
     """Add ``--executor``, ``--workers`` and ``--scheduler`` to a command.
 
@@ -156,12 +163,12 @@ def executor_options(function: F) -> F:
         "--workers",
         cls=AddedOption,
         type=click.IntRange(min=1, max=512),
-        help="Number of trainings to run in parallel on this machine.",
+        help="Number of processes on this machine for trainings and local models.",
     )(wrapped)
     wrapped = click.option(
         "--executor",
         cls=AddedOption,
         type=click.Choice(["here", "processes", "dask"]),
-        help="Where to run trainings.  [default: here, unless --workers or --scheduler is given]",
+        help="Where to run trainings and local models.  [default: here, unless --workers or --scheduler is given]",
     )(wrapped)
     return cast(F, wrapped)

@@ -40,7 +40,8 @@ def model_problems(model: Model) -> list[str]:
     if model.prices is not None and not isinstance(model.prices, Prices):
         remedy = "write lmassay.Prices(input, output) in USD per million tokens"
         problems.append(expected_message("prices", "Prices or None", model.prices, remedy))
-    for name in ("cached", "metered", "sees_right"):
+    problems += _resource_problems(model)
+    for name in ("cached", "distributable", "metered", "sees_right"):
         value = getattr(model, name)
         if not isinstance(value, bool):
             problems.append(expected_message(name, "True or False", value))
@@ -85,6 +86,19 @@ def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
 def _chunk_problems(plugin: Task | Model, min_chunk: int) -> Iterator[str]:
     if not _is_whole_number(plugin.chunk) or plugin.chunk < min_chunk:
         yield expected_message("chunk", f"a whole number of at least {min_chunk}", plugin.chunk)
+
+
+def _resource_problems(model: Model) -> Iterator[str]:
+    what = "a mapping from names to numbers, such as {'GPU': 1}"
+    resources: Any = model.resources
+    if not isinstance(resources, Mapping):
+        yield expected_message("resources", what, resources)
+        return
+    for name, amount in resources.items():
+        is_amount = isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0
+        if not isinstance(name, str) or not is_amount:
+            yield expected_message("resources", what, resources)
+            return
 
 
 def _is_whole_number(value: object) -> bool:

@@ -21,13 +21,17 @@ from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, Pl
 from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import redact
 from lmassay.running import kept
+from lmassay.running.batches import WorkerModel
 from lmassay.running.bulk import gaps, scored_batches
 from lmassay.running.config import RunConfig
-from lmassay.running.executors import Executor, InProcessExecutor, TrainingJob, run_jobs
+from lmassay.running.executors import InProcessExecutor
+from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import model_identity
 from lmassay.running.planning import plan as plan
 from lmassay.running.sampling import original_example, sampled_examples, sampled_request
+from lmassay.running.trainings import TrainingJob, run_trainings
+from lmassay.running.worker_model import ModelDescription
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.repetition import variance_results
 from lmassay.statistics.table import ScoreTable, score_table
@@ -56,6 +60,8 @@ Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
 """Called with the number of examples done (a fraction counts) and the total number, if known."""
 _MAX_NOTE_LENGTH = 500
+# With many workers, a chunk has more examples, so that all of them have work; but not more than fit into memory.
+_MAX_CHUNK_FACTOR = 32
 SERVER = "server"
 """The part of a signature that a model finds out when it connects to its server."""
 
@@ -87,8 +93,12 @@ def begin(
     store: Store,
     progress: Progress | None = None,
     failed: Mapping[str, Response] | None = None,
+    executor: Executor | None = None,
 ) -> RunRecord:
-    """Carry out a recorded run, or what is left of it. Trainings in ``failed`` are not tried again."""
+    """Carry out a recorded run, or what is left of it. Trainings in ``failed`` are not tried again.
+
+    If an executor is given, its workers answer the requests to a model that can be copied to them.
+    """
     with store.lock(record.id):
         depends_on = dict(planned.depends_on)
         if SERVER in record.depends_on:
@@ -97,7 +107,7 @@ def begin(
         if record.signature != signature:
             # An earlier version with another rule for intervals began the run. The signature names the present rule.
             store.set_signature(record.id, signature, depends_on)
-        return _carry_out(planned, store, record.id, progress, failed)
+        return _carry_out(planned, store, record.id, progress, failed, executor)
 
 
 def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
@@ -152,6 +162,7 @@ def _carry_out(
     run: str,
     progress: Progress | None,
     failed: Mapping[str, Response] | None = None,
+    executor: Executor | None = None,
 ) -> RunRecord:
     """Process the open examples of a run, compute its results and set its status."""
     with ExitStack() as stack:
@@ -161,7 +172,7 @@ def _carry_out(
         stopped_by_budget = ""
         try:
             try:
-                Worker(planned, store, run, progress, failed).work()
+                Worker(planned, store, run, progress, failed, executor).work()
             except BudgetReached as reached:
                 # Results are computed from the examples that could be paid for.
                 stopped_by_budget = str(reached)
@@ -251,6 +262,7 @@ class Worker:
         run: str,
         progress: Progress | None = None,
         failed: Mapping[str, Response] | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.task = planned.task
         self.model = planned.model
@@ -275,9 +287,19 @@ class Worker:
         self.budget = self._remaining_budget()
         self.budget_reached: BudgetReached | None = None
         self.failed = failed or {}
-        self.executor: Executor = InProcessExecutor()
+        self.worker_model = self._worker_model(executor)
         self.is_connected = False
         self.depends_on = planned.depends_on
+
+    def _worker_model(self, executor: Executor | None) -> WorkerModel | None:
+        """Return the model on the workers of an executor; None if requests are answered in this process."""
+        if self.model is None or self.config.model is None or not self.model.distributable:
+            return None
+        if executor is None or executor.in_process:
+            return None
+        source = self.model_inputs.sources.get("model", "")
+        description = ModelDescription(self.config.model, self.config.base_dir, source)
+        return WorkerModel(self.model, description, executor)
 
     def _remaining_budget(self) -> Budget:
         """Return the command's budget, with what its other runs and earlier attempts have spent."""
@@ -340,6 +362,9 @@ class Worker:
         size = self.task.chunk
         if self.model is not None:
             size = max(size, self.model.chunk)
+        if self.worker_model is not None:
+            # Each chunk ends with a wait for the slowest worker.
+            size *= min(self.worker_model.workers, _MAX_CHUNK_FACTOR)
         seen_ids: set[str] = set()
         questions = islice(self.task.examples(), self.config.limit)
         examples = enumerate(sampled_examples(questions, self.config.samples))
@@ -575,13 +600,18 @@ class Worker:
             for key in jobs:
                 if key in self.failed:
                     outcomes[key] = self.failed[key]
-            for key, response in run_jobs(jobs, outcomes, self.executor):
+            for key, response in run_trainings(jobs, outcomes, InProcessExecutor()):
                 yield key, jobs[key].request, response
             return
         assert self.model is not None
         self._connect()
         keys = list(batch)
-        for number, response in ask(self.model, verb, list(batch.values())):
+        requests = list(batch.values())
+        if self.worker_model is None:
+            responses = ask(self.model, verb, requests)
+        else:
+            responses = self.worker_model.ask(verb, requests)
+        for number, response in responses:
             key = keys[number]
             yield key, batch[key], response
 
@@ -642,7 +672,14 @@ class Worker:
             # Trainings that only others build upon are not kept.
             kept_in = self._kept_in(key, request) if key in batch else None
             jobs[key] = TrainingJob(
-                key, request, self.config.model, self.config.base_dir, tuple(earlier_keys), model_source, kept_in
+                key,
+                request,
+                self.config.model,
+                self.config.base_dir,
+                tuple(earlier_keys),
+                model_source,
+                kept_in,
+                {} if self.model is None else self.model.resources,
             )
 
         for key, request in batch.items():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lmassay.running.executors import Executor, TrainingJob, run_jobs
+from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan
 from lmassay.running.runner import Progress, Worker, begin, record_waiting_runs
+from lmassay.running.trainings import TrainingJob, run_trainings
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, Request, Response, RunRecord, Train, TrainingOutcome
 
@@ -75,7 +76,7 @@ def prefetch_trainings(
                 begin(by_id[run_id].plan, by_id[run_id].record, store, failed=prefetched.failed)
 
     begin_complete_runs(set(outcomes))
-    for key, response in run_jobs(jobs, outcomes, executor):
+    for key, response in run_trainings(jobs, outcomes, executor):
         prefetched.done += 1
         if response.usable:
             workers[key].store_response(key, jobs[key].request, response)

@@ -19,7 +19,7 @@ from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.numbers import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
-from lmassay.running.executors import Executor
+from lmassay.running.jobs import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.planning import Plan
 from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
@@ -142,7 +142,8 @@ def work_through(
     exit_code = 0
     for number, run in enumerate(remaining, 1):
         try:
-            code, stopped = _run_one(run, store, prefetched, f"[{number}/{len(remaining)}]", display)
+            count = f"[{number}/{len(remaining)}]"
+            code, stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
             if number < len(remaining):
                 stop.add_note(f"to finish all runs of this command: {_resume_command(store)}")
@@ -177,7 +178,12 @@ def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, display: 
 
 
 def _run_one(
-    run: SweepRun, store: Store, prefetched: PrefetchedTrainings, count: str, display: ProgressDisplay
+    run: SweepRun,
+    store: Store,
+    prefetched: PrefetchedTrainings,
+    executor: Executor,
+    count: str,
+    display: ProgressDisplay,
 ) -> tuple[int, bool]:
     """Carry out one run; return its exit code and whether the budget stopped it."""
     # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
@@ -188,7 +194,7 @@ def _run_one(
         warn(note)
     try:
         with display.work(record.id, description) as advance, plugin_output_to_stderr():
-            record = runner.begin(run.plan, record, store, advance, prefetched.failed)
+            record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
     except LmassayError as error:
         print_error(str(error), getattr(error, "__notes__", []))
         return EXIT_FAILED, False

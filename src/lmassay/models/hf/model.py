@@ -33,9 +33,12 @@ class HuggingFace(Model):
     ``pll`` is how masked models score a text. ``position: counted`` reads blanks where the released refining-tse does.
     ``beams``, ``source_lang`` and ``target_lang`` are for encoder-decoder models: the width of the search (by default
     the model's own), and the languages of a multilingual model by its own codes, e.g. ``eng_Latn``.
+    ``resources`` is what a worker of a Dask cluster must have, e.g. ``{GPU: 1}``. With it, the device need not exist on
+    the machine that starts the run.
     """
 
     name = "hf"
+    distributable = True
 
     def __init__(
         self,
@@ -56,9 +59,11 @@ class HuggingFace(Model):
         beams: Annotated[int, Field(ge=1)] | None = None,
         source_lang: str | None = None,
         target_lang: str | None = None,
+        resources: dict[str, Annotated[float, Field(gt=0)]] | None = None,
         base_dir: Path = Path(),
     ) -> None:
         self._model = model
+        self.resources = resources or {}
         self._beams = beams
         self._source_lang = source_lang
         self._target_lang = target_lang
@@ -323,6 +328,7 @@ class SmolLM2(HuggingFace):
         chat: Literal["auto", "never"] = "auto",
         batch_tokens: Annotated[int, Field(ge=1)] | None = None,
         threads: Annotated[int, Field(ge=1)] | None = None,
+        resources: dict[str, Annotated[float, Field(gt=0)]] | None = None,
     ) -> None:
         super().__init__(
             "smollm2",
@@ -334,4 +340,5 @@ class SmolLM2(HuggingFace):
             chat=chat,
             batch_tokens=batch_tokens,
             threads=threads,
+            resources=resources,
         )

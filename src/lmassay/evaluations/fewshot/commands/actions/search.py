@@ -22,7 +22,7 @@ from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.running import runner
 from lmassay.running.config import RunConfig, read_config
 from lmassay.running.differences import KeyPath, varied_keys
-from lmassay.running.executors import Executor
+from lmassay.running.jobs import Executor
 from lmassay.running.labels import with_values_in_label
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import prefetch_trainings, record_runs

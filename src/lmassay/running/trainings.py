@@ -1,0 +1,204 @@
+"""Trainings as jobs: plain data in, plain data out.
+
+A training job is plain data, so any process that has lmassay installed can run it, and its outcome is plain data, too.
+The process that requested the training stores the outcome, because only one process may write to a results folder.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import LmassayError, error_with_location
+from lmassay.plugins.options import Spec
+from lmassay.plugins.registry import current_registry
+from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
+from lmassay.running.worker_model import WORK_LOCK, ModelDescription, keep_freed_memory, model_of
+from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
+
+# Replaces an outcome that is stored and that no other training needs, to save memory; see run_trainings.
+_DROPPED_OUTCOME = Response(TrainingOutcome({}))
+
+OnProgress = Callable[[float], None]
+"""Called with the share of a training that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """A training to run, with the keys of the trainings that must be done before it."""
+
+    key: str
+    """The key under which the response of the training is cached in the store."""
+    request: Train
+    model: Spec | None
+    base_dir: Path
+    earlier_keys: tuple[str, ...] = ()
+    """The keys of the trainings whose outcomes this one needs."""
+    model_source: str = ""
+    """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
+    kept_in: Path | None = None
+    """The folder in which the trained model is kept; None if it is not kept."""
+    resources: Resources = field(default_factory=dict)
+    """What the model needs from a worker."""
+
+    @property
+    def lacks_kept_model(self) -> bool:
+        """Whether the trained model is to be kept and is not there."""
+        return self.kept_in is not None and not self.kept_in.is_dir()
+
+    def payload(self, responses: Mapping[str, Response]) -> dict[str, Any]:
+        """Return what a worker process needs to run the job, as plain data.
+
+        ``responses`` must contain the responses of all jobs that come before it.
+        """
+        earlier_outcomes: list[dict[str, Any]] = []
+        for earlier_key in self.earlier_keys:
+            answer = responses[earlier_key].answer
+            assert isinstance(answer, TrainingOutcome)
+            earlier_outcomes.append(dict(answer.outcome))
+        data_paths = dict(self.request.data_paths)
+        if self.kept_in is not None:
+            data_paths["keep"] = str(self.kept_in)
+        return {
+            "model": None if self.model is None else self._model_description().as_dict(),
+            "base_dir": str(self.base_dir),
+            "trainer": self.request.trainer,
+            "spec": dict(self.request.spec),
+            "data_paths": data_paths,
+            "earlier": earlier_outcomes,
+        }
+
+    def _model_description(self) -> ModelDescription:
+        assert self.model is not None
+        return ModelDescription(self.model, self.base_dir, self.model_source)
+
+
+# --- one training -----------------------------------------------------------------------------------------------------
+
+
+def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+    """Run one training, given as the payload of its job, and return the response as plain JSON.
+
+    A training that fails returns a response with an error, so that other trainings can continue.
+    """
+    keep_freed_memory()
+    with WORK_LOCK:
+        started = time.monotonic()
+        try:
+            outcome = _outcome_of(payload, on_progress or (lambda share: None))
+        except LmassayError as error:
+            return _failure(str(error))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return _failure(f"{reason}: {error.filename}" if error.filename else reason)
+        except SystemExit:
+            return _failure("the training code tried to exit the program (sys.exit)")
+        except KeyboardInterrupt:
+            # Worker processes ignore Ctrl-C (see executors.py), so in a worker only the training code can have
+            # raised this. Dask's workers train in a thread, and Ctrl-C only reaches the main thread.
+            if not _is_worker():
+                raise
+            return _failure("the training code raised KeyboardInterrupt")
+        except Exception as error:
+            return _failure(f"the training failed: {error_with_location(error)}")
+        seconds = round(time.monotonic() - started, 3)
+        return response_as_dict(Response(TrainingOutcome(outcome), seconds=seconds))
+
+
+def _failure(message: str) -> dict[str, Any]:
+    return response_as_dict(Response(error=message))
+
+
+def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    base_dir = Path(payload["base_dir"])
+    train = current_registry().get("trainer", payload["trainer"], base_dir)
+    model = None if payload["model"] is None else model_of(payload["model"])
+    outcome: Mapping[str, Any] = train(
+        model,
+        payload["spec"],
+        data_paths=payload["data_paths"],
+        earlier=payload["earlier"],
+        on_progress=on_progress,
+    )
+    # Raises an error here, and not when it is stored, if the outcome is not plain JSON.
+    canonical(outcome)
+    return outcome
+
+
+def _is_worker() -> bool:
+    """Return whether this is a worker process, or a worker thread of Dask."""
+    return multiprocessing.parent_process() is not None or threading.current_thread() is not threading.main_thread()
+
+
+# --- all trainings ----------------------------------------------------------------------------------------------------
+
+
+def run_trainings(
+    jobs: Mapping[str, TrainingJob], responses: dict[str, Response], executor: Executor
+) -> Iterator[tuple[str, Response]]:
+    """Run all jobs that have no response yet, in the order of their dependencies; yield each response as it arrives.
+
+    Responses are also added to ``responses``.
+    """
+    waiting = {key: job for key, job in jobs.items() if key not in responses}
+    needed_later: set[str] = set()
+    for job in waiting.values():
+        if job.kept_in is not None:
+            # Workers do not create it: a worker that does not see it has another file system.
+            job.kept_in.parent.mkdir(parents=True, exist_ok=True)
+        needed_later.update(job.earlier_keys)
+    running: RunningJobs[TrainingJob] = RunningJobs(executor, run_training)
+    while waiting or len(running):
+        for job, response in _submit_ready_jobs(waiting, running, responses):
+            responses[job.key] = response
+            yield job.key, response
+        for finished in running.wait():
+            job = finished.job
+            response = _response(finished)
+            # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for messages.
+            is_needed = job.key in needed_later or not response.usable
+            responses[job.key] = response if is_needed else _DROPPED_OUTCOME
+            yield job.key, response
+
+
+def _submit_ready_jobs(
+    waiting: dict[str, TrainingJob], running: RunningJobs[TrainingJob], responses: Mapping[str, Response]
+) -> Iterator[tuple[TrainingJob, Response]]:
+    """Submit the jobs that can start now; yield those that cannot be run at all, with the reason."""
+    ready = [key for key, job in waiting.items() if responses.keys() >= set(job.earlier_keys)]
+    for key in ready:
+        job = waiting[key]
+        if not running.has_room(job.resources):
+            continue
+        del waiting[key]
+        earlier_failure = _first_failure(job.earlier_keys, responses)
+        if earlier_failure is not None:
+            yield job, Response(error=f"a training that this one needs failed: {earlier_failure.error}")
+            continue
+        running.submit(job, job.payload(responses), job.resources)
+
+
+def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Response | None:
+    for key in keys:
+        if not responses[key].usable:
+            return responses[key]
+    return None
+
+
+def _response(finished: FinishedJob[TrainingJob]) -> Response:
+    if finished.gave_up:
+        return Response(
+            error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"
+        )
+    response = response_from_dict(finished.result)
+    if response.usable and finished.job.lacks_kept_model:
+        return Response(
+            error=f"the worker kept the trained model in {finished.job.kept_in}, which this machine does not see; "
+            "workers must share the file system of the results folder"
+        )
+    return response

@@ -1,0 +1,125 @@
+"""The model of a worker process: created for the first job that needs it, and kept for the next ones."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lmassay.contracts import Model
+from lmassay.errors import ConfigError, PluginError
+from lmassay.plugins.compatibility import as_model
+from lmassay.plugins.options import Spec, build, split_spec
+from lmassay.plugins.registry import current_registry
+from lmassay.types import canonical
+
+WORK_LOCK = threading.Lock()
+"""Held while a job runs. Models, and the state of random number generators, belong to the whole process, so two jobs in
+threads of one process would influence each other."""
+
+# Parameters of mallopt(3).
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+# The largest value that glibc accepts; blocks above it are always returned to the system.
+_MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
+_KEPT_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """What a worker needs to create the model of a run."""
+
+    spec: Spec
+    """The model as the configuration has it. The worker fills in environment variables, so no secret is sent."""
+    base_dir: Path
+    source: str = ""
+    """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the description as plain data."""
+        spec = self.spec if isinstance(self.spec, str) else dict(self.spec)
+        return {"spec": spec, "base_dir": str(self.base_dir), "source": self.source}
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The model that this process used last."""
+
+    key: str = ""
+    model: Any = None
+
+
+_kept = _Kept()
+
+
+def model_of(description: Mapping[str, Any]) -> Any:
+    """Return the model that a description names, after checking that its code is the code of the run.
+
+    A worker of a cluster may have loaded an older version of a file, or the file may have changed since. The model that
+    was used last is kept, because loading it takes long and most jobs use the same one.
+    """
+    base_dir = Path(description["base_dir"])
+    name, _ = split_spec(description["spec"], "model")
+    # Loads the model's file, so that source_of returns the digest of the code that will run.
+    current_registry().get("model", name, base_dir)
+    source = current_registry().source_of(name, base_dir)
+    if source != description["source"]:
+        raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
+    key = canonical(dict(description))
+    if _kept.key != key:
+        if isinstance(_kept.model, Model):
+            _kept.model.close()
+        _kept.key = ""
+        _kept.model = build("model", json.loads(canonical(description["spec"])), base_dir)
+        _kept.key = key
+    return _kept.model
+
+
+def answering_model(description: Mapping[str, Any], identity: str) -> Model:
+    """Return the model for requests, after checking that it would answer as the model of the run.
+
+    ``identity`` is the identity of the run's model as JSON, which is part of the cache key. A worker that has other
+    weights or another device would store wrong answers under this key.
+    """
+    model = as_model(model_of(description), description["spec"])
+    own_identity = canonical(dict(model.identity()))
+    if own_identity != identity:
+        raise ConfigError(f"model: {_difference(json.loads(identity), json.loads(own_identity))}")
+    return model
+
+
+def _difference(of_run: Mapping[str, Any], of_worker: Mapping[str, Any]) -> str:
+    """Say what distinguishes the model of a worker from that of the run, and what to do about it."""
+    for name in [*of_run, *of_worker]:
+        if of_run.get(name) == of_worker.get(name):
+            continue
+        message = f"{name} is {of_worker.get(name)} on this worker and {of_run.get(name)} where the run was started"
+        if name in ("device", "dtype"):
+            return f"{message}; set model.device and model.dtype (and model.resources, if only workers have the device)"
+        return f"{message}; workers need the same model files"
+    return "it is not the same on this worker"
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory for later allocations; called once in each worker process.
+
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which returns every large block to the system at once.
+    That suits data frames. A network allocates the same tensors in every step, and the system would have to provide
+    and clear the same pages again and again.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" not in os.environ or not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        # musl, for example, has no such function and ignores the variable, too.
+        return
+    mallopt(_M_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
+    mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

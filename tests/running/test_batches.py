@@ -1,0 +1,208 @@
+"""Requests as batches: they follow shared prefixes, come back complete, and carry no secret."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lmassay
+from lmassay.errors import ClusterError
+from lmassay.plugins.options import build
+from lmassay.plugins.registry import current_registry
+from lmassay.running.batches import BatchOutcome, WorkerModel, answer_batch, cut_into_batches
+from lmassay.running.executors import InProcessExecutor
+from lmassay.running.worker_model import ModelDescription
+from lmassay.types import Generate, LogProbs, Response, Slot
+
+LOREM = "the pilot who admires the surgeon laughs and swims near the old house of the author " * 6
+
+
+def contexts(groups: int, each: int) -> list[LogProbs]:
+    """Requests in random order; those of a group share a long context."""
+    requests = []
+    for group in range(groups):
+        for number in range(each):
+            requests.append(LogProbs(f"{group:03d} {LOREM}", f" answer {number}"))
+    random.Random(0).shuffle(requests)
+    return requests
+
+
+@given(
+    st.lists(st.text("ab ", max_size=200).map(lambda text: Generate(text, max_tokens=len(text) + 1)), max_size=60),
+    st.integers(1, 5),
+)
+def test_every_request_is_in_exactly_one_batch(requests, workers):
+    batches = cut_into_batches(requests, workers)
+    numbers = [number for batch in batches for number in batch]
+    assert sorted(numbers) == list(range(len(requests)))
+    assert all(batches) or not requests
+
+
+def test_requests_with_a_common_beginning_stay_together():
+    requests = contexts(groups=40, each=12)
+    batches = cut_into_batches(requests, workers=2)
+    assert len(batches) >= 8
+    batches_of_group: dict[str, set[int]] = {}
+    for index, batch in enumerate(batches):
+        for number in batch:
+            batches_of_group.setdefault(requests[number].context[:3], set()).add(index)
+    assert all(len(indices) == 1 for indices in batches_of_group.values())
+
+
+def test_batches_cost_about_the_same():
+    requests = [Slot(f"{number} {LOREM[: number % 300]}", "", ("is", "are")) for number in range(800)]
+    batches = cut_into_batches(requests, workers=4)
+    sizes = [sum(len(requests[number].left) for number in batch) for batch in batches]
+    assert len(batches) > 20
+    # A batch ends between 0.75 and 1.25 times its target.
+    assert max(sizes[:-1]) < 2 * min(sizes[:-1])
+
+
+def test_one_long_common_beginning_is_not_read_again_in_many_batches():
+    requests = [LogProbs(LOREM * 20, f" {number}") for number in range(200)]
+    assert len(cut_into_batches(requests, workers=2)) <= 2
+
+
+def test_a_few_short_requests_are_one_batch():
+    assert len(cut_into_batches([LogProbs("a", "b"), LogProbs("a", "c")], workers=8)) == 1
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+MODEL = """
+from lmassay import Model, Response
+
+class Mine(Model):
+    name = "mine"
+    can = frozenset({"generate"})
+    distributable = True
+
+    def __init__(self, token: str = "", api_key: str = ""):
+        self.token, self.api_key = token, api_key
+
+    def identity(self):
+        return {"name": self.name}
+
+    def generate(self, requests):
+        for number, request in reversed(list(enumerate(requests))):
+            yield number, Response(request.prompt.upper())
+"""
+
+
+class Recording(InProcessExecutor):
+    """Behaves like an executor with workers: everything that is sent is pickled. It can lose workers."""
+
+    in_process = False
+
+    def __init__(self, deaths: int = 0) -> None:
+        self.sent: list[bytes] = []
+        self.deaths = deaths
+
+    def capacity(self, resources):
+        return 3
+
+    def submit(self, function, payload, resources):
+        self.sent.append(pickle.dumps(payload))
+        if self.deaths:
+            self.deaths -= 1
+            future: Future[Any] = Future()
+            future.set_exception(BrokenProcessPool())
+            return future
+        return super().submit(lambda sent: pickle.loads(pickle.dumps(function(sent))), payload, resources)
+
+
+def worker_model(folder: Path, executor: Recording, spec: Any = "model.py:Mine") -> WorkerModel:
+    (folder / "model.py").write_text(MODEL, encoding="utf-8")
+    model = build("model", spec, folder)
+    source = current_registry().source_of("model.py:Mine", folder)
+    return WorkerModel(model, ModelDescription(spec, folder, source), executor)
+
+
+PROMPTS = [Generate(f"prompt {number} {LOREM}", max_tokens=9) for number in range(40)]
+
+
+def test_workers_answer_every_request(tmp_path):
+    executor = Recording()
+    responses = dict(worker_model(tmp_path, executor).ask("generate", PROMPTS))
+    assert {number: response.text for number, response in responses.items()} == {
+        number: request.prompt.upper() for number, request in enumerate(PROMPTS)
+    }
+    assert len(executor.sent) > 3
+
+
+def test_a_batch_whose_worker_died_is_repeated(tmp_path):
+    whole, broken = Recording(), Recording(deaths=1)
+    list(worker_model(tmp_path, whole).ask("generate", PROMPTS))
+    responses = dict(worker_model(tmp_path, broken).ask("generate", PROMPTS))
+    assert all(response.usable for response in responses.values())
+    assert len(broken.sent) == len(whole.sent) + 1
+
+
+def test_a_batch_that_kills_two_workers_is_an_error_of_its_requests_and_the_others_are_answered(tmp_path):
+    requests = PROMPTS[:1]
+    responses = dict(worker_model(tmp_path, Recording(deaths=2)).ask("generate", requests))
+    assert responses == {
+        0: Response(error="the worker that answered this request and 0 others died 2 times; was it out of memory?")
+    }
+
+
+def test_no_secret_is_sent_to_workers(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "open-sesame-42")
+    executor = Recording()
+    spec = {"name": "model.py:Mine", "api_key": "${MY_KEY}"}
+    assert dict(worker_model(tmp_path, executor, spec).ask("generate", PROMPTS))
+    assert not any(b"open-sesame-42" in sent for sent in executor.sent)
+
+
+def payload(folder: Path, **changes: Any) -> dict[str, Any]:
+    executor = Recording()
+    dict(worker_model(folder, executor).ask("generate", PROMPTS[:1]))
+    return {**pickle.loads(executor.sent[0]), **changes}
+
+
+def test_a_worker_refuses_a_job_of_another_version(tmp_path):
+    outcome = answer_batch(payload(tmp_path, version="0.0.9"))
+    assert f"this worker has lmassay {lmassay.__version__}, the run uses 0.0.9" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"name": "mine", "weights": "0123"}, "weights is None on this worker and 0123 where the run was started"),
+        ({"name": "mine", "device": "cuda"}, "set model.device and model.dtype"),
+    ],
+)
+def test_a_worker_refuses_to_answer_with_another_model(tmp_path, other, message):
+    outcome = answer_batch(payload(tmp_path, identity=json.dumps(other)))
+    assert outcome.responses == []
+    assert message in outcome.error
+
+
+def test_a_file_that_the_worker_does_not_have_is_reported_with_the_worker(tmp_path):
+    job = payload(tmp_path)
+    (tmp_path / "model.py").unlink()
+    outcome = answer_batch({**job, "model": {**job["model"], "base_dir": str(tmp_path / "elsewhere")}})
+    assert outcome.error.startswith("worker ")
+    assert "model.py" in outcome.error
+
+
+def test_answers_before_a_failure_are_not_lost_and_the_run_stops(tmp_path):
+    class Failing(Recording):
+        def submit(self, function, payload, resources):
+            future: Future[Any] = Future()
+            future.set_result(BatchOutcome([(0, Response("a"))], "worker w: no memory"))
+            return future
+
+    answers = worker_model(tmp_path, Failing()).ask("generate", PROMPTS[:2])
+    assert next(answers)[1] == Response("a")
+    with pytest.raises(ClusterError, match="worker w: no memory"):
+        list(answers)
