@@ -222,9 +222,11 @@ def _lmassay_as_in_a_new_process() -> Iterator[None]:
 def _forget_files() -> None:
     """Empty the caches that are keyed by the name of a file, which a test may write again under another content."""
     for module, names in {
-        "lmassay.running.executors": ["_build_model"],
         "lmassay.interchange.lm_eval.sample_logs": ["_read_log"],
     }.items():
         loaded = sys.modules.get(module)
         for name in names if loaded is not None else []:
             getattr(loaded, name).cache_clear()
+    worker_model = sys.modules.get("lmassay.running.worker_model")
+    if worker_model is not None:
+        worker_model.forget_model()

@@ -74,12 +74,18 @@ def model_of(description: Mapping[str, Any]) -> Any:
         raise PluginError(f"{name}, or a module that it imports, has changed since the run began; start a new run")
     key = canonical(dict(description))
     if _kept.key != key:
-        if isinstance(_kept.model, Model):
-            _kept.model.close()
-        _kept.key = ""
+        forget_model()
         _kept.model = build("model", json.loads(canonical(description["spec"])), base_dir)
         _kept.key = key
     return _kept.model
+
+
+def forget_model() -> None:
+    """Close the model that is kept, if there is one."""
+    if isinstance(_kept.model, Model):
+        _kept.model.close()
+    _kept.key = ""
+    _kept.model = None
 
 
 def answering_model(description: Mapping[str, Any], identity: str) -> Model:

@@ -1,0 +1,348 @@
+"""Requests to a local model on two Dask workers: speed against one process, and a worker that is killed midway.
+
+    python benchmarks/distributed.py speed [--pairs 40] [--sentences 24]
+    python benchmarks/distributed.py hosts [--pairs 6]       three hosts in network namespaces; needs root and iproute2
+    python benchmarks/distributed.py                         both
+
+`speed` runs minimal pairs and generation with the embedded model (`lmassay models get smollm2`): in one process with
+one thread, in one process with two threads, and on two Dask workers with one thread each. It measures wall time from
+the first request to the last result, with the model in memory; the time until then is printed next to it. It needs two
+idle cores: the load is printed, and a ratio that was measured under load says little.
+
+`hosts` starts a scheduler and two workers in three network namespaces, kills a worker midway, and requires that the
+results are complete and equal to those of one process, and that at most one batch was computed twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SPEEDUP = 1.8
+TOLERANCE = 1e-4
+SECONDS_TO_START = 120
+# A load above this before the start means that other programs use the cores.
+QUIET_LOAD = 0.7
+COUNTING_MODEL = '''
+import json, os
+from pathlib import Path
+
+from lmassay.models.hf.model import SmolLM2
+from lmassay.types import digest, request_as_dict
+
+class Counting(SmolLM2):
+    """The embedded model; every batch that a process begins is a line of a log."""
+
+    def __init__(self, log: str, threads: int = 1):
+        super().__init__(threads=threads)
+        self._log = log
+
+    def logprobs(self, requests):
+        line = json.dumps([digest([request_as_dict(request) for request in requests])[:12], os.getpid()])
+        with Path(self._log).open("a", encoding="utf-8") as log:
+            log.write(line + "\\n")
+        return super().logprobs(requests)
+'''
+Values = dict[str, dict[str, float]]
+
+
+# --- configurations and their results ---------------------------------------------------------------------------------
+
+
+def write_configs(folder: Path, threads: int, pairs: int, sentences: int) -> list[Path]:
+    """Minimal pairs (log-probabilities) and robustness (generation)."""
+    model = {"name": "smollm2", "threads": threads, "device": "cpu"}
+    minimal_pairs = {"task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs}, "model": model}
+    source = ROOT / "examples" / "data" / "src.fr"
+    generation = {"task": {"name": "robustness", "src": str(source), "attack": "charswap"}, "limit": sentences}
+    configs = []
+    for name, config in (("pairs", minimal_pairs), ("generation", {**generation, "model": model})):
+        path = folder / f"{name}-{threads}.yaml"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        configs.append(path)
+    return configs
+
+
+def values_in(results: Path) -> Values:
+    """The scores of all examples of all runs."""
+    from lmassay.storage.store import Store
+
+    values: Values = {}
+    with Store(results) as store:
+        for record in store.runs():
+            if record.status != "done":
+                sys.exit(f"{record.id} is {record.status}: {record.note}")
+            for row in store.rows(record.id):
+                values[f"{record.task}/{row.example.id}"] = dict(row.score.values)
+    return values
+
+
+def are_equal(values: Values, expected: Values) -> bool:
+    """Whether the same examples have the same scores, within the tolerance."""
+    if values.keys() != expected.keys():
+        return False
+    for example, scores in expected.items():
+        if scores.keys() != values[example].keys():
+            return False
+        for metric, score in scores.items():
+            if not math.isclose(score, values[example][metric], abs_tol=TOLERANCE):
+                return False
+    return True
+
+
+# --- speed ------------------------------------------------------------------------------------------------------------
+
+
+def time_runs(configs: Sequence[Path], results: Path, scheduler: str) -> None:
+    """Run the configurations in this process; print the seconds until the first request and of the work as JSON."""
+    started = time.perf_counter()
+    from lmassay.running.config import load_runs
+    from lmassay.running.executors import DaskExecutor, InProcessExecutor
+    from lmassay.running.jobs import Executor
+    from lmassay.running.runner import begin, new_sweep, plan, record_waiting_runs
+    from lmassay.storage.store import Store
+
+    executor: Executor = DaskExecutor(scheduler) if scheduler else InProcessExecutor()
+    plans = [plan(config) for path in configs for config in load_runs(path)]
+    # A first example of each run, which is not timed, loads the model; the workers of a cluster keep it.
+    warm_up = [plan(config) for path in configs for config in load_runs(path, limit=4)]
+    seconds: dict[str, float] = {}
+    with Store(results.with_name(f"{results.name}-warm-up"), create=True) as store:
+        for planned, record in zip(warm_up, record_waiting_runs(warm_up, store, new_sweep()), strict=True):
+            begin(planned, record, store, executor=executor)
+    seconds["start"] = time.perf_counter() - started
+    with Store(results, create=True) as store:
+        for planned, record in zip(plans, record_waiting_runs(plans, store, new_sweep()), strict=True):
+            began = time.perf_counter()
+            begin(planned, record, store, executor=executor)
+            seconds[record.task] = time.perf_counter() - began
+    executor.close()
+    print(json.dumps(seconds))
+
+
+def timed(name: str, configs: Sequence[Path], results: Path, scheduler: str = "") -> float:
+    """Time the runs in a new process, and print what was measured."""
+    command = [sys.executable, __file__, "--time", *map(str, configs), "--results", str(results)]
+    if scheduler:
+        command += ["--scheduler", scheduler]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+    seconds = json.loads(done.stdout.splitlines()[-1])
+    start = seconds.pop("start")
+    parts = ", ".join(f"{task} {value:.1f} s" for task, value in seconds.items())
+    total = float(sum(seconds.values()))
+    print(f"  {name}: {total:.1f} s ({parts}); start and loading {start:.1f} s", flush=True)
+    return total
+
+
+def speed(pairs: int, sentences: int) -> bool:
+    """Compare two workers with one process."""
+    load = os.getloadavg()[0]
+    print(f"speed: {os.cpu_count()} cores, load {load:.1f}" + (" (NOT QUIET)" if load > QUIET_LOAD else ""))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        one_thread = write_configs(folder, 1, pairs, sentences)
+        one = timed("one process, one thread", one_thread, folder / "one")
+        timed("one process, two threads", write_configs(folder, 2, pairs, sentences), folder / "two")
+        with ExitStack() as stack:
+            address = stack.enter_context(scheduler_on("127.0.0.1", folder))
+            for _ in range(2):
+                stack.enter_context(worker_of(address, folder))
+            wait_for_workers(address, 2)
+            distributed = timed("two Dask workers, one thread each", one_thread, folder / "dask", address)
+        same = are_equal(values_in(folder / "dask"), values_in(folder / "one"))
+    ratio = one / distributed
+    verdict = "met" if ratio >= SPEEDUP else "MISSED"
+    print(f"  two workers, times as fast as one process: {ratio:.2f} (at least {SPEEDUP} wanted: {verdict})")
+    print(f"  results are the same within {TOLERANCE:g}: {'yes' if same else 'NO'}")
+    return ratio >= SPEEDUP and same
+
+
+# --- scheduler and workers --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def scheduler_on(host: str, folder: Path, namespace: str = "") -> Iterator[str]:
+    """A scheduler; yields its address."""
+    file = folder / "scheduler.json"
+    options = ["--host", host, "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    with process_of("scheduler", options, folder, namespace):
+        deadline = time.monotonic() + SECONDS_TO_START
+        while not file.exists():
+            if time.monotonic() > deadline:
+                sys.exit((folder / "dask.log").read_text(encoding="utf-8"))
+            time.sleep(0.1)
+        yield json.loads(file.read_text(encoding="utf-8"))["address"]
+
+
+@contextmanager
+def worker_of(address: str, folder: Path, namespace: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """A worker with one thread, in its own process group."""
+    options = [address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    with process_of("worker", options, folder, namespace) as process:
+        yield process
+
+
+@contextmanager
+def process_of(part: str, options: list[str], folder: Path, namespace: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "dask", part, *options]
+    if namespace:
+        command = ["ip", "netns", "exec", namespace, *command]
+    with (folder / "dask.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with all its children."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_for_workers(address: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(address, timeout=SECONDS_TO_START) as client:
+        client.wait_for_workers(count, timeout=SECONDS_TO_START)
+
+
+# --- three hosts ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def three_hosts() -> Iterator[list[tuple[str, str]]]:
+    """Three network namespaces that are connected by a bridge; yields their names and addresses."""
+    prefix = f"lma{os.getpid()}"
+    bridge = f"br{os.getpid()}"
+    hosts = [(f"{prefix}-{number}", f"10.213.7.{number}") for number in (1, 2, 3)]
+    ip("link", "add", bridge, "type", "bridge")
+    try:
+        ip("link", "set", bridge, "up")
+        for number, (namespace, address) in enumerate(hosts):
+            ip("netns", "add", namespace)
+            outer, inner = f"v{os.getpid()}o{number}", f"v{os.getpid()}i{number}"
+            ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            ip("link", "set", outer, "master", bridge, "up")
+            ip("link", "set", inner, "netns", namespace)
+            ip("-n", namespace, "addr", "add", f"{address}/24", "dev", inner)
+            ip("-n", namespace, "link", "set", inner, "up")
+            ip("-n", namespace, "link", "set", "lo", "up")
+        yield hosts
+    finally:
+        for namespace, _ in hosts:
+            subprocess.run(["ip", "netns", "del", namespace], check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "link", "del", bridge], check=False, stderr=subprocess.DEVNULL)
+
+
+def ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def hosts(pairs: int) -> bool:
+    """Kill one of two workers on other hosts midway."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        print("hosts: skipped; it needs root and the command ip (apt install iproute2)")
+        return True
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        folder = Path(scratch)
+        (folder / "model.py").write_text(COUNTING_MODEL, encoding="utf-8")
+        log = folder / "batches.log"
+        config = {
+            "task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs},
+            "model": {"name": "model.py:Counting", "log": str(log)},
+        }
+        (folder / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
+        run_command = [sys.executable, "-m", "lmassay", "run", str(folder / "run.yaml"), "--results"]
+        alone = subprocess.run([*run_command, str(folder / "alone")], capture_output=True, text=True, check=False)
+        if alone.returncode:
+            sys.exit(alone.stderr)
+        log.unlink()
+        (scheduler, address), *worker_hosts = stack.enter_context(three_hosts())
+        tcp_address = stack.enter_context(scheduler_on(address, folder, scheduler))
+        workers = []
+        for namespace, _ in worker_hosts:
+            workers.append(stack.enter_context(worker_of(tcp_address, folder, namespace)))
+        client = subprocess.Popen(
+            ["ip", "netns", "exec", scheduler, *run_command, str(folder / "hosts"), "--scheduler", tcp_address],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        killed_after = kill_midway(client, workers[0], log)
+        _, errors = client.communicate()
+        batches = [json.loads(line)[0] for line in log.read_text(encoding="utf-8").splitlines()]
+        if client.returncode:
+            sys.exit(errors)
+        same = are_equal(values_in(folder / "hosts"), values_in(folder / "alone"))
+    repeated = sum(count - 1 for count in Counter(batches).values())
+    print(f"hosts: a worker was killed after {killed_after} of {len(set(batches))} batches")
+    print(f"  complete, and the same as in one process within {TOLERANCE:g}: {'yes' if same else 'NO'}")
+    print(f"  batches computed twice: {repeated} (at most 1 wanted: {'met' if repeated <= 1 else 'MISSED'})")
+    return same and repeated <= 1
+
+
+def kill_midway(client: subprocess.Popen[str], worker: subprocess.Popen[bytes], log: Path) -> int:
+    """Kill a worker when it has begun its second batch; return how many batches had begun by then."""
+    while client.poll() is None:
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        begun_by_worker = sum(json.loads(line)[1] in descendants(worker.pid) for line in lines)
+        if begun_by_worker >= 2:
+            stop(worker)
+            return len(lines)
+        time.sleep(0.05)
+    sys.exit("the run ended before a worker could be killed; use more --pairs")
+
+
+def descendants(pid: int) -> set[int]:
+    """A process and everything that it started."""
+    pids = {pid}
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text(encoding="ascii").split():
+            pids |= descendants(int(child))
+    return pids
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=("speed", "hosts"), help="only this part")
+    parser.add_argument("--pairs", type=int, default=40, help="of each construction (default: %(default)s)")
+    parser.add_argument("--sentences", type=int, default=24, help="to generate from (default: %(default)s)")
+    parser.add_argument("--time", nargs="+", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--scheduler", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.time:
+        time_runs(options.time, options.results, options.scheduler)
+        return 0
+    met = []
+    if options.part != "hosts":
+        met.append(speed(options.pairs, options.sentences))
+    if options.part != "speed":
+        met.append(hosts(options.pairs if options.part == "hosts" else 6))
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
