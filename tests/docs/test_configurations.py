@@ -11,7 +11,7 @@ from tests.helpers import ROOT
 
 # Blocks of Python that cannot be run as they stand, by page and first line, and why.
 SKETCHES = {
-    ("docs/fewshot.md", "from dask_jobqueue import SLURMCluster"): "needs a Slurm cluster",
+    ("docs/clusters.md", "from dask_jobqueue import SLURMCluster"): "needs a Slurm cluster",
     (
         "docs/syntax.md",
         "class MyModel(Model):",

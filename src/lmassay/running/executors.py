@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import math
 import multiprocessing
 import os
@@ -170,6 +171,8 @@ class DaskExecutor:
             from distributed import Client
         except ImportError as error:
             raise MissingExtra("a Dask cluster", "dask") from error
+        # Dask logs the tracebacks of a lost connection; we report it in one line.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_SECONDS_TO_REACH_SCHEDULER)
         except (OSError, ValueError, TimeoutError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lmassay.errors import ConfigError
 from lmassay.models.hf.model import HuggingFace
 from tests.tiny_models import save_model
 
@@ -27,3 +28,15 @@ def test_the_next_run_asks_the_model_that_is_loaded_already(folder_of, monkeypat
     other = HuggingFace(str(folder_of("bert")))
     assert other._engine is not first._engine
     assert opened == ["gpt2", "bert", "gpt2"]
+
+
+def test_a_device_that_only_workers_have_need_not_exist_here(folder_of):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has the device")
+    with pytest.raises(ConfigError, match="there is no CUDA device here"):
+        HuggingFace(str(folder_of("gpt2")), device="cuda").identity()
+    identity = HuggingFace(str(folder_of("gpt2")), device="cuda", resources={"GPU": 1}).identity()
+    assert identity["device"] == "cuda"
+    assert "resources" not in identity

@@ -67,9 +67,9 @@ class TokenScores:
     """The log-probability of a word boundary before each token and, at last, after the text."""
 
 
-def device_and_dtype(source: ModelSource, device: str, dtype: str) -> dict[str, str]:
-    """The device and the number format that will be used."""
-    chosen_device = choose_device(device)
+def device_and_dtype(source: ModelSource, device: str, dtype: str, must_exist: bool = True) -> dict[str, str]:
+    """The device and the number format that will be used, here or (if it need not exist) on a worker of a cluster."""
+    chosen_device = choose_device(device, must_exist)
     saved_as = None
     if not source.is_gguf:
         # The key was called torch_dtype in older versions of transformers.

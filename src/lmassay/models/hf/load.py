@@ -32,8 +32,11 @@ class LoadedModel:
     """The longest sequence that the model supports, in tokens; None if it is not known."""
 
 
-def choose_device(wanted: str) -> torch.device:
-    """The device with this name. For ``auto``, the accelerator if there is one, else the CPU."""
+def choose_device(wanted: str, must_exist: bool = True) -> torch.device:
+    """The device with this name. For ``auto``, the accelerator if there is one, else the CPU.
+
+    A device that only the workers of a cluster have need not exist here.
+    """
     if wanted == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -48,7 +51,7 @@ def choose_device(wanted: str) -> torch.device:
     # Torch has further types, such as "meta", on which a model cannot run.
     if device.type not in ("cpu", "cuda", "mps", "xpu"):
         raise ConfigError(not_a_device)
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if must_exist and device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
     return device
 
@@ -67,9 +70,15 @@ def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str
         if saved_as == "bfloat16" and _cpu_has_bfloat16():
             return "bfloat16"
         return "float32"
-    if saved_as == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+    if saved_as == "bfloat16" and device.type == "cuda" and not _cuda_has_bfloat16():
         return "float32"
     return saved_as
+
+
+def _cuda_has_bfloat16() -> bool:
+    # If only the workers of a cluster have the device, it is taken to be one of the last ten years; a worker whose
+    # device differs refuses to answer.
+    return not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 
 def _cpu_has_bfloat16() -> bool:

@@ -159,12 +159,11 @@ class HuggingFace(Model):
         )
 
     def identity(self) -> Mapping[str, Any]:
-        engine = self._engine_module()
         source = self.source
         identity: dict[str, Any] = {"name": self.name, "model": source.name, "weights": source.fingerprint}
         if source.revision:
             identity["revision"] = source.revision[:12]
-        identity.update(engine.device_and_dtype(source, self._device, self._dtype))
+        identity.update(self._device_and_dtype())
         if self.kind == "encoder-decoder":
             languages = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
             identity.update({name: value for name, value in languages.items() if value is not None})
@@ -225,7 +224,7 @@ class HuggingFace(Model):
     @property
     def dtype(self) -> str:
         """The number format: the user's choice, or the one chosen for this machine."""
-        return str(self._engine_module().device_and_dtype(self.source, self._device, self._dtype)["dtype"])
+        return self._device_and_dtype()["dtype"]
 
     @property
     def threads(self) -> int | None:
@@ -248,6 +247,14 @@ class HuggingFace(Model):
                 raise
             raise MissingExtra("a local Hugging Face model", "hf") from error
         return engine
+
+    def _device_and_dtype(self) -> dict[str, str]:
+        # A model that requires resources may run on a worker whose device this machine does not have.
+        must_exist = not self.resources
+        chosen: dict[str, str] = self._engine_module().device_and_dtype(
+            self.source, self._device, self._dtype, must_exist
+        )
+        return chosen
 
     @cached_property
     def _word_tokenizer(self) -> Any:

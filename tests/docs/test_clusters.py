@@ -1,0 +1,106 @@
+"""The recipes on the page about clusters that no test can run: their options and YAML are what the tools accept."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.docs.blocks import blocks_of, page_text
+
+PAGE = "docs/clusters.md"
+
+
+def dask_commands() -> list[list[str]]:
+    """The words of every call of dask on the page, in commands and in YAML."""
+    commands = []
+    for block in blocks_of(page_text(PAGE), PAGE):
+        for line in block.text.splitlines():
+            without_variables = re.sub(r"^(\w+=\S+ )+", "", line)
+            if without_variables.startswith("dask "):
+                commands.append(shlex.split(without_variables))
+    for document in kubernetes_documents():
+        if document["kind"] == "Deployment":
+            commands += [container["command"] for container in containers_of(document)]
+    return commands
+
+
+def yaml_documents() -> list[dict[str, Any]]:
+    documents = []
+    for block in blocks_of(page_text(PAGE), PAGE):
+        if block.language == "yaml":
+            documents += list(yaml.safe_load_all(block.text))
+    return documents
+
+
+def kubernetes_documents() -> list[dict[str, Any]]:
+    return [document for document in yaml_documents() if "apiVersion" in document]
+
+
+def containers_of(deployment: dict[str, Any]) -> list[dict[str, Any]]:
+    containers: list[dict[str, Any]] = deployment["spec"]["template"]["spec"]["containers"]
+    return containers
+
+
+def test_dask_accepts_every_option_on_the_page():
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    from distributed.cli import dask_scheduler, dask_worker
+
+    parsers = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+    commands = dask_commands()
+    assert len(commands) >= 10
+    for _, part, *words in commands:
+        # Parses the words without starting anything. Files of certificates must not exist for that.
+        parser = parsers[part].make_parser(parsers[part].make_context(part, ["--version"], resilient_parsing=True))
+        _, rest, _ = parser.parse_args(args=list(words))
+        assert rest == [], words
+
+
+def test_an_option_that_dask_does_not_have_would_be_noticed():
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    import click
+    from distributed.cli import dask_worker
+
+    parser = dask_worker.main.make_parser(dask_worker.main.make_context("worker", [], resilient_parsing=True))
+    with pytest.raises(click.NoSuchOption):
+        parser.parse_args(args=["tcp://127.0.0.1:8786", "--threads", "1"])
+
+
+def test_deployments_select_their_own_containers():
+    documents = kubernetes_documents()
+    assert [document["kind"] for document in documents] == ["Service", "Deployment", "Deployment"]
+    service, *deployments = documents
+    for deployment in deployments:
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert service["spec"]["selector"] == deployments[0]["spec"]["template"]["metadata"]["labels"]
+    (worker,) = containers_of(deployments[1])
+    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert address in worker["command"]
+
+
+def test_the_keys_for_tls_are_those_of_dask():
+    dask = pytest.importorskip("dask", reason="dask is not installed")
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    (document,) = [document for document in yaml_documents() if "distributed" in document]
+
+    def check(given: Any, known: Any, path: str) -> None:
+        for key, value in given.items():
+            assert key in known, f"{path}.{key}"
+            if isinstance(value, dict):
+                check(value, known[key], f"{path}.{key}")
+
+    check(document["distributed"], dask.config.get("distributed"), "distributed")
+
+
+def test_dask_jobqueue_accepts_the_options_of_the_slurm_recipe():
+    jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    (block,) = [block for block in blocks_of(page_text(PAGE), PAGE) if block.language == "python"]
+    options = set(re.findall(r"^    (\w+)=", block.text, flags=re.MULTILINE))
+    known = set(inspect.signature(jobqueue.core.Job.__init__).parameters)
+    known |= set(inspect.signature(jobqueue.slurm.SLURMJob.__init__).parameters)
+    assert options <= known
