@@ -154,7 +154,11 @@ def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int
     max_batches = max(1, total // _MIN_BATCH_COST)
     ends: list[int] = []
     for batches_per_worker in _BATCHES_PER_WORKER:
-        ends = _ends(costs, shared, min(workers * batches_per_worker, max_batches))
+        number = min(workers * batches_per_worker, max_batches)
+        if number > workers:
+            # A multiple of the workers, so that all of them end at about the same time.
+            number -= number % workers
+        ends = _ends(costs, shared, number)
         repeated = sum(shared[end] for end in ends[:-1])
         if repeated <= _MAX_REPEATED_SHARE * total:
             break
