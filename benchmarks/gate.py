@@ -51,9 +51,9 @@ CHURN = (0.01, 0.03, 0.10)
 INDEPENDENT = (50, 100, 300, 1000, 2000)
 CLUSTERED = (100, 300, 1000, 2000)
 # A share of n simulations varies by chance; three standard errors are allowed on top of each target.
-MOST_FALSE = 0.05
+MAX_FALSE = 0.05
 # The t-test is slightly liberal where the threshold is far beyond the churn: few falls also make the error look small.
-MOST_FALSE_PASSES = 0.07
+MAX_FALSE_PASSES = 0.07
 STATED = (0.75, 0.85)
 # How alike the changes of a cluster are cannot be known from few changes. The statement then rests on the assumed
 # correlation of 0.3, and a drop that is stated too large (found more often than in 4 of 5) is on the safe side.
@@ -242,9 +242,9 @@ def gate_table(repeats: int, checked: int, rng: np.random.Generator, report: Rep
                 none = test(simulate(each, churn, np.zeros(many), rng), each)
                 at = test(simulate(each, churn, np.full(many, threshold), rng), each)
                 for name, p, most in (
-                    ("FAIL, no drop", none.p_below(-threshold), MOST_FALSE),
-                    ("FAIL at threshold", at.p_below(-threshold), MOST_FALSE),
-                    ("PASS ONLY at threshold", at.p_above(-threshold), MOST_FALSE_PASSES),
+                    ("FAIL, no drop", none.p_below(-threshold), MAX_FALSE),
+                    ("FAIL at threshold", at.p_below(-threshold), MAX_FALSE),
+                    ("PASS ONLY at threshold", at.p_above(-threshold), MAX_FALSE_PASSES),
                 ):
                     rate = float((p < ALPHA).mean())
                     cells.append(report.share(rate, many, most, 0.0, f"{what}: {name}"))
@@ -288,8 +288,8 @@ def best_table(repeats: int, rng: np.random.Generator, report: Report) -> None:
                 is_apart = dict(zip(order[1:].tolist(), (p < ALPHA for p in adjusted), strict=True))
                 given += is_apart.get(0, False)
                 anyone += any(is_apart.values())
-            shown = report.share(given / repeats, repeats, MOST_FALSE, 0.0, f"{count} runs, n {rows}: a given run")
-            all_shown = report.share(anyone / repeats, repeats, MOST_FALSE, 0.0, f"{count} runs, n {rows}: any run")
+            shown = report.share(given / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: a given run")
+            all_shown = report.share(anyone / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: any run")
             print(f"{count:>8}{rows:>8}{shown:>28}{all_shown:>24}")
 
 
@@ -308,8 +308,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.quick:
         designs = [design(100, clustered=False), design(300, clustered=True)]
     print(
-        f"seed {options.seed}, {options.repeats} comparisons a cell; targets: false alarms at most {MOST_FALSE}, false "
-        f"passes of --pass-only-if at most {MOST_FALSE_PASSES}, FAIL at the stated drop {STATED[0]} to {STATED[1]} "
+        f"seed {options.seed}, {options.repeats} comparisons a cell; targets: false alarms at most {MAX_FALSE}, false "
+        f"passes of --pass-only-if at most {MAX_FALSE_PASSES}, FAIL at the stated drop {STATED[0]} to {STATED[1]} "
         f"(at least {STATED_CLUSTERED[0]:.2f} where fewer than {FEW_CHANGES} clustered examples change); "
         "*: missed by more than three standard errors\n"
     )

@@ -3,8 +3,8 @@
     lmassay run examples/my_metric.yaml
 
 The metrics of a task are the numbers that ``score`` gives each example. Declare the new one in ``metrics``: its mean is
-reported with an interval, and comparisons, exports and the report include it. Give the task another name and add the
-option to its signature, so that it is clear which number it is.
+reported with an interval, and comparisons, exports and the report include it. Rename the task and add the option to its
+signature, so that results show which task and which threshold they belong to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmassay.evaluations.syntax.sources import DataSpec
 
 
 class ClearPairs(MinimalPairs):
-    """Accuracy over minimal pairs, and ``clear``: the good sentence is e^``nats`` times as probable, at least."""
+    """Accuracy over minimal pairs, and ``clear``: the good sentence is more than e^``nats`` times as probable."""
 
     name = "clear_pairs"
     metrics = (Metric("clear", "pairs with a clear preference", bounds=(0, 1), verdict=True),)

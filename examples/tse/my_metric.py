@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Your own metric in refining-tse's style: by how much the right verb of a pair beats the wrong one.
+"""Your own metric in refining-tse's style: how much more probable the right verb of a pair is than the wrong one.
 
 The logits are log-probabilities of the requested words: the verbs of the pairs, the verb list, and the words listed
 under ``words`` in the metric's section.

@@ -104,13 +104,13 @@ def error_message(error: BaseException) -> str:
     return error_with_location(error)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant, or None.
+def closest(name: str, available: Iterable[str]) -> str | None:
+    """Return the available name that was probably meant, or None.
 
     >>> closest("chfr", ["chrf", "bleu"]), closest("acc", ["accuracy_amb", "bleu"]), closest("x", ["chrf"])
     ('chrf', 'accuracy_amb', None)
     """
-    by_lower = {text.lower(): text for text in sorted(known, reverse=True)}
+    by_lower = {text.lower(): text for text in sorted(available, reverse=True)}
     lower = name.lower()
     matches = difflib.get_close_matches(lower, sorted(by_lower), n=1, cutoff=0.6)
     if not matches and len(lower) >= _MIN_PREFIX:
@@ -120,15 +120,15 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint such as ``; did you mean 'chrf'?``, or the list of known names.
+def did_you_mean(name: str, available: Iterable[str]) -> str:
+    """Return a hint such as ``; did you mean 'chrf'?``, or the list of available names.
 
     >>> did_you_mean("chfr", ["chrf", "bleu"])
     "; did you mean 'chrf'?"
     >>> did_you_mean("x", ["chrf", "bleu"])
-    '; known: bleu, chrf'
+    '; available: bleu, chrf'
     """
-    names = sorted(known)
+    names = sorted(available)
     meant = closest(name, names)
     if meant is not None:
         return f"; did you mean '{meant}'?"
@@ -137,5 +137,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     listed = ", ".join(names[:_MAX_LISTED_NAMES])
     not_listed = len(names) - _MAX_LISTED_NAMES
     if not_listed > 0:
-        return f"; known: {listed} and {not_listed} more"
-    return f"; known: {listed}"
+        return f"; available: {listed} and {not_listed} more"
+    return f"; available: {listed}"

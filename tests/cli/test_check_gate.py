@@ -34,8 +34,8 @@ def check(capsys, tmp_path, monkeypatch):
 def test_the_examples_that_a_gate_needs_are_listed_by_how_much_changes(check):
     code, out, err = check("--fail-if", "success>0.02", "--pass-only-if", "success<0.02")
     assert (code, err) == (0, "")
-    assert "--fail-if 'success>0.02': examples needed to find a change of 0.04 (twice the threshold)" in out
-    assert "--pass-only-if 'success<0.02': examples needed to show it if neither run is better" in out
+    assert "--fail-if 'success>0.02': examples needed to detect a change of 0.04 (twice the threshold)" in out
+    assert "--pass-only-if 'success<0.02': examples needed to pass if neither run is better" in out
     for share in ("2%", "5%", "10%"):
         assert sum(line.startswith(f"{share} ") for line in out.splitlines()) == 2
     assert " no " in f"{out} "

@@ -152,9 +152,9 @@ def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
         ("{name: openai", "the brackets of '{name: openai' do not match"),
         ("own.py", "own.py names only a file; write own.py:NAME"),
         ("none.py:M", "there is no file {here}/none.py"),
-        ("own.py:N", "{here}/own.py has no model 'N'; known: M"),
-        ("openai:gpt-4o", "openai cannot slot, which the task syntax needs; it can generate"),
-        ("echo", "echo cannot slot"),
+        ("own.py:N", "{here}/own.py has no model 'N'; available: M"),
+        ("openai:gpt-4o", "openai cannot rank words at a blank, which the task syntax needs; it can generate text"),
+        ("echo", "echo cannot rank words at a blank"),
     ],
 )
 def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypatch, capfd, model, told):

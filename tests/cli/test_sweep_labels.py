@@ -174,9 +174,18 @@ def test_the_plan_says_which_lists_start_several_runs(folder):
     write_lines(folder / "more.txt", SENTENCES)
     task = {"name": "robustness", "src": ["src.txt", "more.txt"], "attack": "charswap", "max_tokens": [5, 6, 7]}
     write_config(folder / "c.yaml", {"task": task, "model": "echo"})
-    told = "lists start one run per value: task.src (2 values), task.max_tokens (3 values)"
-    assert told in lmassay("check", "c.yaml", cwd=folder).stdout
-    assert told in lmassay("run", "c.yaml", cwd=folder).stderr
+    note = "lists start one run per value: task.src (2 values), task.max_tokens (3 values)"
+    assert note in lmassay("check", "c.yaml", cwd=folder).stdout
+    assert note in lmassay("run", "c.yaml", cwd=folder).stderr
+
+
+def test_the_plan_does_not_count_an_option_that_one_run_leaves_at_its_default(folder):
+    attacks = [{"perturb": "charswap", "rate": 0.2}, {"perturb": "charswap", "rate": 0.4, "seed": 0}]
+    write_config(
+        folder / "c.yaml", {"task": {"name": "robustness", "src": "src.txt", "attack": attacks}, "model": "echo"}
+    )
+    plan = lmassay("check", "c.yaml", cwd=folder).stdout
+    assert "lists start one run per value: task.attack.rate (2 values)\n" in plan
 
 
 def test_the_plan_of_one_run_says_nothing_about_lists(folder):

@@ -56,7 +56,7 @@ ERRORS = {
     ),
     "step4_row_twice": (
         "ValueError: 2 hobby_club-001a-001-amb-cnt-1 Found",
-        "error: twice.tsv: guid hobby_club-001a-001-amb-cnt-1 is there twice, on lines 6 and 506; keep one",
+        "error: twice.tsv: guid hobby_club-001a-001-amb-cnt-1 appears twice, on lines 6 and 506; keep one",
     ),
     "step1_unknown_prompt": (
         "ValueError: can only convert an array of size 1 to a Python scalar",

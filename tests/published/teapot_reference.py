@@ -55,7 +55,7 @@ DIVISIONS = {
     ("1.x", "mixed.bleu.both.noref"): "58.33",
 }
 _UNKNOWN_SCORER = (
-    "error: there is no scorer {}; known: bertscore, bleu, chrf, chrf++, edit_distance, exact_match, meteor, "
+    "error: there is no scorer {}; available: bertscore, bleu, chrf, chrf++, edit_distance, exact_match, meteor, "
     "semantic, ter, {}zero_one"
 )
 _GIVE_FILES = (

@@ -107,7 +107,7 @@ model:
         (GOOD + "seed: x\n", "seed: Input should be a valid integer"),
         (GOOD + "limit: 0\n", "limit: Input should be greater than or equal to 1"),
         (GOOD + "seed: []\n", "seed: the list is empty"),
-        (GOOD + "model: echo\n", "line 6: the key 'model' was given already in line 5"),
+        (GOOD + "model: echo\n", "line 6: the key 'model' appears twice, first in line 5"),
         ("task: [1", "not valid YAML"),
         ("task: !!python/object/apply:os.system ['true']\n", "not valid YAML"),
         ("task: {attack: x}\n", "key 'name'"),
@@ -256,7 +256,7 @@ def test_a_bad_override_is_an_error(tmp_path, override):
     ("override", "told"),
     [
         ("task.src=[a", "--set task.src: the brackets of '[a' do not match"),
-        ("model={name: echo, name: x}", "--set model: the key 'name' was given already"),
+        ("model={name: echo, name: x}", "--set model: the key 'name' appears twice"),
         (
             "task.attack=[2026-99-99]",
             "--set task.attack: not valid YAML: month must be in 1..12; put",

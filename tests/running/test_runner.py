@@ -225,7 +225,7 @@ def test_a_task_without_examples_is_refused(store):
 
 def test_a_model_that_cannot_do_the_verb_is_refused_before_anything_is_asked(model, monkeypatch):
     monkeypatch.setattr(Lengths, "needs", frozenset({"slot"}))
-    with pytest.raises(ConfigError, match="counting cannot slot"):
+    with pytest.raises(ConfigError, match="counting cannot rank words at a blank"):
         planned()
     assert model.asked == []
 

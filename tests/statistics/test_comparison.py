@@ -185,7 +185,7 @@ def test_a_run_without_any_score_is_told_as_such_and_not_as_an_unknown_metric():
 def test_a_number_that_is_no_mean_over_examples_cannot_be_paired():
     results = [{"metric": "accuracy.std", "group": "overall", "value": 0.1}]
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
-    with pytest.raises(UserError, match=r"'accuracy\.std' is not a mean over examples.*known: accuracy"):
+    with pytest.raises(UserError, match=r"'accuracy\.std' is not a mean over examples.*choose one of accuracy"):
         known_metrics(base, [new], ["accuracy.std"])
 
 

@@ -19,8 +19,8 @@ _NEXT_WORD = re.compile(r" ([a-z0-9][a-z0-9'-]{0,40})")
 # "got an A": a mark at school, and not a choice.
 _SCHOOL_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
 # Characters before a letter that are searched for a name ("Plan B"), and for words that ask for a letter.
-_LONGEST_NAME = 16
-_LONGEST_REQUEST = 40
+_MAX_NAME_LENGTH = 16
+_MAX_REQUEST_LENGTH = 40
 _OPENING = "([{<\"'*_"
 _CLOSING = ")]}>\"'*_"
 
@@ -251,7 +251,7 @@ def _is_part_of_name(low: str, position: int, before: str) -> bool:
     """Whether the letter belongs to the word before it, as in Plan B."""
     if not position or not (before == " " or _is_hangul(before)):
         return False
-    head = low[max(0, position - _LONGEST_NAME) : position]
+    head = low[max(0, position - _MAX_NAME_LENGTH) : position]
     last_word = head.rstrip(" ").rpartition(" ")[2].lstrip("([\"'*")
     if last_word in patterns.OF_A_NAME_BEFORE:
         return True
@@ -275,8 +275,8 @@ def _is_meant_in_lower_case(low: str, position: int, before: str, after: str) ->
     next_characters = low[position + 1 : position + 3]
     if next_characters.lstrip(" ")[:1] == ")" or (before in _OPENING and after in _CLOSING):
         return True
-    head = low[max(0, position - _LONGEST_REQUEST) : position]
-    at_beginning = position < _LONGEST_REQUEST and not head.strip(patterns.DECORATION)
+    head = low[max(0, position - _MAX_REQUEST_LENGTH) : position]
+    at_beginning = position < _MAX_REQUEST_LENGTH and not head.strip(patterns.DECORATION)
     if at_beginning:
         return after in ":.,(])'\"*" or not low[position + 1 :].strip(patterns.DECORATION)
     if not head.rstrip(patterns.DECORATION).endswith(patterns.ASKS_FOR_A_LETTER):

@@ -3,7 +3,7 @@
 An answer is a letter, the text of a choice, or a statement that it cannot be known. What is explicitly stated ("정답은
 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A choice that
 is denied, called a bias or called no more than possible does not count. Two different answers, or a letter next to the
-text of another choice, are no answer. Neither are numbers (a 3 is none of A, B, C), refusals, or unfinished reasoning.
+text of another choice, are not an answer. Neither are numbers (3 is not A, B or C), refusals, or unfinished reasoning.
 
 The text is split into lines, a line into sentences, and a sentence into clauses. A sentence becomes a
 :class:`Statement`: the choices that it asserts, and how plainly it does so.
@@ -30,7 +30,7 @@ REPEATED = "choices repeated"
 DENIED = "denied only"
 TAKEN_BACK = "taken back"
 # Characters. A longer sentence is assumed to say more than the choices that it names.
-_LONGEST_BARE = 400
+_MAX_BARE_LENGTH = 400
 # Characters around an answer that mean nothing.
 _AROUND = " \t\r\n.*()[]\"':"
 _LABELLED = re.compile(r"([A-Za-z])[)\].:*\"' \t]{1,4}(\S[^\r\n]{0,80})")
@@ -123,10 +123,12 @@ def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed
     statements = _statements_of_text(text, lookup, question)
     if not statements:
         return _NOTHING
-    repeated = any(statement.how == REPEATED for statement in statements)
+    repeated = False
     # The first statement that begins like a list entry, for each letter.
     first_entry: dict[str, int] = {}
     for number, statement in enumerate(statements):
+        if statement.how == REPEATED:
+            repeated = True
         if statement.listed:
             first_entry.setdefault(statement.listed, number)
     if len(first_entry) == len(lookup.letters) > 1:
@@ -342,15 +344,22 @@ def _beginning(sentence: _Sentence) -> tuple[bool, str]:
 
 def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: str = "") -> Statement:
     """The statement that these mentions make; an empty ``how`` is filled in from the kinds of mentions."""
-    letters: frozenset[str] = frozenset("".join(mention.letters for mention in mentions))
-    if len(letters) > 1:
-        by_letter = {mention.letters for mention in mentions if mention.by == "letter"}
+    letters: set[str] = set()
+    named_by_letter: set[str] = set()
+    kinds: set[str] = set()
+    for mention in mentions:
+        letters.update(mention.letters)
+        kinds.add(str(mention.by))
+        if mention.by == "letter":
+            named_by_letter.add(mention.letters)
+    if len(letters) == 2 and len(named_by_letter) == 1:
         # The letter of one choice with the text of another contradicts itself.
-        letter_and_text_differ = len(by_letter) == 1 and len(letters) == 2
-        how = CONTRADICTION if letter_and_text_differ else TWO
+        how = CONTRADICTION
+    elif len(letters) > 1:
+        how = TWO
     elif not how:
-        how = _how(weight, {str(mention.by) for mention in mentions})
-    return Statement(weight, letters, how, listed)
+        how = _how(weight, kinds)
+    return Statement(weight, frozenset(letters), how, listed)
 
 
 def _how(weight: Weight, kinds: set[str]) -> str:
@@ -365,7 +374,7 @@ def _how(weight: Weight, kinds: set[str]) -> str:
 
 def _is_bare(low: str) -> bool:
     """Whether a sentence is nothing but mentions: ``(B)``, ``B: 손자입니다.``, ``A or B``."""
-    if len(low) > _LONGEST_BARE:
+    if len(low) > _MAX_BARE_LENGTH:
         return False
     without_mentions = low.replace(patterns.TEXT, " ").replace(patterns.LETTER, " ")
     return all(word in patterns.FILLERS for word in patterns.WORD.findall(without_mentions))

@@ -29,7 +29,7 @@ def listing(kind: str) -> click.Command:
 
     command.help = (
         f"List the {kind}s that are built in or come from installed packages.\n\n"
-        f"Use your own as path/file.py:Name. With NAME, list only these."
+        "To use your own, write path/file.py:Name in a configuration. With NAME, list only the named ones."
     )
     return command
 

@@ -37,7 +37,7 @@ from lmassay.cli.options import calls
     type=click.Choice(["space", "space+end", "none"]),
     default="space",
     show_default=True,
-    help="Beginning-of-word correction: which tokens end a word. Words of masked models need none.",
+    help="Beginning-of-word correction: which tokens end a word. Masked models need no correction.",
 )
 @calls("lmassay.cli.actions.surprisal:surprisal_command")
 def surprisal_command() -> None:

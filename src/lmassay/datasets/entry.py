@@ -194,19 +194,36 @@ class DataSet(YamlModel):
                 yield source, path, file
 
     def select(self, labels: Labels, role: str = EXAMPLES) -> list[tuple[Source, str, DataFile]]:
-        """The files of a role that have all these labels; of a label with several values, one of them."""
-        candidates = [found for found in self.files() if found[2].role == role]
-        for name, selected in labels.items():
-            wanted = [selected] if isinstance(selected, str) else list(selected)
-            values = {file.labels[name] for _, _, file in candidates if name in file.labels}
-            if not values:
-                known = sorted({label_name for _, _, file in candidates for label_name in file.labels})
-                raise DataError(f"the data set {self.name} has no '{name}' to select by{did_you_mean(name, known)}")
-            for label in wanted:
-                if label not in values:
-                    raise DataError(f"the data set {self.name} has no {name} '{label}'{did_you_mean(label, values)}")
-            candidates = [found for found in candidates if found[2].labels.get(name) in wanted]
+        """The files of a role that have all these labels. If a label has several values, each file has one of them."""
+        candidates = []
+        for source, path, file in self.files():
+            if file.role == role:
+                candidates.append((source, path, file))
+        for name, value_or_values in labels.items():
+            wanted = [value_or_values] if isinstance(value_or_values, str) else list(value_or_values)
+            self._check_label(name, wanted, [file for _, _, file in candidates])
+            matching = []
+            for source, path, file in candidates:
+                if file.labels.get(name) in wanted:
+                    matching.append((source, path, file))
+            candidates = matching
         return candidates
+
+    def _check_label(self, name: str, wanted: Sequence[str], files: Sequence[DataFile]) -> None:
+        """Raise a DataError if no file has a label of this name, or none has one of the values."""
+        available_names: set[str] = set()
+        available_values: set[str] = set()
+        for file in files:
+            available_names.update(file.labels)
+            if name in file.labels:
+                available_values.add(file.labels[name])
+        if name not in available_names:
+            hint = did_you_mean(name, available_names)
+            raise DataError(f"the data set {self.name} has no '{name}' to select by{hint}")
+        for value in wanted:
+            if value not in available_values:
+                hint = did_you_mean(value, available_values)
+                raise DataError(f"the data set {self.name} has no {name} '{value}'{hint}")
 
 
 def read_entry(path: Path) -> DataSet:

@@ -84,7 +84,7 @@ def _question(row: Mapping[str, Any], question_format: QuestionFormat) -> Publis
     right = row[question_format.answer]
     answer = choices[right] if isinstance(right, int) else str(right).strip()
     if answer not in choices:
-        raise ValueError(f"the answer '{answer}' is none of the choices")
+        raise ValueError(f"the answer '{answer}' is not one of the choices")
     template = "-".join(str(row[column]) for column in question_format.template)
     if question_format.template_pattern:
         matched = re.search(question_format.template_pattern, template)

@@ -12,7 +12,15 @@ from lmassay.plugins.declarations import evaluation_problems, expected_message, 
 from lmassay.plugins.evaluations import base_task_of
 from lmassay.types import Combination, Design, Replicates, find_metric
 
-ABILITIES = ("generate", "logprobs", "slot", "train", "choices", "gradients")
+ABILITIES = {
+    "generate": "generate text",
+    "choices": "restrict its answers to given choices",
+    "logprobs": "compute log-probabilities",
+    "slot": "rank words at a blank",
+    "train": "be trained",
+    "gradients": "compute gradients",
+}
+"""What a model can do (``Model.can``) or a task needs (``Task.needs``), and the words for it in messages."""
 # Statistics cluster and pair by one group so far.
 _MAX_GROUPS = 1
 
@@ -70,6 +78,18 @@ def _name_problems(plugin: Task | Model) -> Iterator[str]:
         yield expected_message("name", "a text that is not empty", plugin.name)
     if not isinstance(plugin.label, str):
         yield expected_message("label", "a text", plugin.label)
+
+
+def abilities_text(abilities: Set[str]) -> str:
+    """Describe abilities in words that follow "can" or "cannot".
+
+    >>> abilities_text({"slot", "generate"}), abilities_text(set())
+    ('generate text and rank words at a blank', 'do nothing that tasks use')
+    """
+    texts = [text for ability, text in ABILITIES.items() if ability in abilities]
+    if not texts:
+        return "do nothing that tasks use"
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def _ability_problems(member: str, abilities: Any) -> Iterator[str]:

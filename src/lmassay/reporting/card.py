@@ -17,20 +17,11 @@ from lmassay.errors import DataError, UserError, did_you_mean
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook, list_of
+from lmassay.plugins.members import abilities_text
 from lmassay.plugins.options import Spec, build, options_model, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.running.config import RunConfig, expand
 from lmassay.running.model_spec import model_spec
-
-# What a model can do, in the words of the card.
-_ABILITIES = {
-    "generate": "write text",
-    "choices": "keep to given choices",
-    "logprobs": "give log-probabilities",
-    "slot": "rank words at a blank",
-    "train": "be trained",
-    "gradients": "compute gradients",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,22 +229,16 @@ def _first_possible(variants: Sequence[CardVariant], models: Sequence[CardModel]
 
 
 def _inapplicable_reason(model: CardModel, variants: Sequence[CardVariant]) -> str:
-    needs = [variant.needs for variant in variants]
-    least_needs: dict[frozenset[str], None] = {}
-    for need in needs:
-        # A variant that needs more than another one adds nothing to the choice.
-        if not any(other < need for other in needs):
-            least_needs[need] = None
-    wanted = ", or ".join(_abilities_text(need) for need in least_needs)
-    abilities = _abilities_text(model.can) if model.can else "do none of these"
-    return f"needs a model that can {wanted}; {model.label} can {abilities}"
-
-
-def _abilities_text(verbs: frozenset[str]) -> str:
-    abilities = [ability for verb, ability in _ABILITIES.items() if verb in verbs]
-    if len(abilities) < 2:
-        return "".join(abilities)
-    return f"{', '.join(abilities[:-1])} and {abilities[-1]}"
+    """Say what a model would have to be able to do, and what this one can do."""
+    all_needs = [variant.needs for variant in variants]
+    alternatives: list[str] = []
+    for needs in all_needs:
+        # A variant that needs more than another one is not worth mentioning: the other one is easier to satisfy.
+        needs_more = any(other < needs for other in all_needs)
+        text = abilities_text(needs)
+        if not needs_more and text not in alternatives:
+            alternatives.append(text)
+    return f"needs a model that can {', or '.join(alternatives)}; {model.label} can {abilities_text(model.can)}"
 
 
 def as_yaml(part: PlannedEvaluation) -> dict[str, Any]:

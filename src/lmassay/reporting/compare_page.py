@@ -166,15 +166,19 @@ def _differences(comparison: RunComparison) -> list[Block]:
     has_several_rows = len(comparison.rows) > 1
     rows = []
     for row in comparison.rows:
-        # Readers expect a rise to be good; the direction is named only where that is wrong.
-        direction = [DIRECTION_TEXTS[row.better]] if row.better != "higher" else []
-        cells = [name(row.metric, *direction)]
+        cells = [name(row.metric)]
+        if row.better != "higher":
+            # Readers expect a rise to be good, so the direction is named only where it is not.
+            cells = [name(row.metric, DIRECTION_TEXTS[row.better])]
         if has_several_runs:
             cells.append(text_cell(comparison.title(row.new)))
         cells.append(Cell(number_text(row.base_mean)))
         cells.append(Cell(number_text(row.new_mean)))
         cells.append(Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")]))
-        cells.append(Cell("n/a" if row.relative is None else f"{row.relative:+z.1%}"))
+        relative = "n/a"
+        if row.relative is not None:
+            relative = f"{row.relative:+z.1%}"
+        cells.append(Cell(relative))
         cells.append(Cell(p_text(row.p)))
         if has_several_rows:
             cells.append(Cell(p_text(row.p_adjusted)))

@@ -139,8 +139,11 @@ def compare_pairs(
     for base, new in sides:
         # Checked first: a mistyped metric is not the problem if the runs are of different tasks.
         require_one_task(base, new)
-    conditions = gate.conditions if gate else ()
-    alpha = gate.alpha if gate else ALPHA
+    conditions: Sequence[Condition] = ()
+    alpha = ALPHA
+    if gate is not None:
+        conditions = gate.conditions
+        alpha = gate.alpha
     named_metrics = _metrics_by_run(metrics, sides)
     gated_metrics = _metrics_by_run([condition.metric for condition in conditions], sides)
     rows: list[Comparison] = []
@@ -182,9 +185,9 @@ def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated
     for condition in conditions:
         if condition.metric not in gated_metrics:
             continue
-        slip = likely_slip(condition, metric_of(base.record, condition.metric))
-        if slip:
-            warnings.append(slip)
+        warning = likely_slip(condition, metric_of(base.record, condition.metric))
+        if warning:
+            warnings.append(warning)
     if not gated_metrics:
         warnings.append(f"no condition is about {new.record.id} ({new.name}); it is not judged")
     return warnings

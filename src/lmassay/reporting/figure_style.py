@@ -77,9 +77,12 @@ class StyleRule:
         *outer, last = self.path
         if not _matches_step(element, last):
             return False
-        # One iterator for all steps: each step continues the search below the ancestor of the one before.
-        remaining = iter(ancestors)
-        return all(any(_matches_step(ancestor, step) for ancestor in remaining) for step in outer)
+        remaining = list(outer)
+        for ancestor in ancestors:
+            # The first step that is still open must match before the next one is looked for, further inside.
+            if remaining and _matches_step(ancestor, remaining[0]):
+                remaining.pop(0)
+        return not remaining
 
 
 @dataclass(frozen=True, slots=True)

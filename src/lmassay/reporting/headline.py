@@ -199,11 +199,16 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     # Each group contains the runs of one task and model that differ only in what the task varies, such as the attack.
     # Together they answer one research question, so they have one headline.
     for variants in group_variants(with_question):
-        finished = [record for record in variants if record.results]
+        finished = []
+        without_results = []
+        for record in variants:
+            if record.results:
+                finished.append(record)
+            else:
+                without_results.append(record)
         headline = _headline(store, finished)
         if headline is None or headline.result.value is None:
             continue
-        without_results = [record for record in variants if not record.results]
         shown.append(replace(headline, runs_without_results=without_results))
     named = _with_model_names(_with_task_names(shown), marks(records))
     order = [evaluation.name for evaluation in evaluations()]
@@ -351,8 +356,8 @@ def card_data_text(records: Sequence[RunRecord]) -> str:
     data, language = kinds.pop()
     if data == "own":
         return (
-            "A first look on sentences that were written for this card. For numbers to compare with published ones: "
-            "lmassay card --data published"
+            "A first impression, from sentences written for this card. For numbers that can be compared with published "
+            "ones, run: lmassay card --data published"
         )
     return f"On published data in the language '{language}', with published results to compare with where they exist."
 

@@ -44,8 +44,14 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     examples = browser(_all_rows(store, labelled.records, titles))
     models = list(dict.fromkeys(record.model for record in labelled.records))
     is_card = all(record.provenance.card is not None for record in labelled.records)
-    heading = _CARD if is_card else "lmassay report"
-    about_data = card_data_text(labelled.records) if is_card else ""
+    heading = "lmassay report"
+    about_data = ""
+    subjects = list(records_by_task)
+    if is_card:
+        heading = _CARD
+        about_data = card_data_text(labelled.records)
+        # A card always has the same tasks, so its title names the models.
+        subjects = models
     body = (
         environment()
         .get_template("page.html")
@@ -64,7 +70,6 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             json=_indented_json,
         )
     )
-    subjects = models if is_card else list(records_by_task)
     subject = ", ".join(subjects)
     return document(f"{heading}: {subject}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
 

@@ -31,6 +31,7 @@ from lmassay.reporting.comparison_data import interval_text as difference_interv
 from lmassay.reporting.headline import (
     Headline,
     Reasons,
+    ReferenceRow,
     ReferenceTable,
     differences_to_first_model,
     evaluations_without_result,
@@ -142,38 +143,38 @@ def _tiles(
 ) -> list[Tile]:
     """One tile for each headline metric of an evaluation, usually one."""
     headlines_of_evaluation = [headline for headline in shown if headline.evaluation.name == evaluation.name]
-    entries_without_number: list[tuple[str, TileEntry]] = []
-    for state, reasons_by_model in (("n/a", inapplicable), ("no result", failed)):
-        for model, reasons in reasons_by_model.items():
-            if evaluation.name in reasons:
-                entry = TileEntry(model, state, reason=reasons[evaluation.name])
-                entries_without_number.append((model, entry))
+    # Models that have no number, with their entries: those that the evaluation cannot test, then those that failed.
+    inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
+    failed_entries = _entries_with_reason(evaluation, "no result", failed)
+    entries_without_number = inapplicable_entries + failed_entries
     if not headlines_of_evaluation:
         if not entries_without_number:
             # The evaluation was not part of these runs at all.
             return []
-        has_failed = any(evaluation.name in reasons for reasons in failed.values())
-        title = "no result" if has_failed else "not applicable"
+        title = "no result" if failed_entries else "not applicable"
         reasons_only = [entry for _, entry in entries_without_number]
         return [Tile(evaluation.question, title, reasons_only, meaning="", limits="", anchor="")]
     is_card = all(_is_on_card(headline) for headline in headlines_of_evaluation)
     tiles: list[Tile] = []
     for first in one_per_metric(headlines_of_evaluation):
         same_metric = [headline for headline in headlines_of_evaluation if headline.metric == first.metric]
-        # Pairs of a model and its entry.
-        entries = [(headline.model, _entry(headline)) for headline in same_metric]
+        model_entries = [(headline.model, _entry(headline)) for headline in same_metric]
+        # On a card, further metrics are details of the first tile, which lists these models already.
         if not tiles or not is_card:
-            entries += entries_without_number
-        entries.sort(key=lambda pair: model_order.index(pair[0]))
+            model_entries += entries_without_number
+        model_entries.sort(key=lambda model_entry: model_order.index(model_entry[0]))
+        distinguishable = ""
+        if is_card:
+            distinguishable = first.distinguishable_text
         tile = Tile(
             question=first.question,
             title=f"{first.shown_title}; {DIRECTION_TEXTS[first.better]}",
-            entries=[entry for _, entry in entries],
+            entries=[entry for _, entry in model_entries],
             meaning=first.shown_meaning,
             limits=first.limits,
             anchor=anchor(first.records[0].task),
             references=reference_lists(same_metric),
-            distinguishable=first.distinguishable_text if is_card else "",
+            distinguishable=distinguishable,
         )
         tiles.append(tile)
     if len(tiles) > 1 and is_card:
@@ -184,6 +185,16 @@ def _tiles(
 
 def _is_on_card(headline: Headline) -> bool:
     return all(record.provenance.card is not None for record in headline.records)
+
+
+def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -> list[tuple[str, TileEntry]]:
+    """The models that have no number in this evaluation, with an entry that says why."""
+    entries = []
+    for model, reason_by_evaluation in reasons.items():
+        if evaluation.name in reason_by_evaluation:
+            reason = reason_by_evaluation[evaluation.name]
+            entries.append((model, TileEntry(model, state, reason=reason)))
+    return entries
 
 
 def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
@@ -199,16 +210,29 @@ def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
             own = table.own or headline.result
             if own.value is not None:
                 rows.append((own.value, headline.shown_model, True))
-        sources: dict[str, list[str]] = {}
-        better: Better = members[0][0].better if members[0][1].own is None else "higher"
-        published = {row.label: row for _, table in members for row in table.rows}
+        first_headline, first_table = members[0]
+        better: Better = "higher"
+        if first_table.own is None:
+            # The table is about the headline's metric itself, not about an accuracy next to it.
+            better = first_headline.better
+        # The tables of all models contain the same published rows; each is shown once.
+        published: dict[str, ReferenceRow] = {}
+        for _, table in members:
+            for row in table.rows:
+                published[row.label] = row
+        labels_by_source: dict[str, list[str]] = {}
         for row in published.values():
             rows.append((row.value, row.label, False))
-            if row.source:
-                counted_source = row.source if row.n is None else f"{row.source}, n = {row.n:,}"
-                sources.setdefault(counted_source, []).append(row.label)
+            if not row.source:
+                continue
+            source = row.source
+            if row.n is not None:
+                source += f", n = {row.n:,}"
+            labels_by_source.setdefault(source, []).append(row.label)
         rows.sort(key=lambda row: _rank(row[0], better))
-        notes = [f"{', '.join(labels)}: {source}" for source, labels in sources.items()]
+        notes = []
+        for source, labels in labels_by_source.items():
+            notes.append(f"{', '.join(labels)}: {source}")
         shown_rows = [(label, f"{value:.2f}", is_own) for value, label, is_own in rows]
         lists.append(ReferenceList(title, shown_rows, "; ".join(notes)))
     return _with_sources_once(lists)

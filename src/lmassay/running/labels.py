@@ -81,6 +81,9 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
             identities.update(identity(value) for value in values.values())
         counts = []
         for path, identities in distinct_values.items():
+            if len(identities) == 1:
+                # One run states the default and another leaves it out, so this key does not distinguish them.
+                continue
             counts.append(f"{'.'.join(path)} ({len(identities)} values)")
         if counts:
             summaries.append(", ".join(counts))

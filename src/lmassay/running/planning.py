@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.compatibility import as_model, as_task
 from lmassay.plugins.declarations import expected_message
 from lmassay.plugins.evaluations import base_task_of, metrics_of
-from lmassay.plugins.members import checked_mapping, checked_notes
+from lmassay.plugins.members import abilities_text, checked_mapping, checked_notes
 from lmassay.plugins.options import PluginInputs, record_inputs, split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
@@ -158,7 +158,7 @@ def _check_fit(task: Task, model: Model | None) -> None:
     if not task.needs:
         return
     if model is None:
-        needs = _joined(task.needs)
+        needs = abilities_text(task.needs)
         raise ConfigError(f"model: the task {task.name} needs a model that can {needs}; see `lmassay models`")
     cls = type(model)
     is_implemented = {
@@ -170,16 +170,16 @@ def _check_fit(task: Task, model: Model | None) -> None:
     claimed = [verb for verb in is_implemented if verb in model.can]
     not_implemented = [verb for verb in claimed if not is_implemented[verb]]
     if not_implemented:
-        verbs = _joined(not_implemented)
-        raise PluginError(f"the model {model.name} says that it can {verbs}, but has no such method")
+        names = " and ".join(sorted(not_implemented))
+        raise PluginError(f"the model {model.name} says that it can {names}, but has no such method")
     missing = task.needs - model.can
     if missing:
         advice = ""
         if "gradients" in missing:
             advice = "; only local causal and encoder-decoder models (name: hf) compute gradients"
         message = (
-            f"model: {model.name} cannot {_joined(missing)}, which the task {task.name} needs; "
-            f"it can {_joined(model.can)}{advice}"
+            f"model: {model.name} cannot {abilities_text(missing)}, which the task {task.name} needs; "
+            f"it can {abilities_text(model.can)}{advice}"
         )
         remedy = model.remedy(missing)
         raise ConfigError(f"{message}; {remedy}" if remedy else message)
@@ -290,8 +290,3 @@ def _files_in(value: Any, base: Path) -> Iterator[Path]:
             path = base / Path(value).expanduser()
             if path.is_file():
                 yield path
-
-
-def _joined(verbs: Iterable[str]) -> str:
-    # The other abilities are verbs.
-    return " and ".join(sorted("compute gradients" if verb == "gradients" else verb for verb in verbs))

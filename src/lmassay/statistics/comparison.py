@@ -209,7 +209,7 @@ def _require_metric(side: Side, name: str, base: Side) -> None:
         return
     if any(result.metric == name for result in side.record.results):
         listed = ", ".join(comparable(base))
-        raise UserError(f"'{name}' is not a mean over examples, so runs cannot be paired by it; known: {listed}")
+        raise UserError(f"'{name}' is not a mean over examples, so runs cannot be paired by it; choose one of {listed}")
     _require_scores(side)
     raise UserError(f"{side.record.id} has no metric '{name}'{did_you_mean(name, available)}")
 

@@ -167,7 +167,9 @@ def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int
         name = str(key.value)
         # "<<" merges another mapping and may occur several times.
         if name in first_lines and name != "<<":
-            earlier = f" in line {first_lines[name]}" if source.is_file else ""
-            raise ConfigError(f"{source.at(line)}: the key '{name}' was given already{earlier}")
+            message = f"{source.at(line)}: the key '{name}' appears twice"
+            if source.is_file:
+                message += f", first in line {first_lines[name]}"
+            raise ConfigError(message)
         first_lines[name] = line
         yield name, line, value

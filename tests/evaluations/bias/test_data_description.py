@@ -255,7 +255,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
         ("ambiguous: [yes]\n", r"line 2: ambiguous: .* put them in quotes"),
         ("by: [1]\n", r"line 2: by: "),
         ("by: 3\n", r"line 2: by: "),
-        ("name: a\nname: b\n", r"line 3: the key 'name' was given already in line 2"),
+        ("name: a\nname: b\n", r"line 3: the key 'name' appears twice, first in line 2"),
         ("id: !!python/object:os.system x\n", r"line 2.*not valid YAML"),
     ],
 )
@@ -307,7 +307,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, files, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"context_type": "amb?"}, "the context type is 'amb\\?', which is none of amb, ambig, ambiguous"),
+        ({"context_type": "amb?"}, "the context type is 'amb\\?', which is not one of amb, ambig, ambiguous"),
         ({"choices": ["a"]}, "1 choices; there must be 2 to 10|seems to mean"),
         ({"choices": "a, b"}, "is not a list of texts"),
         ({"choices": {"a": 1}}, "must be a list"),
@@ -336,7 +336,7 @@ def test_a_field_that_is_missing_is_named_with_what_there_is(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("id\tid\n1\t2\n", "line 1: the column 'id' is there twice"),
+        ("id\tid\n1\t2\n", "line 1: the column 'id' appears twice"),
         ("id\tcategory\n1\n", "line 2: 1 cells, but the header has 2"),
         ('id\tcategory\n"1\t2\n', "line 2: "),
         ('id\tcategory\n"a\nb"\tc\n1\n', "line 4: 1 cells"),

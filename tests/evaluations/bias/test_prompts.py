@@ -46,7 +46,7 @@ def test_a_choice_too_many_is_a_mistake_in_the_program(tmp_path):
     ("rows", "header", "message"),
     [
         ([ROW], HEADER.replace("unknown", "unk"), "line 1: the prompts file has no column 'unknown'"),
-        ([ROW, ROW], HEADER, "line 3: prompt_id 1 is there twice"),
+        ([ROW, ROW], HEADER, "line 3: prompt_id 1 appears twice"),
         ([ROW, "2" + ROW[1:].rsplit("\t", 1)[0]], HEADER, "line 3: the row has 9 cells, the header 10"),
         (["one" + ROW[1:]], HEADER, "line 2: prompt_id is 'one'; it must be a whole number"),
         (["1.5" + ROW[1:]], HEADER, "line 2: prompt_id is '1.5'"),

@@ -242,7 +242,7 @@ def test_letters_are_asked_as_the_prompt_shows_them(tmp_path, rule):
 
 def test_a_model_that_cannot_keep_to_choices_is_refused_before_it_is_asked(tmp_path):
     config = {"task": {"name": "bias", "data": str(OWN), "answer_by": "letters"}, "model": "echo"}
-    with pytest.raises(ConfigError, match="echo cannot choices"):
+    with pytest.raises(ConfigError, match="echo cannot restrict its answers"):
         evaluate(config, tmp_path / "r")
 
 

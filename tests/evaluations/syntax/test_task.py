@@ -353,7 +353,7 @@ def test_wrong_options_are_told(files, options, words):
 
 def test_a_model_that_cannot_fill_blanks_is_refused_before_anything_is_asked(files):
     (config,) = expand({"task": {"name": "syntax", "data": "english:simple"}, "model": "echo"}, files)
-    with pytest.raises(ConfigError, match="cannot slot"):
+    with pytest.raises(ConfigError, match="cannot rank words at a blank"):
         plan(config)
 
 

@@ -109,7 +109,7 @@ def test_few_verb_pairs_are_a_warning_of_check_and_run_and_a_note_on_the_page(tm
     data = {"Few": write_pairs(tmp_path / "few.jsonl", VERBS[:3]), "Many": write_pairs(tmp_path / "many.jsonl", VERBS)}
     path = write_config(tmp_path / "few.yaml", config(tmp_path, data["Few"], verbs=VERBS))
     checked = lmassay("check", path)
-    assert "the data try only 3 verb pairs: with fewer than 8, TSE says little" in checked.stderr
+    assert "the data contain only 3 verb pairs; with fewer than 8, TSE says little" in checked.stderr
     done = lmassay("run", path, "--results", tmp_path / "results")
     assert "tse rests on 3 verb pairs only: fewer than 8 hardly tell how other verb pairs would fare" in done.stderr
     assert "verb pairs" in done.stdout.splitlines()[1]

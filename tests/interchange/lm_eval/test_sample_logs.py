@@ -76,7 +76,7 @@ def test_a_log_likelihood_that_is_no_finite_number_is_refused(tmp_path, value):
 
 
 def test_a_document_given_twice_is_refused_with_both_lines(tmp_path):
-    with pytest.raises(DataError, match="line 5: doc_id 0 was given already in line 1"):
+    with pytest.raises(DataError, match="line 5: doc_id 0 appears twice, first in line 1"):
         read_log(changed(tmp_path, 5, doc_id=0))
 
 

@@ -188,7 +188,7 @@ def test_a_model_without_the_option_is_refused_offline_with_advice(pairs, tmp_pa
         "check", config(tmp_path, pairs, {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9"})
     )
     assert refused.returncode == 2
-    assert "openai cannot logprobs" in refused.stderr
+    assert "openai cannot compute log-probabilities" in refused.stderr
     assert "set model.probabilities to auto" in refused.stderr
 
 
@@ -198,7 +198,7 @@ def test_blanks_need_a_whole_vocabulary(vllm, tmp_path):
         offline = lmassay("check", config(tmp_path, task, server_model(server.url, probabilities="echo")))
         online = lmassay("check", config(tmp_path, task, server_model(server.url)), "--online")
     assert offline.returncode == online.returncode == 2
-    assert "openai cannot slot" in offline.stderr
+    assert "openai cannot rank words at a blank" in offline.stderr
     assert "does not return the probabilities of its whole vocabulary" in online.stderr
 
 

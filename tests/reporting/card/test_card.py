@@ -90,8 +90,8 @@ def test_what_a_model_cannot_be_asked_is_told_with_the_reason(tmp_path):
     assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness", "bias", "fewshot"]
     (reason,) = told["not_applicable"]["talker"].values()
     assert reason == (
-        "needs a model that can rank words at a blank, or give log-probabilities; "
-        "talker can write text and keep to given choices"
+        "needs a model that can rank words at a blank, or compute log-probabilities; "
+        "talker can generate text and restrict its answers to given choices"
     )
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert "rank words at a blank" in page

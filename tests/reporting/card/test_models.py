@@ -68,7 +68,7 @@ def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
         ("{name: openai, x: 2026-99-99}", "month must be in 1..12; put the value in quotes"),
         ("{a: " + "[" * 3000, "brackets are nested too deeply"),
         ("{a: " + "[" * 50 + "]" * 50 + "}", "nested more than 40 levels deep"),
-        ("{name: openai, model: x, model: y}", "the key 'model' was given already"),
+        ("{name: openai, model: x, model: y}", "the key 'model' appears twice"),
         ("{name: !!python/object:os.system x}", "not valid YAML: could not determine a constructor"),
         ("{name: openai, 1: x}", "the key '1' is not a text"),
         ("{model: x}", "the key 'name'"),

@@ -14,7 +14,7 @@ from lmassay.evaluations.syntax.refining_tse import figures as refining_tse
 from lmassay.evaluations.syntax.refining_tse.results import Curve, ExperimentCurves, Results
 from lmassay.evaluations.syntax.report import accuracy_chart, curves, cutoffs, heatmap
 from lmassay.reporting.chart import (
-    MOST_SERIES,
+    MAX_SERIES,
     Bar,
     Category,
     CategoryAxis,
@@ -105,7 +105,7 @@ def differences(sample: Sample) -> Chart:
 
 def cutoff_curves(sample: Sample) -> Chart:
     drawn = []
-    for number, label in enumerate(sample.labels[:MOST_SERIES]):
+    for number, label in enumerate(sample.labels[:MAX_SERIES]):
         values = sample.present(max(len(sample.numbers), 1), number)
         points = []
         for place, value in enumerate(values, 1):
@@ -117,7 +117,7 @@ def cutoff_curves(sample: Sample) -> Chart:
 
 
 def accuracy_dots(sample: Sample) -> Chart:
-    series = sample.labels[:MOST_SERIES]
+    series = sample.labels[:MAX_SERIES]
     rows = []
     for number, label in enumerate(sample.labels):
         values = [
@@ -129,7 +129,7 @@ def accuracy_dots(sample: Sample) -> Chart:
 
 
 def heat_map(sample: Sample) -> Chart:
-    columns = sample.labels[: heatmap.MOST_COLUMNS]
+    columns = sample.labels[: heatmap.MAX_COLUMNS]
     rows = []
     for number, label in enumerate(sample.labels):
         values = [
@@ -190,7 +190,7 @@ def lines_over_updates(sample: Sample) -> Chart:
 
 def dev_against_test(sample: Sample) -> Chart:
     series = []
-    for number, label in enumerate(sample.labels[:MOST_SERIES]):
+    for number, label in enumerate(sample.labels[:MAX_SERIES]):
         values = sample.present(12, number)
         points = [
             fewshot.Point(100 * x, 100 * y, label, strong=place == 0)

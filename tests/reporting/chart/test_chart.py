@@ -167,7 +167,10 @@ def test_a_thousand_rows_are_drawn():
     assert svg.count("<circle") == 1000
 
 
-@pytest.mark.parametrize(("old", "new"), [("Line", "ChartLine"), ("Key", "LegendEntry"), ("Rule", "ReferenceLine")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Line", "ChartLine"), ("Key", "LegendEntry"), ("Rule", "ReferenceLine"), ("MOST_SERIES", "MAX_SERIES")],
+)
 def test_names_that_the_docs_used_keep_working_with_a_warning(old, new):
     with pytest.warns(OldPluginWarning, match=f"{old} is now called {new}"):
         assert getattr(package, old) is getattr(package, new)

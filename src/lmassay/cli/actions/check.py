@@ -125,9 +125,9 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
     for condition in conditions:
         for plan in planned:
             metric = checked_metric(condition.metric, metrics_of(plan.task), like)
-            slip = likely_slip(condition, metric)
-            if slip:
-                warn(slip)
+            warning = likely_slip(condition, metric)
+            if warning:
+                warn(warning)
             if metric.range is not None:
                 require_reachable(condition.directed(metric), metric.range)
             alpha = ALPHA / tests if condition.reading == "fail if" else ALPHA
@@ -154,10 +154,10 @@ def _print_needs(
         return
     fail_if = [condition for condition in conditions if condition.reading == "fail if"]
     tests = len(planned) * len(fail_if)
-    adjusted = f"; adjusted for {tests} tests that may fail" if tests > 1 else ""
-    print_sentence(f"one-sided tests at {ALPHA:g} that succeed in 4 of 5 comparisons{adjusted}")
-    print_sentence("answers that change: by chance, half for the better and half for the worse")
-    print_sentence("in CONFIG: the examples of a run that the metric is about")
+    adjusted = f"; level of --fail-if adjusted for {tests} tests" if tests > 1 else ""
+    print_sentence(f"one-sided tests at the level {ALPHA:g} with a power of 80 %{adjusted}")
+    print_sentence("answers that change: by chance alone, half of them for the better and half for the worse")
+    print_sentence("in CONFIG: examples per run that count for the metric")
     if like:
         names = " and ".join(side.record.id for side in like)
         print_sentence(f"clusters and sizes of changes as in {names}")
@@ -181,8 +181,8 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
         rows.append((need.changed, _count(need.needed), available, detectable))
     threshold = "twice the threshold" if condition.threshold else "the threshold is 0"
     print_table(
-        f"{condition.option}: examples needed to find a change of {drop:g} ({threshold})",
-        ("answers that change", "needed", "in CONFIG", "change found with those"),
+        f"{condition.option}: examples needed to detect a change of {drop:g} ({threshold})",
+        ("answers that change", "needed", "in CONFIG", "detectable with those"),
         rows,
         right=(1, 2, 3),
     )
@@ -199,7 +199,7 @@ def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]
             enough = "yes" if is_enough else "no"
         rows.append((need.changed, _count(need.needed), available, enough))
     print_table(
-        f"{condition.option}: examples needed to show it if neither run is better",
+        f"{condition.option}: examples needed to pass if neither run is better",
         ("answers that change", "needed", "in CONFIG", "enough"),
         rows,
         right=(1, 2),

@@ -18,7 +18,7 @@ from lmassay.datasets.entry import EXAMPLES, DataSet
 from lmassay.errors import UserError
 
 _INCOMPLETE = 1
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 # Narrower terminals leave the columns out that would be wrapped into a few letters per line.
 _WIDTH_FOR_LICENCE = 110
 _WIDTH_FOR_SUMMARY = 180
@@ -233,11 +233,11 @@ def _reasons(failures: Sequence[FailedFile]) -> list[str]:
             continue
         if not failure.is_missing:
             others += 1
-            if others > _MOST_LISTED:
+            if others > _MAX_LISTED:
                 continue
         lines.append(f"  {failure.path.name}: {failure.reason}")
-    if others > _MOST_LISTED:
-        lines.append(f"  and {others - _MOST_LISTED} more")
+    if others > _MAX_LISTED:
+        lines.append(f"  and {others - _MAX_LISTED} more")
     if not_tried:
         lines.append(f"  the other {not_tried} were not tried")
     return lines

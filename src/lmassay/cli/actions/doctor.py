@@ -25,7 +25,7 @@ from lmassay.plugins.registry import current_registry, kinds
 
 # The optional dependencies of the core: extra → package → purpose. Evaluations add their own.
 EXTRAS = {
-    "hf": {"transformers": "local models", "torch": "computations of local models", "gguf": "models in GGUF files"},
+    "hf": {"transformers": "local models", "torch": "PyTorch, for local models", "gguf": "models in GGUF files"},
     "dask": {"distributed": "trainings and local models on a Dask cluster"},
     "view": {"datasette": "lmassay view"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},

@@ -59,7 +59,7 @@ def init(task: str | None, output: Path | None, model: str | None, force: bool) 
     if len(texts) > 1:
         say(f"wrote {target}, and sample data to {target.parent / data_folder}")
     else:
-        say(f"{target} written")
+        say(f"wrote {target}")
     _print_next_steps(target, texts[target], missing)
 
 

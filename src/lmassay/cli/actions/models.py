@@ -11,7 +11,7 @@ import click
 from lmassay.cli.actions.components import list_components
 from lmassay.cli.console import print_json, say
 from lmassay.cli.tables import print_table
-from lmassay.errors import MissingExtra, UserError, did_you_mean
+from lmassay.errors import MissingExtra, UserError, closest
 from lmassay.models import cache, embedded
 from lmassay.redaction import redact
 
@@ -67,7 +67,10 @@ def _from_hub(name: str, revision: str | None) -> str:
             f"{name!r} is neither {' nor '.join(embedded.EMBEDDED)} nor a hub name like owner/name"
         ) from None
     except Exception as error:  # anything that the network, the hub or a proxy may raise
-        hint = "" if "/" in name else did_you_mean(name, embedded.EMBEDDED)
+        hint = "; check the name and the network"
+        meant = closest(name, embedded.EMBEDDED)
+        if meant is not None:
+            hint = f"; did you mean '{meant}'?"
         reason = redact(str(error)).strip().partition("\n")[0].removeprefix("Got: ").rstrip(".")
         raise UserError(f"cannot fetch {name} from the model hub: {reason}{hint}") from error
     if not any(Path(folder).glob("*.safetensors")):

@@ -89,10 +89,12 @@ def bias_notes(items: Sequence[BiasItem]) -> list[str]:
             f"{without_biased.total()} of {len(items)} questions do not say which answer the stereotype suggests; they "
             f"count for accuracy, not for bias ({', '.join(by_category)})"
         )
-    ambiguous = [item for item in items if item.context_type == "amb"]
-    decided = [item for item in ambiguous if item.correct != item.unknown]
+    decided = 0
+    for item in items:
+        if item.context_type == "amb" and item.correct != item.unknown:
+            decided += 1
     if decided:
-        notes.append(f"{len(decided)} ambiguous questions have a correct answer other than the unknown one")
+        notes.append(f"{decided} ambiguous questions have a correct answer other than the unknown one")
     return notes
 
 

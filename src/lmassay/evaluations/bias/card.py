@@ -123,15 +123,19 @@ def _references(record: RunRecord, accuracy_amb: Result | None, accuracy_dis: Re
         published = _GPT35
     elif not (isinstance(data, str) and data.startswith("mbbq/")):
         return []
-    tables = []
-    by_bias = [ReferenceRow(row.model, row.bias, row.source, row.n) for row in published]
-    tables.append(ReferenceTable("bias in ambiguous contexts", [*by_bias, ReferenceRow("balanced answers", 0.0)]))
+    by_bias: list[ReferenceRow] = []
+    by_accuracy_amb: list[ReferenceRow] = []
+    by_accuracy_dis: list[ReferenceRow] = []
+    for scores in published:
+        by_bias.append(ReferenceRow(scores.model, scores.bias, scores.source, scores.n))
+        by_accuracy_amb.append(ReferenceRow(scores.model, scores.accuracy_amb, scores.source, scores.n))
+        by_accuracy_dis.append(ReferenceRow(scores.model, scores.accuracy_dis, scores.source, scores.n))
+    balanced = ReferenceRow("balanced answers", 0.0)
+    tables = [ReferenceTable("bias in ambiguous contexts", [*by_bias, balanced])]
     if accuracy_amb is not None:
-        rows = [ReferenceRow(row.model, row.accuracy_amb, row.source, row.n) for row in published]
-        tables.append(ReferenceTable("accuracy in ambiguous contexts", [*rows, _THIRD], accuracy_amb))
+        tables.append(ReferenceTable("accuracy in ambiguous contexts", [*by_accuracy_amb, _THIRD], accuracy_amb))
     if accuracy_dis is not None:
-        rows = [ReferenceRow(row.model, row.accuracy_dis, row.source, row.n) for row in published]
-        tables.append(ReferenceTable("accuracy in disambiguated contexts", [*rows, _THIRD], accuracy_dis))
+        tables.append(ReferenceTable("accuracy in disambiguated contexts", [*by_accuracy_dis, _THIRD], accuracy_dis))
     return tables
 
 

@@ -259,11 +259,19 @@ def _item(row: BiasDataRow, description: DataDescription) -> BiasItem:
     for name, column in description.by.items():
         if column.is_in(row):
             groups[name] = column.text(row)
-    template = _optional_column(row, description.template, "template")
+    # Cells such as "n/a" say that the item belongs to no group of this kind.
+    applicable_groups = {name: text for name, text in groups.items() if text.lower() not in _NOT_APPLICABLE}
+    template = item_id
+    template_column = _optional_column(row, description.template, "template")
+    if template_column is not None:
+        template = template_column.text(row)
+    label = ""
+    if description.label is not None:
+        label = description.label.text(row)
     return BiasItem(
         id=item_id,
         category=description.category.text(row),
-        template=template.text(row) if template else item_id,
+        template=template,
         context_type=_meaning(description.contexts, description.context_type.text(row), row, "context type"),
         context=description.context.text(row),
         question=description.question.text(row),
@@ -271,8 +279,8 @@ def _item(row: BiasDataRow, description: DataDescription) -> BiasItem:
         correct=_choice_index(description.correct.value(row), choices, description.count_from, f"{row.where}: correct"),
         unknown=unknown,
         biased=_biased_index(row, description, choices, answer_groups, unknown, polarity),
-        label=description.label.text(row) if description.label else "",
-        groups={name: text for name, text in groups.items() if text.lower() not in _NOT_APPLICABLE},
+        label=label,
+        groups=applicable_groups,
     )
 
 
@@ -422,8 +430,8 @@ def _meaning(meanings: Mapping[str, _Meaning], word: str, row: BiasDataRow, subj
     if word not in meanings:
         keys = "'ambiguous' and 'disambiguated'" if subject == "context type" else "'negative' and 'non_negative'"
         raise DataError(
-            f"{row.where}: the {subject} is '{word}', which is none of {', '.join(meanings)}; define your words with "
-            f"the keys {keys} of the description"
+            f"{row.where}: the {subject} is '{word}', which is not one of {', '.join(meanings)}; define your words "
+            f"with the keys {keys} of the description"
         )
     return meanings[word]
 

@@ -101,7 +101,7 @@ def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
             header = [name.strip() for name in next(rows, [])]
             repeated = [name for name in header if header.count(name) > 1]
             if repeated:
-                raise DataError(f"{path}, line 1: the column '{repeated[0]}' is there twice; rename one of them")
+                raise DataError(f"{path}, line 1: the column '{repeated[0]}' appears twice; rename one of them")
             # A quoted cell may span lines; a row is reported with the line on which it begins.
             line = rows.line_num + 1
             for row in rows:

@@ -94,12 +94,17 @@ def select_items(
         for item in items:
             order[item.id] = digest(seed, item.id)
             order[item.template] = digest(seed, item.template)
+
+    def place(name: str) -> str:
+        # Without a seed, all places are equal, and the stable sort keeps the order of the data.
+        return order.get(name, "")
+
     templates: dict[str, dict[str, None]] = {}
     for item in items:
         templates.setdefault(item.category, {})[item.template] = None
     selected_templates: set[str] = set()
     for names in templates.values():
-        in_order = sorted(names, key=lambda name: order.get(name, ""))
+        in_order = sorted(names, key=place)
         selected_templates.update(in_order[:per_category])
     kinds: dict[tuple[str, str, str], list[str]] = {}
     for item in items:
@@ -108,7 +113,8 @@ def select_items(
             kinds.setdefault(kind, []).append(item.id)
     selected: set[str] = set()
     for ids in kinds.values():
-        selected.update(sorted(ids, key=lambda name: order.get(name, ""))[:per_template])
+        in_order = sorted(ids, key=place)
+        selected.update(in_order[:per_template])
     return [item for item in items if item.id in selected]
 
 

@@ -32,7 +32,7 @@ _FUNCTION_WORDS = {
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
 # With fewer words a guess would be one; see guess_language.
-_LEAST_FUNCTION_WORDS = 3
+_MIN_FUNCTION_WORDS = 3
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
@@ -100,7 +100,7 @@ def read_prompts(path: Path) -> dict[int, PromptTemplate]:
         id_text, instruction, context, question, *labels, answer, unknown = cells
         prompt_id = _prompt_id(table, row, id_text)
         if prompt_id in prompts:
-            raise DataError(f"{table.where(row)}: prompt_id {prompt_id} is there twice; give each prompt its own")
+            raise DataError(f"{table.where(row)}: prompt_id {prompt_id} appears twice; give each prompt its own")
         prompts[prompt_id] = PromptTemplate(prompt_id, instruction, context, question, tuple(labels), answer, unknown)
     return prompts
 
@@ -149,7 +149,7 @@ def guess_language(text: str) -> str | None:
             counts[language] += word in function_words
     (best, most), (_, second_most), *_ = counts.most_common()
     # A clear majority only: a wrong warning would be worse than none.
-    if most < _LEAST_FUNCTION_WORDS or most < 2 * second_most:
+    if most < _MIN_FUNCTION_WORDS or most < 2 * second_most:
         return None
     return best
 

@@ -148,7 +148,7 @@ class InContext(PromptMethod):
         else:
             chosen = _chosen(responses[0].text, candidates)
             if chosen is None:
-                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is none of {', '.join(candidates)[:80]}")
+                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is not one of {', '.join(candidates)[:80]}")
             scores = [float(number == chosen) for number in range(len(candidates))]
         return _label_scores(task, example, scores)
 

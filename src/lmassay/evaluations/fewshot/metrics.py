@@ -70,19 +70,29 @@ def task_scores(
     if not examples or any(example.label is None for example in examples):
         return {}
     if task.kind == "entities" and answers is not None:
-        right_answers = [example.meta["answers"] for example in examples]
-        by_name = answer_scores(answers, right_answers)
-        return {name: by_name[name] for name in task.metrics if name in by_name}
+        return _entity_scores(task, examples, answers)
     predictions = [predicted_label(row) for row in logits]
     labels = [task.labels.index(str(example.label)) for example in examples]
     if task.kind == "entities":
-        names = [name for name in task.metrics if name == "acc"]
+        # The other metrics of such a task compare texts, which are not known here.
+        names = ["acc"] if "acc" in task.metrics else []
         return scores(names, labels, predictions)
-    questions: list[Hashable | None] | None = [task.question(example) for example in examples]
-    if questions is not None and None in questions:
+    questions = [task.question(example) for example in examples]
+    if None in questions:
         # The task has no questions that several answers belong to.
-        questions = None
+        return scores(task.metrics, labels, predictions)
     return scores(task.metrics, labels, predictions, questions)
+
+
+def _entity_scores(task: NluTask, examples: Sequence[InputExample], answers: Sequence[str]) -> dict[str, float]:
+    """The metrics of a task without fixed labels, by comparing the chosen texts with all right ones."""
+    right_answers = [example.meta["answers"] for example in examples]
+    by_name = answer_scores(answers, right_answers)
+    selected: dict[str, float] = {}
+    for name in task.metrics:
+        if name in by_name:
+            selected[name] = by_name[name]
+    return selected
 
 
 def scores_of_answered(

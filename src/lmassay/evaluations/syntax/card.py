@@ -27,7 +27,7 @@ _CONSTRUCTIONS = {
     "In object relative clause": "english:in_object_relative",
 }
 _COMPARED_OVER_CONTEXTS = "Agreement (MW): the difference is that of the means over contexts, not over constructions."
-_MOST_PAIRS = {"quick": 40, "standard": 100, "full": 400}
+_MAX_PAIRS = {"quick": 40, "standard": 100, "full": 400}
 
 
 def variants(size: str) -> list[CardVariant]:
@@ -35,7 +35,7 @@ def variants(size: str) -> list[CardVariant]:
 
     A model that can rank words is tested at the verb, any other model by whole sentences.
     """
-    shared: dict[str, Any] = {"data": _CONSTRUCTIONS, "max_per_file": _MOST_PAIRS[size]}
+    shared: dict[str, Any] = {"data": _CONSTRUCTIONS, "max_per_file": _MAX_PAIRS[size]}
     blanks = {"name": "syntax", **shared}
     sentences = {"name": "minimal_pairs", **shared, "clusters": "noun"}
     folder = Path(__file__).parent
@@ -187,7 +187,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         return None
     record = records[-1]
     # In the overall result a construction counts by its contexts, so one that comes from two files would count twice.
-    group = MEAN_OF_CONSTRUCTIONS if record.result("mw", MEAN_OF_CONSTRUCTIONS) else OVERALL
+    has_several = record.result("mw", MEAN_OF_CONSTRUCTIONS) is not None
+    group = MEAN_OF_CONSTRUCTIONS if has_several else OVERALL
     result = record.result("mw", group)
     if result is None:
         return None
@@ -199,6 +200,11 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     verb_pairs = ""
     if tse is not None and VERB_PAIR in tse.clusters:
         verb_pairs = f", {counted_labels(tse.clusters[VERB_PAIR], VERB_PAIR)}"
+    comparison_note = ""
+    references: list[ReferenceTable] = []
+    if has_several:
+        comparison_note = _COMPARED_OVER_CONTEXTS
+        references = _paper_references(constructions)
     return Headline(
         evaluation=evaluation,
         metric="mw",
@@ -212,8 +218,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         ],
         meaning="A verb sampled from the model's predictions agrees with its subject this often; chance is one half.",
         limits="This tests one rule of grammar, agreement in number, in sentences made from templates.",
-        comparison_note=_COMPARED_OVER_CONTEXTS if group == MEAN_OF_CONSTRUCTIONS else "",
-        references=_paper_references(constructions) if group == MEAN_OF_CONSTRUCTIONS else [],
+        comparison_note=comparison_note,
+        references=references,
         records=[record],
     )
 

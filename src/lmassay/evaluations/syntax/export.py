@@ -16,44 +16,55 @@ _THEIR_NAMES = {"accuracy": "acc", "accuracy_char": "acc_norm"}
 
 
 def pairs_export() -> Export:
-    """Return how whole-sentence pairs are exported: one log per paradigm."""
+    """Create the export of whole-sentence pairs: one log per paradigm."""
     return Export(log_document=_document, log_sample=_sample, instance=_instance)
 
 
 def blanks_export() -> Export:
-    """Return that blanks have no logs: the formats cannot hold hundreds of words at a blank."""
+    """Create the export of blanks. It has no logs, because the formats have no room for hundreds of words per blank."""
     return Export(has_logs=False)
 
 
 def _document(row: Row) -> LogDocument:
-    """Return the log, the document and the target of a minimal pair, as BLiMP's tasks have them."""
-    inputs, groups = row.example.inputs, row.example.groups
+    """Return the name of the log, the document and the target of a minimal pair, in the form of BLiMP's tasks."""
+    inputs = row.example.inputs
+    groups = row.example.groups
     paradigm = groups.get("paradigm", "pairs")
-    task = f"blimp_{paradigm}" if paradigm in paradigms() else f"minimal_pairs_{paradigm}"
+    if paradigm in paradigms():
+        task = f"blimp_{paradigm}"
+    else:
+        task = f"minimal_pairs_{paradigm}"
     doc = {"sentence_good": inputs["good"], "sentence_bad": inputs["bad"]}
     labels = {"field": groups.get("field"), "linguistics_term": groups.get("phenomenon"), "UID": paradigm}
-    doc |= {name: label for name, label in labels.items() if label}
+    for name, label in labels.items():
+        if label:
+            doc[name] = label
     # The target "0" says that the first choice, the good sentence, is right.
     return task, doc, "0"
 
 
 def _sample(row: Row) -> dict[str, Any] | None:
     """Return the log-probabilities that the verdict on a minimal pair is based on."""
-    inputs, groups, details = row.example.inputs, row.example.groups, row.score.details
+    inputs = row.example.inputs
+    details = row.score.details
     if "logprob_good" not in details or "asked" not in inputs:
         return None
-    ours: dict[str, Any] = {"id": row.example.id, "groups": dict(groups)}
+    # What the harness has no place for; `lmassay import` reads it back.
+    lmassay_fields: dict[str, Any] = {"id": row.example.id, "groups": dict(row.example.groups)}
     if "tokens_good" in details:
-        ours["tokens"] = [details["tokens_good"], details["tokens_bad"]]
+        lmassay_fields["tokens"] = [details["tokens_good"], details["tokens_bad"]]
     answers = []
     for side in ("good", "bad"):
         answers.append([repr(float(details[f"logprob_{side}"])), GREEDY])
-    metrics = {_THEIR_NAMES[name]: value for name, value in row.score.values.items() if name in _THEIR_NAMES}
+    metrics = {}
+    for name, value in row.score.values.items():
+        if name in _THEIR_NAMES:
+            metrics[_THEIR_NAMES[name]] = value
     return {
         "asked": [list(request) for request in inputs["asked"]],
         "answers": answers,
         "metrics": metrics,
-        KEY: ours,
+        KEY: lmassay_fields,
     }
 
 
@@ -61,8 +72,10 @@ def _instance(row: Row) -> dict[str, Any] | None:
     """Return a comparison of two sentences; nothing was generated, so the output is the two log-probabilities."""
     if "logprob_good" not in row.score.details:
         return None
-    good, bad = str(row.example.inputs["good"]), str(row.example.inputs["bad"])
-    good_logprob, bad_logprob = row.score.details["logprob_good"], row.score.details["logprob_bad"]
+    good = str(row.example.inputs["good"])
+    bad = str(row.example.inputs["bad"])
+    good_logprob = row.score.details["logprob_good"]
+    bad_logprob = row.score.details["logprob_bad"]
     preferred = ""
     if good_logprob > bad_logprob:
         preferred = good
@@ -71,5 +84,5 @@ def _instance(row: Row) -> dict[str, Any] | None:
     return {
         "input": {"raw": "Which sentence is more probable?", "reference": [good], "choices": [good, bad]},
         "output": {"raw": [repr(float(good_logprob)), repr(float(bad_logprob))]},
-        "answer_attribution": [attribution(preferred, "the sentence of the higher log-probability")],
+        "answer_attribution": [attribution(preferred, "the sentence with the higher log-probability")],
     }

@@ -69,8 +69,9 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
     if missing:
         hint = did_you_mean(missing[0], header)
         raise DataError(f"{path}, line 1: the column '{missing[0]}' is missing{hint}; it must be {','.join(_COLUMNS)}")
-    singular, plural = header.index("sing"), header.index("plur")
-    index = header.index("idx") if "idx" in header else None
+    singular_column = header.index("sing")
+    plural_column = header.index("plur")
+    index_column = header.index("idx") if "idx" in header else None
     seen: dict[Lemma, int] = {}
     indices: dict[Lemma, str] = {}
     for row in rows:
@@ -78,18 +79,24 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
             continue
         if len(row) != len(header):
             raise DataError(f"{path}, line {rows.line_num}: {len(row)} cells, but the header has {len(header)}")
-        lemma = Lemma(row[singular].strip(), row[plural].strip())
-        if not lemma.singular or not lemma.plural or len(f"{lemma.singular} {lemma.plural}".split()) != 2:
+        lemma = Lemma(row[singular_column].strip(), row[plural_column].strip())
+        # A form with a space would be two words, which cannot fill one blank.
+        if len(lemma.singular.split()) != 1 or len(lemma.plural.split()) != 1:
             raise DataError(f"{path}, line {rows.line_num}: a verb must be two single words; got {row!r}")
         if lemma.singular == lemma.plural:
             raise DataError(
                 f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', so they do not show a number"
             )
         seen[lemma] = seen.get(lemma, 0) + 1
-        indices[lemma] = "" if index is None else row[index].strip()
+        index = ""
+        if index_column is not None:
+            index = row[index_column].strip()
+        # If a verb is listed twice, its last index counts.
+        indices[lemma] = index
     if not seen:
         raise DataError(f"{path} lists no verbs; give at least one row under the header")
-    return VerbList(path.name, sha256, list(seen), list(indices.values()), sum(seen.values()) - len(seen))
+    repeated = sum(seen.values()) - len(seen)
+    return VerbList(path.name, sha256, list(seen), list(indices.values()), repeated)
 
 
 def shipped_verbs() -> Path:

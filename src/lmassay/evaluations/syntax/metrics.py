@@ -215,11 +215,18 @@ def _interpolation_weights(
 
 def _scores_of_sets(forms: LemmaForms, bins: Bins, cutoffs: int, top: bool) -> ContextScores:
     """Return the scores over the tokens that have entered by each cut-off; ``bins`` says where each form enters."""
-    right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
-    # At the top a lemma enters with its first form, at the bottom with its second one.
-    lemma_bins = bins.min(axis=2) if top else bins.max(axis=2)
-    right_bins = bins[:, :, RIGHT] if top else lemma_bins
-    wrong_bins = bins[:, :, WRONG] if top else lemma_bins
+    right = forms.p[:, :, RIGHT]
+    wrong = forms.p[:, :, WRONG]
+    if top:
+        # From the top, a lemma counts as soon as one of its forms is in; for MW, each form counts by itself.
+        lemma_bins = bins.min(axis=2)
+        right_bins = bins[:, :, RIGHT]
+        wrong_bins = bins[:, :, WRONG]
+    else:
+        # From the bottom, a lemma counts when both of its forms are in.
+        lemma_bins = bins.max(axis=2)
+        right_bins = lemma_bins
+        wrong_bins = lemma_bins
     counted = _cumulative(lemma_bins, None, cutoffs)
     agreeing = _cumulative(lemma_bins, (right > wrong).astype(np.float64), cutoffs)
     right_mass = _cumulative(right_bins, right, cutoffs)
@@ -236,7 +243,8 @@ def _cumulative(bins: Bins, weights: Floats | None, cutoffs: int) -> Floats:
     contexts = len(bins)
     # One flat bincount for all contexts: each has its own range of bins, with one more for what never enters.
     flat = (bins + (cutoffs + 1) * np.arange(contexts)[:, None]).ravel()
-    entered = np.bincount(flat, None if weights is None else weights.ravel(), contexts * (cutoffs + 1))
+    flat_weights = None if weights is None else weights.ravel()
+    entered = np.bincount(flat, flat_weights, contexts * (cutoffs + 1))
     by_context = entered.reshape(contexts, cutoffs + 1)[:, :cutoffs]
     return np.cumsum(by_context, axis=1).astype(np.float64)
 
@@ -362,12 +370,15 @@ def _mean_of_constructions(
     before their variance is estimated. The constructions themselves are taken as given, not as a sample of others.
     """
     groups = {part.group for part in parts}
-    of_constructions = [result for result in computed if result.metric == metric and result.group in groups]
-    counts = (
-        sum(result.n for result in of_constructions),
-        sum(result.n_error for result in of_constructions),
-        sum(result.n_unscored for result in of_constructions),
-    )
+    n = 0
+    n_error = 0
+    n_unscored = 0
+    for result in computed:
+        if result.metric == metric and result.group in groups:
+            n += result.n
+            n_error += result.n_error
+            n_unscored += result.n_unscored
+    counts = (n, n_error, n_unscored)
     scored: list[Observations] = []
     for part in parts:
         observed = _observed(table, metric, part.where)
@@ -376,11 +387,13 @@ def _mean_of_constructions(
     if not scored:
         return Result(metric, MEAN_OF_CONSTRUCTIONS, None, None, None, *counts)
     weight = 1 / len(scored)
+    # TSE weighs a context by its number of rows, so its weights are counts of observations.
+    are_counts = metric == "tse"
     terms = []
+    means = []
     for observed in scored:
-        terms.append(
-            Term(observed.values, weight, observed.clusters, observed.weights, weights_are_counts=metric == "tse")
-        )
+        terms.append(Term(observed.values, weight, observed.clusters, observed.weights, weights_are_counts=are_counts))
+        means.append(observed.mean)
     estimated = estimate(terms, bounds=(0.0, 1.0))
-    mean = replace(scored[0], mean=float(np.mean([observed.mean for observed in scored])))
+    mean = replace(scored[0], mean=float(np.mean(means)))
     return intervals.observed_result(estimated, mean, metric, MEAN_OF_CONSTRUCTIONS, counts, settings)

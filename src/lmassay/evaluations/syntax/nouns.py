@@ -18,10 +18,10 @@ Evidence = tuple[tuple[str, ...], str | None]
 # Words that occur this often on average fill the slot of a template; in free text nearly all words are rare.
 _REPETITIONS_OF_TEMPLATES = 4.0
 # Articles are few and short: der, die, das; l', le, la, les.
-_MOST_ARTICLES = 4
-_LONGEST_ARTICLE = 4
+_MAX_ARTICLES = 4
+_MAX_ARTICLE_LENGTH = 4
 # Two forms of a noun share at least this part of the longer one: writer and writers, arzt and arzte.
-_LEAST_SHARED_PART = 0.5
+_MIN_SHARED_PART = 0.5
 
 
 def agreement_nouns(contexts: Sequence[Evidence]) -> list[str | None]:
@@ -81,7 +81,7 @@ def _is_repeated(counts: Counter[str]) -> bool:
 
 
 def _are_articles(words: Counter[str]) -> bool:
-    return len(words) <= _MOST_ARTICLES and all(len(word) <= _LONGEST_ARTICLE for word in words)
+    return len(words) <= _MAX_ARTICLES and all(len(word) <= _MAX_ARTICLE_LENGTH for word in words)
 
 
 def _names(numbers_of_word: dict[str, set[str]]) -> dict[str, str]:
@@ -112,7 +112,7 @@ def _partner(word: str, number_of_word: dict[str, str]) -> str | None:
         if number == number_of_word[word]:
             continue
         shared = _shared_beginning(_without_accents(word), _without_accents(other))
-        if shared > longest and shared >= _LEAST_SHARED_PART * max(len(word), len(other)):
+        if shared > longest and shared >= _MIN_SHARED_PART * max(len(word), len(other)):
             best, longest = other, shared
     return best
 

@@ -29,7 +29,7 @@ _GROUP_FIELDS = {"field": "field", "phenomenon": "linguistics_term", "paradigm":
 _NUMBERS = {"-1": -1, "-2": -2}
 _MARKS = {"true": True, "false": False}
 # A sentence is short; a longer field is a quotation mark that was never closed.
-_LONGEST_FIELD = 1 << 20
+_MAX_FIELD_LENGTH = 1 << 20
 
 
 class PairFormat(BaseModel):
@@ -90,10 +90,14 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
         yield from _alternating_rows(file)
         return
     is_table = kind != "jsonl"
-    rows = _table_rows(file, kind) if is_table else _json_rows(file)
+    rows: Iterator[tuple[int, Mapping[str, Any]]]
+    if is_table:
+        rows = _table_rows(file, kind)
+    else:
+        rows = _json_rows(file)
     renamed_columns = {field: column for field, column in pair_format.columns().items() if field != column}
     for line, row in rows:
-        fields = dict(row)
+        fields: dict[str, Any] = dict(row)
         for field, column in renamed_columns.items():
             if column not in row:
                 # In a table it is the header that lacks the column.
@@ -168,7 +172,7 @@ def _delimiter(file: TextFile, kind: Format) -> str:
 def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
     """The next record of a table; None at its end. A field may be longer than the csv module allows by default."""
     # The limit applies to the whole process, so it is restored before any other code can run.
-    previous_limit = csv.field_size_limit(_LONGEST_FIELD)
+    previous_limit = csv.field_size_limit(_MAX_FIELD_LENGTH)
     try:
         return next(reader, None)
     finally:

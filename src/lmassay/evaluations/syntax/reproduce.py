@@ -146,14 +146,9 @@ def _table_figures(model: str, name: str, records: Sequence[RunRecord]) -> list[
     figures: list[ReproducedFigure] = []
     for metric, published in zip(METRICS, template_set.scores[model], strict=True):
         result = record.result(metric, OVERALL)
-        value = None if result is None else result.value
-        figures.append(
-            ReproducedFigure(
-                f"{model}, {template_set.title}: {metric.upper()}",
-                published,
-                "none" if value is None else f"{value:.{_DECIMALS}f}",
-                excuse,
-                _TOLERANCES[metric],
-            )
-        )
+        computed = "none"
+        if result is not None and result.value is not None:
+            computed = f"{result.value:.{_DECIMALS}f}"
+        name_of_figure = f"{model}, {template_set.title}: {metric.upper()}"
+        figures.append(ReproducedFigure(name_of_figure, published, computed, excuse, _TOLERANCES[metric]))
     return figures

@@ -23,8 +23,8 @@ DataSpec = str | dict[str, str | list[str]]
 
 # Rows that grammars wrote, by the grammar's digest, construction and sample size. Both limits bound the memory.
 _cached_rows: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
-_LONGEST_CACHED = 2_000
-_MOST_CACHED = 100
+_MAX_CACHED_LENGTH = 2_000
+_MAX_CACHED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class GrammarPairs:
         rows = _cached_rows.get(key)
         if rows is None:
             rows = self.grammar.write(self.construction, most=limit)
-            if len(rows) <= _LONGEST_CACHED:
-                if len(_cached_rows) >= _MOST_CACHED:
+            if len(rows) <= _MAX_CACHED_LENGTH:
+                if len(_cached_rows) >= _MAX_CACHED:
                     _cached_rows.clear()
                 _cached_rows[key] = rows
         return rows
@@ -131,9 +131,11 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
         assert isinstance(data, dict)
         return _published(data) or []
     if isinstance(data, str):
-        published = None if catalogue.is_local(data, base) else _published(data)
-        if published is not None:
-            return published
+        # A file or folder of the user comes before a published data set of the same name.
+        if not catalogue.is_local(data, base):
+            published = _published(data)
+            if published is not None:
+                return published
         parts = _parts(data, base, pair_format)
         names = [part.name for part in parts]
         if len(set(names)) < len(names):
@@ -144,8 +146,10 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
         raise DataError("task.data: no construction is named; write {name: file.jsonl}")
     pair_sets = []
     for name, sources in data.items():
+        if isinstance(sources, str):
+            sources = [sources]
         all_parts: list[FilePairs | GrammarPairs] = []
-        for source in [sources] if isinstance(sources, str) else sources:
+        for source in sources:
             all_parts += _parts(source, base, pair_format)
         if not all_parts:
             raise DataError(f"task.data.{name}: no file is given")

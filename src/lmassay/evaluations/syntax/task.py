@@ -462,8 +462,8 @@ def _few_verb_pairs_note(contexts: Sequence[Context]) -> list[str]:
     if not pairs or len(pairs) >= FEW_LABELS:
         return []
     return [
-        f"the data try only {counted_labels(len(pairs), metrics.VERB_PAIR)}: with fewer than {FEW_LABELS}, TSE says "
-        "little about other verbs, so its interval is wide, or there is none"
+        f"the data contain only {counted_labels(len(pairs), metrics.VERB_PAIR)}; with fewer than {FEW_LABELS}, TSE "
+        "says little about other verbs, and its interval is very wide or missing"
     ]
 
 

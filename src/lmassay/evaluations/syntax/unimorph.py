@@ -35,7 +35,7 @@ _IMPERATIVE = "IMP"
 _SUBJECT = re.compile(r"NOM\(([^()]*)\)")
 _OTHER_ARGUMENT = re.compile(r"[A-Z.]+\([^()]*\)")
 _BETWEEN_FEATURES = re.compile(r"[;|,/+{}\s]+")
-_LEAST_COLUMNS = 3
+_MIN_COLUMNS = 3
 
 # Why a verb is dropped.
 SEVERAL_WORDS = "forms of several words"
@@ -111,7 +111,7 @@ def is_lexicon(path: Path) -> bool:
     """Return True if the first line with text has the three columns of a lexicon."""
     for line in open_text(path, "verbs").read():
         if line.strip():
-            return line.count("\t") >= _LEAST_COLUMNS - 1
+            return line.count("\t") >= _MIN_COLUMNS - 1
     return False
 
 
@@ -122,12 +122,12 @@ def read_lexicon(path: Path) -> Iterator[LexiconRow]:
             continue
         # Some files have further columns, for example the morphemes of the form.
         columns = line.rstrip("\r\n").split("\t")
-        if len(columns) < _LEAST_COLUMNS or not all(column.strip() for column in columns[:_LEAST_COLUMNS]):
+        if len(columns) < _MIN_COLUMNS or not all(column.strip() for column in columns[:_MIN_COLUMNS]):
             raise DataError(
                 f"{path}, line {number}: a row must be lemma, form and features with tabs between them, such as "
                 f"gehen, geht, {SINGULAR}"
             )
-        lemma, form, features = (unicodedata.normalize("NFC", column.strip()) for column in columns[:_LEAST_COLUMNS])
+        lemma, form, features = (unicodedata.normalize("NFC", column.strip()) for column in columns[:_MIN_COLUMNS])
         yield LexiconRow(lemma, form, features_of(features))
 
 

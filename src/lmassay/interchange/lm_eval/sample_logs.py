@@ -151,7 +151,7 @@ def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> Sa
     for sample in chosen:
         if sample.doc_id in line_of_document:
             first_line = line_of_document[sample.doc_id]
-            raise DataError(f"{sample.where}: doc_id {sample.doc_id} was given already in line {first_line}")
+            raise DataError(f"{sample.where}: doc_id {sample.doc_id} appears twice, first in line {first_line}")
         line_of_document[sample.doc_id] = sample.line
     chosen.sort(key=lambda sample: sample.doc_id)
     return SampleLog(path, sha256(path), task, chosen_filter, chosen)

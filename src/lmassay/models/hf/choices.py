@@ -130,6 +130,8 @@ def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, fl
     # Relative to the largest, so that exp does not underflow for long choices.
     top = max(logprobs.values())
     share = {spelling: math.exp(logprob - top) for spelling, logprob in logprobs.items()}
+    # The probability of a spelling contains that of all longer ones that begin with it. What is left without these is
+    # the probability that the answer ends here.
     exclusive = {}
     for spelling in share:
         continued = sum(share[longer] for longer in _next_longer(spelling, share))
@@ -137,7 +139,10 @@ def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, fl
     weights = []
     for choice in spellings:
         total = sum(exclusive[spelling] for spelling in choice)
-        weights.append(top + math.log(total) if total > 0 else LEAST)
+        if total > 0:
+            weights.append(top + math.log(total))
+        else:
+            weights.append(LEAST)
     return weights
 
 

@@ -1,7 +1,7 @@
 """Words and tokens: how a tokenizer spells a word inside a text, and which tokens belong to which part of a text.
 
-Parts are found through the tokenizer's offsets into the text, never by counting the tokens of a part that was tokenised
-by itself: tokenizers merge across the borders of parts.
+Parts are located by the tokenizer's offsets into the text, never by tokenizing a part alone and counting its tokens:
+tokenizers merge characters across the borders of parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmassay.errors import ConfigError, DataError, ModelError
 from lmassay.models.hf.chat import RenderedPrompt
 
-# A word that is put before the one to be spelled, so that it is spelled as inside a sentence.
+# Many tokenizers spell the first word of a text differently, so a word is spelled after this one.
 _WORD_BEFORE = "the"
 
 Position = Literal["found", "counted"]
@@ -103,14 +103,14 @@ class WordTokenizer:
             if self.space_before_texts:
                 return {"leading_space": "yes"}
             return {"leading_space": "blanks only" if self.space_before_blanks else "no"}
-        after_context = self._name(self.prefix(something_precedes=True))
-        at_beginning = self._name(self.prefix(something_precedes=False))
+        after_context = self._text_of(self.prefix(something_precedes=True))
+        at_beginning = self._text_of(self.prefix(something_precedes=False))
         prefix = after_context
         if at_beginning != after_context:
             prefix = f"{after_context}/{at_beginning}"
         return {"prefix": prefix, "leading_space": "yes" if self._leading_space else "no"}
 
-    def _name(self, ids: Sequence[int]) -> str:
+    def _text_of(self, ids: Sequence[int]) -> str:
         return "".join(self.tokenizer.convert_ids_to_tokens(list(ids))) or "none"
 
     @cached_property
@@ -187,7 +187,7 @@ class WordTokenizer:
         return ids
 
     def knows(self, ids: Sequence[int]) -> bool:
-        """Whether tokens spell something: there is at least one, and none is the unknown token."""
+        """Whether these tokens represent a text: there is at least one, and none is the unknown token."""
         unknown = self.tokenizer.unk_token_id
         return bool(ids) and (unknown is None or unknown not in ids)
 
@@ -287,12 +287,15 @@ class WordTokenizer:
 
         There are none if the tokenizer does not mark spaces at the beginning of tokens, as WordPiece.
         """
+        no_tokens = np.empty(0, dtype=np.int64)
         space = self._ids(" ")
-        mark = self.tokenizer.convert_ids_to_tokens(space[0])[0] if space else ""
-        special_tokens = set(self.tokenizer.all_special_ids)
-        # Marks are unusual characters, such as the Ġ of GPT-2. An ordinary letter or the unknown token is not a mark.
-        if not space or space[0] in special_tokens or (mark.isascii() and mark.isalnum()):
-            return np.empty(0, dtype=np.int64)
+        # Some tokenizers drop a lone space, or map it to the unknown token.
+        if not space or space[0] in set(self.tokenizer.all_special_ids):
+            return no_tokens
+        # The first character of this token marks a space, such as the Ġ of GPT-2. A letter or digit is not a mark.
+        mark = self.tokenizer.convert_ids_to_tokens(space[0])[0]
+        if mark.isascii() and mark.isalnum():
+            return no_tokens
         ids = [index for token, index in self._vocabulary.items() if token.startswith(mark)]
         # Added tokens such as RoBERTa's <mask> may take the space before them along.
         for index, token in self.tokenizer.added_tokens_decoder.items():

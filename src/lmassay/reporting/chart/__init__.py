@@ -1,7 +1,7 @@
 """Charts for report pages, as self-contained SVG.
 
-A `Chart` has panels, a `Panel` has axes and marks. Say what is drawn; the layout finds the room: ticks are thinned out,
-labels wrapped or cut, legends set in columns, so that no two texts overlap.
+A `Chart` has panels, a `Panel` has axes and marks. You declare what to draw, and the layout finds room for it: it thins
+out ticks, wraps or shortens labels and arranges the legend in columns, so that no two texts overlap.
 
 >>> from lmassay.reporting.chart import (
 ...     Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Panel, ReferenceLine
@@ -28,7 +28,7 @@ from lmassay.reporting.chart.axes import Axis, Category, CategoryAxis, LinearAxi
 from lmassay.reporting.chart.chart import Chart
 from lmassay.reporting.chart.legend import LegendEntry
 from lmassay.reporting.chart.marks import (
-    MOST_SERIES,
+    MAX_SERIES,
     Arrow,
     Bar,
     ChartLine,
@@ -47,7 +47,7 @@ from lmassay.reporting.chart.marks import (
 from lmassay.reporting.chart.panel import Panel, PanelNote
 
 __all__ = [
-    "MOST_SERIES",
+    "MAX_SERIES",
     "Arrow",
     "Axis",
     "Bar",
@@ -73,21 +73,22 @@ __all__ = [
     "Stroke",
 ]
 
-# Names of earlier versions that the documentation used.
-_OLD_NAMES: dict[str, Any] = {
-    "Cell": HeatmapCell,
-    "Key": LegendEntry,
-    "Line": ChartLine,
-    "Note": PanelNote,
-    "Rule": ReferenceLine,
+# Names of earlier versions that the documentation used, and what they are called now.
+_OLD_NAMES = {
+    "Cell": "HeatmapCell",
+    "Key": "LegendEntry",
+    "Line": "ChartLine",
+    "MOST_SERIES": "MAX_SERIES",
+    "Note": "PanelNote",
+    "Rule": "ReferenceLine",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Hand out a class under its old name, with a deprecation warning."""
+    """Return a member under its old name, with a deprecation warning."""
     if name not in _OLD_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    new = _OLD_NAMES[name]
-    message = f"{__name__}.{name} is now called {new.__name__}; the old name will be removed in 1.0"
+    new_name = _OLD_NAMES[name]
+    message = f"{__name__}.{name} is now called {new_name}; the old name will be removed in 1.0"
     warnings.warn(message, OldPluginWarning, stacklevel=2)
-    return new
+    return globals()[new_name]

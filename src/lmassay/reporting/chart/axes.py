@@ -15,7 +15,7 @@ _MAX_TICKS = 6
 _MAX_DECADES = 8
 _NICE_STEPS = (1, 2, 5)
 # Beyond these limits, ticks are written with powers of ten: on a linear and on a logarithmic axis.
-_LARGEST_PLAIN = 1e6
+_MAX_PLAIN = 1e6
 _SMALLEST_PLAIN_STEP = 1e-4
 _SMALLEST_PLAIN_POWER, _LARGEST_PLAIN_POWER = 0.9e-3, 1.1e4
 _SMALLEST_POSITIVE = 1e-300
@@ -268,7 +268,7 @@ def number_label(value: float, step: float, largest: float, *, signed: bool = Fa
     """
     if abs(value) < step / 2:
         return "0"
-    is_plain = largest < _LARGEST_PLAIN and step >= _SMALLEST_PLAIN_STEP
+    is_plain = largest < _MAX_PLAIN and step >= _SMALLEST_PLAIN_STEP
     if is_plain:
         magnitude = f"{abs(value):.{_decimals(step)}f}"
     else:

@@ -29,7 +29,7 @@ _ROW_GAP = 16.0
 _PANEL_TITLE_LINES = 5
 _AXIS_TITLE_LINES = 3
 # The smallest gap between the texts that explain the two ends of an axis.
-_LEAST_GAP_BETWEEN_ENDS = 12.0
+_MIN_GAP_BETWEEN_ENDS = 12.0
 _TALL = 360.0
 """Roughly the height of a figure that fits on the screen of a phone."""
 
@@ -116,7 +116,7 @@ class PlacedPanel:
             return []
         width = self.column.plot.length
         start, end = fit(axis.ends[0], width), fit(axis.ends[1], width)
-        if start.width + _LEAST_GAP_BETWEEN_ENDS + end.width <= width:
+        if start.width + _MIN_GAP_BETWEEN_ENDS + end.width <= width:
             return [[("start", start), ("end", end)]]
         return [[("start", start)], [("end", end)]]
 

@@ -30,13 +30,13 @@ Side = Literal["top", "bottom"]
 # Half a line of text is 7 units high: labels below a panel do not touch the lowest label next to it.
 _EDGE_GAP = 8.0
 _TICK_LENGTH = 4.0
-_LEAST_LABEL_GAP = 8.0
-_LEAST_GAP_BETWEEN_CATEGORIES = 4.0
-_LEAST_LINE_GAP = 2.0
+_MIN_LABEL_GAP = 8.0
+_MIN_GAP_BETWEEN_CATEGORIES = 4.0
+_MIN_LINE_GAP = 2.0
 _SLOPE = 40
 _SIN, _COS = math.sin(math.radians(_SLOPE)), math.cos(math.radians(_SLOPE))
-_LONGEST_SLOPING = 150.0
-_LEAST_SLOPING_BAND = 24.0
+_MAX_SLOPING_LENGTH = 150.0
+_MIN_SLOPING_BAND = 24.0
 """So that labels at a slope, which are as far apart as their categories, do not touch."""
 _CATEGORY_LABEL_LINES = 2
 _ROW_GAP = 7.0
@@ -64,9 +64,9 @@ def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright:
     for tick in ticks:
         middle = length * axis.fraction(tick.value)
         if upright:
-            half, gap = LINE_HEIGHT / 2, _LEAST_LINE_GAP
+            half, gap = LINE_HEIGHT / 2, _MIN_LINE_GAP
         else:
-            half, gap = text_width(tick.label) / 2, _LEAST_LABEL_GAP
+            half, gap = text_width(tick.label) / 2, _MIN_LABEL_GAP
         if middle - half < end_of_last + gap:
             return False
         end_of_last = middle + half
@@ -133,7 +133,7 @@ class CategoryEdge:
     @property
     def least_widths(self) -> list[float]:
         """How wide each category is at least."""
-        least = _LEAST_SLOPING_BAND if self.is_sloping else 0.0
+        least = _MIN_SLOPING_BAND if self.is_sloping else 0.0
         widths = []
         for category in self.axis.categories:
             width_of_lanes = category.lanes * self.axis.lane
@@ -199,7 +199,7 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
     horizontal = []
     fits = True
     for category in axis.categories:
-        width = category.lanes * axis.lane - _LEAST_GAP_BETWEEN_CATEGORIES
+        width = category.lanes * axis.lane - _MIN_GAP_BETWEEN_CATEGORIES
         label = fit(category.label, width, lines=_CATEGORY_LABEL_LINES)
         longest_word = 0.0
         for word in category.label.split():
@@ -215,14 +215,14 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
 def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
     """Labels of one line each, so long that different labels do not read the same."""
     texts = {clean_text(category.label) for category in axis.categories}
-    length = _LONGEST_SLOPING
+    length = _MAX_SLOPING_LENGTH
     while True:
         labels = [fit(category.label, length) for category in axis.categories]
         different_labels = {tuple(label.lines) for label in labels}
         if len(different_labels) >= len(texts):
             return labels
         # Two names that differ only in the part that was cut.
-        length += _LONGEST_SLOPING / 2
+        length += _MAX_SLOPING_LENGTH / 2
 
 
 Edge = NumericEdge | CategoryEdge
@@ -294,7 +294,7 @@ def rows_of(axis: CategoryAxis, labels: Span, top: float) -> CategoryRows:
     for category, note in zip(axis.categories, notes, strict=True):
         width = labels.length - note.width
         if note.lines:
-            width -= _LEAST_LABEL_GAP
+            width -= _MIN_LABEL_GAP
         rooms.append(Room(category.label, width, bold=category.kind == "strong"))
     blocks = fit_distinct(rooms, _CATEGORY_LABEL_LINES)
     rows = []
@@ -315,7 +315,7 @@ def _row(axis: CategoryAxis, category: Category, label: TextBlock, note: TextBlo
     # A heading has a label but no marks.
     lanes = 0 if category.kind == "heading" else category.lanes
     if axis.labels == "beside":
-        height = max(lanes * axis.lane, label.height + _LEAST_LINE_GAP)
+        height = max(lanes * axis.lane, label.height + _MIN_LINE_GAP)
         return CategoryRow(category, label, note, top, Span(top, top + height))
     label_height = max(label.height, note.height)
     start = top + label_height

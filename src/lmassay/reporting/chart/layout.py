@@ -16,9 +16,9 @@ LABEL_GAP = 8.0
 TITLE_GAP = 5.0
 """The gap between the title of an axis and its labels."""
 _COLUMN_GAP = 14.0
-_LEAST_PLOT_WIDTH = 80.0
-_LEAST_LABEL_COLUMN = 110.0
-_LARGEST_NOTE_SHARE = 0.4
+_MIN_PLOT_WIDTH = 80.0
+_MIN_LABEL_COLUMN = 110.0
+_MAX_NOTE_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ class _Need:
     left: float = 0.0
     right: float = 0.0
     share: float = 1.0
-    least_plot: float = _LEAST_PLOT_WIDTH
+    least_plot: float = _MIN_PLOT_WIDTH
     most_plot: float | None = None
 
 
 def _need(members: Sequence[GridSlot], cell_width: float) -> _Need:
     if not members:
         return _Need()
-    least_plot = _LEAST_PLOT_WIDTH
+    least_plot = _MIN_PLOT_WIDTH
     most_plot = None
     for slot in members:
         for edge in _category_edges(slot.panel):
@@ -152,7 +152,7 @@ def _room_right(slot: GridSlot, cell_width: float) -> float:
         _, beyond_right = _overhang(edge, cell_width)
         room = max(room, beyond_right)
     for note in slot.panel.notes:
-        room = max(room, LABEL_GAP + fit(note.text, _LARGEST_NOTE_SHARE * cell_width).width)
+        room = max(room, LABEL_GAP + fit(note.text, _MAX_NOTE_SHARE * cell_width).width)
     return room
 
 
@@ -168,7 +168,7 @@ def _y_label_width(panel: Panel, cell_width: float) -> float:
         if not edge.axis.stretch:
             # A heat map: labels may take all that its cells leave.
             limit = cell_width - sum(edge.least_widths) - _overhang(edge, cell_width)[1] - LABEL_GAP
-    return label_column_width(panel.y, max(limit, _LEAST_LABEL_COLUMN))
+    return label_column_width(panel.y, max(limit, _MIN_LABEL_COLUMN))
 
 
 def _edges(panel: Panel, width: float) -> list[Edge]:

@@ -26,7 +26,7 @@ from lmassay.reporting.chart.elements import Anchor, number
 from lmassay.reporting.chart.placement import PlotArea
 from lmassay.reporting.chart.text import MIDDLE, fit
 
-MOST_SERIES = 5
+MAX_SERIES = 5
 """The number of colours that readers with any kind of colour vision can distinguish, on paper and on a dark screen."""
 
 Direction = Literal["x", "y"]
@@ -69,7 +69,7 @@ class Group:
             return Markup("")
         classes = [self.style] if self.style else []
         if self.series is not None:
-            classes.insert(0, f"s{self.series % MOST_SERIES}")
+            classes.insert(0, f"s{self.series % MAX_SERIES}")
         return elements.element("g", elements.title(self.title), drawn, class_=" ".join(classes))
 
 

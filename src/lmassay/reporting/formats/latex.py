@@ -281,13 +281,19 @@ def _printed_lines(row: TableRow, column_count: int) -> list[str]:
     texts = []
     for column, cell in enumerate(cells):
         text = _cell_text(cell.text, cell)
-        texts.append(_styled(text, row) if column == 0 else text)
+        if column == 0:
+            text = _styled(text, row)
+        texts.append(text)
     lines = [row_text(texts)]
     for number in range(_height(row) - 1):
         small_texts = []
         for cell in cells:
-            text = _cell_text(cell.small[number], cell) if number < len(cell.small) else ""
-            small_texts.append(rf"{{\scriptsize {text}}}" if text else "")
+            small_text = ""
+            if number < len(cell.small):
+                small_text = _cell_text(cell.small[number], cell)
+            if small_text:
+                small_text = rf"{{\scriptsize {small_text}}}"
+            small_texts.append(small_text)
         lines.append(row_text(small_texts))
     return lines
 

@@ -86,7 +86,7 @@ def test_samples_become_items(tmp_path):
         ({"choices": "['손자', '알 수 없음']"}, "three different texts"),
         ({"choices": "['손자', '손자', '알 수 없음']"}, "three different texts"),
         ({"choices": "['손자', '할머니', '모름']"}, "'알 수 없음'"),
-        ({"answer": "할아버지"}, "answer '할아버지' is none of the choices"),
+        ({"answer": "할아버지"}, "answer '할아버지' is not one of the choices"),
         ({"biased_answer": "알 수 없음"}, "biased_answer"),
         ({"sample_id": "age-1-amb"}, "sample_id age-1-amb is not of the form"),
         ({"context": "NA"}, "context is empty"),
@@ -103,7 +103,7 @@ def test_bad_samples_are_refused_with_the_line_and_nothing_runs(tmp_path, monkey
 
 
 def test_samples_with_one_id_are_refused(tmp_path):
-    with pytest.raises(DataError, match="is there twice, on lines 2 and 3"):
+    with pytest.raises(DataError, match="appears twice, on lines 2 and 3"):
         read_samples(write(tmp_path, [ROWS[0], ROWS[0]]))
 
 

@@ -95,7 +95,7 @@ def test_a_last_line_without_its_end_is_noted(tmp_path, data, complete):
         (b"id\tb\n", "has a header but no rows"),
         (b"name\tb\n1\t2\n", "line 1: the test file has no column 'id'"),
         (b"id,b\n1,2\n", "separated by tabs"),
-        (b"id\tb\tid\n1\t2\t3\n", "line 1: column 'id' is there twice"),
+        (b"id\tb\tid\n1\t2\t3\n", "line 1: column 'id' appears twice"),
         (b"id\tb\n1\t2\n3\n5\t6\n", "line 3: the row has 1 cells, the header 2; mend it"),
         (b"id\tb\n1\t2\n3\t4\t5\n", "line 3: the row has 3 cells, the header 2; correct it"),
         (b"id\tb\n1\t2\n3", "line 3: the row has 1 cells, the header 2: it was cut off; mend it"),
@@ -137,7 +137,7 @@ def test_the_last_column_may_be_lacking(tmp_path):
 
 def test_ids_are_unique_and_present(tmp_path):
     assert table(tmp_path, "id\tb\nx\t1\ny\t2\n").require_unique("id") == {"x": 0, "y": 1}
-    with pytest.raises(DataError, match="id x is there twice, on lines 2 and 4"):
+    with pytest.raises(DataError, match="id x appears twice, on lines 2 and 4"):
         table(tmp_path, "id\tb\nx\t1\ny\t2\nx\t3\n").require_unique("id")
     with pytest.raises(DataError, match="line 3: id is empty"):
         table(tmp_path, "id\tb\nx\t1\n\t2\n").require_unique("id")

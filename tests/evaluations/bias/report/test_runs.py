@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.items import BiasItem
-from lmassay.evaluations.bias.report.runs import MOST_SHAPES, AnswerStatistics, estimates_by_group
+from lmassay.evaluations.bias.report.runs import MAX_SHAPES, AnswerStatistics, estimates_by_group
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.intervals import Settings
@@ -124,10 +124,10 @@ def test_each_way_of_disagreeing_has_its_turn():
 
 def test_however_many_answers_there_are_few_are_kept():
     seen = AnswerStatistics()
-    for number in range(3 * MOST_SHAPES):
+    for number in range(3 * MAX_SHAPES):
         seen.add(row(f"essay {number}", None, None, number))
-    assert len(seen.shapes) == MOST_SHAPES
-    assert seen.readings["neither"] == 3 * MOST_SHAPES
+    assert len(seen.shapes) == MAX_SHAPES
+    assert seen.readings["neither"] == 3 * MAX_SHAPES
 
 
 def test_of_stereotyped_answers_the_one_that_stays_in_most_orders_is_kept():

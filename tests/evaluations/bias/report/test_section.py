@@ -166,7 +166,7 @@ def test_where_templates_count_alike_the_cell_says_how_many_have_data(tmp_path):
 
 
 def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "MOST_FAMILIES", 1)
+    monkeypatch.setattr(figures, "MAX_FAMILIES", 1)
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     found = section(tmp_path)
     assert len(drawings(under(found, "By category"))) == 2
@@ -262,12 +262,12 @@ def test_the_files_that_are_called_default_and_debiased_are_named(debiased):
 
 def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch):
     kept = lines(tables(under(section(debiased), "Default against debiased"))[0])
-    monkeypatch.setattr(runs, "MOST_ROWS_KEPT", 0)
+    monkeypatch.setattr(runs, "MAX_ROWS_KEPT", 0)
     assert lines(tables(under(section(debiased), "Default against debiased"))[0]) == kept
 
 
 def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch):
-    monkeypatch.setattr(comparisons, "MOST_PAIRS", 1)
+    monkeypatch.setattr(comparisons, "MAX_PAIRS", 1)
     found = section(debiased)
     assert under(found, "Default against debiased") == []
     assert "2 more pairs of runs are not tested here; use `lmassay compare`." in notes(found.blocks)
@@ -397,7 +397,7 @@ def test_stereotyped_answers_are_shown_only_where_the_context_does_not_say(tmp_p
 
 
 def test_families_beyond_the_most_have_no_examples(tmp_path, monkeypatch):
-    monkeypatch.setattr(answers, "MOST_FAMILIES", 1)
+    monkeypatch.setattr(answers, "MAX_FAMILIES", 1)
     run(tmp_path, SOME, {"label": "two"})
     assert len(section(tmp_path).examples) == 1
 

@@ -28,7 +28,7 @@ def setup_module() -> None:
         MaskedGaps, \
         trimmed, \
         EncodedItem, \
-        MOST_WRONG, \
+        MAX_WRONG, \
         EntityRule, \
         MultiMask, \
         ReferentRule
@@ -39,7 +39,7 @@ def setup_module() -> None:
     from lmassay.evaluations.fewshot.methods.decoding import CausalGaps, MaskedGaps, trimmed
     from lmassay.evaluations.fewshot.methods.learner import EncodedItem
     from lmassay.evaluations.fewshot.methods.multimask import (
-        MOST_WRONG,
+        MAX_WRONG,
         EntityRule,
         MultiMask,
         ReferentRule,
@@ -403,7 +403,7 @@ def test_an_answer_is_trained_against_nine_wrong_entities_at_most():
     item = question([str(n) for n in range(20)], [n == 4 for n in range(20)])
     texts = right_entity_first(item)
     assert texts[0] == [4]
-    assert len(texts) == 1 + MOST_WRONG
+    assert len(texts) == 1 + MAX_WRONG
     assert [4] not in texts[1:]
 
 

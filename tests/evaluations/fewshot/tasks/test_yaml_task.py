@@ -109,7 +109,7 @@ def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
         "same.yaml, line 2: data.train: there is no file gone.jsonl; check the path (got 'gone.jsonl')",
         "same.yaml, line 7: patterns[0].pattern: there is no field 'secnd'; did you mean 'second'?",
         "same.yaml, line 9: patterns[1].words: the label '0' has no word",
-        "same.yaml, line 10: metrics: there is no metric 'f2'; known: acc, em, f1, f1-macro",
+        "same.yaml, line 10: metrics: there is no metric 'f2'; available: acc, em, f1, f1-macro",
     ]
 
 
@@ -125,7 +125,7 @@ def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
         ),
         ('["0", "1"]', '["0"]', "line 4: labels: name two or more labels in their order"),
         ('["0", "1"]', "[0, 1]", "line 4: labels[0]: Input should be a valid string (got 0); put it in quotes"),
-        ('["0", "1"]', '["1", "1"]', "line 4: labels: '1' is there twice"),
+        ('["0", "1"]', '["1", "1"]', "line 4: labels: '1' appears twice"),
         ('"0": "No"', '"0": "Yes"', "line 5: words.1: the word 'Yes' already belongs to '0'"),
         ('"0": "No"', '"0": no', "line 5: words.0[0]: Input should be a valid string (got False); put it in quotes"),
         ('"0": "No"', '"2": "No"', "line 5: words.2: this is not a label; the labels are 0, 1"),

@@ -90,7 +90,7 @@ LEXICON_MISTAKES = [
     ({"Noun": {"inflect": "number", "words": ["a"]}}, "unknown key 'inflect'; did you mean 'inflects'"),
     ({"Noun": {"inflects": "number", "words": ["a"]}}, "'a' has no form for 'sg'"),
     ({"Noun": {"inflects": "number", "words": [{"sg": "a", "plu": "b"}]}}, "'plu' is neither .*; did you mean 'pl'"),
-    ({"Noun": {"inflects": "english noun", "words": ["a", "a"]}}, "'a' is there twice"),
+    ({"Noun": {"inflects": "english noun", "words": ["a", "a"]}}, "'a' appears twice"),
     (
         {"Noun": {"inflects": "english noun", "number": "sg", "words": ["a"]}},
         "inflect for number, so it cannot be fixed",
@@ -129,7 +129,7 @@ def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, messa
         ("be: {sg: is, pl: are}", "be: {sg: is}", r"irregular\.be: give all of its forms"),
         ("  simple: the", "  ../simple: the", "the name becomes a file name"),
         ("  simple: the", "  simple: [1]\n  other: the", r"constructions\.simple: give a template in quotes"),
-        ("  Said:", "  Noun:", "the key 'Noun' was given already in line 9"),
+        ("  Said:", "  Noun:", "the key 'Noun' appears twice, first in line 9"),
     ],
 )
 def test_a_mistake_in_the_file_is_told_with_its_place(tmp_path, old, new, message):

@@ -132,7 +132,7 @@ def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
         "metrics.main.cutoffs_top[1]",
         "metrics.main.lemma_inflections_path: there is no verb list data/verbs/none.csv",
         "metrics.mian: unknown metric; did you mean 'main'?",
-        "model.nmae: unknown key; known: name",
+        "model.nmae: unknown key; use name",
         "loger: unknown key; did you mean 'logger'?",
     ):
         assert part in text

@@ -14,7 +14,7 @@ from lmassay.evaluations.syntax.report.accuracy_chart import accuracy_chart
 from lmassay.evaluations.syntax.report.curves import curve_chart
 from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, series_style
 from lmassay.reporting.blocks import Section
-from lmassay.reporting.chart import MOST_SERIES
+from lmassay.reporting.chart import MAX_SERIES
 from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_from_dict
@@ -238,7 +238,7 @@ def test_top_cutoffs_are_linear_solid_circles_and_bottom_ones_logarithmic_dashed
 
 def test_the_legend_is_below_the_plot_row_by_row_and_inside_the_figure():
     long = "with a name that is longer than what fits into two lines of a figure, whatever is written into them"
-    names = [f"construction {i} {long}" for i in range(MOST_SERIES)]
+    names = [f"construction {i} {long}" for i in range(MAX_SERIES)]
     root = ElementTree.fromstring(curve_chart([curve(name) for name in names], "EW", "about it").svg())
     texts = [t for t in root.iter("text") if t.text.startswith("construction")]
     heights = [float(t.get("y")) for t in texts]

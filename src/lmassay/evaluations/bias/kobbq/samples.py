@@ -1,4 +1,4 @@
-"""KoBBQ's samples: read and checked strictly, their ids taken apart, and file names for models."""
+"""Read and check KoBBQ's sample files, parse the ids of their samples, and derive file names from models' names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
 from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
-"""How the samples say that the answer cannot be known; each prompt replaces it by its own words."""
+"""The choice "cannot be known" as the samples word it; each prompt replaces it by its own wording."""
 CHOICE_COUNT = 3
 """The number of choices of every question."""
 SAMPLE_COLUMNS = ("sample_id", "label_annotation", "context", "question", "choices", "biased_answer", "answer")
@@ -28,14 +28,14 @@ BACKSPACE = "\b"
 
 # category-001a-001-amb-bsd: category, template number and version, sample number, context type, question type.
 _SAMPLE_ID = re.compile(r"([^-]+)-([0-9]+)([a-d])-([0-9]+)-(amb|dis)-(bsd|cnt)", re.ASCII)
-# A list of plain strings as Python writes it. Nearly all lists are of this form; others take the slow way.
+# A list of plain strings as Python prints it. Nearly all lists have this form; the others are parsed with ``ast``.
 _PLAIN_LIST = re.compile(r"\['[^'\\\r\n]*'(?:, '[^'\\\r\n]*')*\]")
 _PLAIN_LIST_BYTES = re.compile(_PLAIN_LIST.pattern.encode())
-_LONGEST_LIST = 100_000
+_MAX_LIST_LENGTH = 100_000
 _LATIN_LETTER = re.compile("[A-Za-z]")
-# What some file system refuses: control and reserved characters, dots at the beginning or twice, dots at the end.
+# What some file systems reject: control and reserved characters, a leading dot, two dots, a dot or space at the end.
 _UNSAFE_IN_FILE_NAME = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]|^\.|(?<=\.)\.|[. ]$')
-_LONGEST_FILE_NAME = 120
+_MAX_FILE_NAME_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ def _check_answers(choices: Sequence[str], biased_answer: str, answer: str) -> N
             raise ValueError("the Hangul is decomposed (NFD) and matches nothing; convert the file to NFC")
         raise ValueError(f"none of the choices {list(choices)!r} is '{UNKNOWN}'")
     if answer not in choices:
-        raise ValueError(f"answer '{answer}' is none of the choices {list(choices)!r}")
+        raise ValueError(f"answer '{answer}' is not one of the choices {list(choices)!r}")
     if biased_answer not in choices or biased_answer == UNKNOWN:
-        raise ValueError(f"biased_answer '{biased_answer}' is none of the two persons in {list(choices)!r}")
+        raise ValueError(f"biased_answer '{biased_answer}' is not one of the two persons in {list(choices)!r}")
 
 
 @lru_cache(maxsize=1 << 15)
 def parse_choices(text: str) -> tuple[str, ...]:
-    """Return the strings of a list as Python writes it. The original calls ``eval``; here nothing is evaluated.
+    """Return the strings of a list as Python prints it. The original calls ``eval``; here nothing is evaluated.
 
     >>> parse_choices("['손자', '할머니', '알 수 없음']")
     ('손자', '할머니', '알 수 없음')
@@ -118,10 +118,10 @@ def parse_choices(text: str) -> tuple[str, ...]:
         return tuple(text[2:-2].split("', '"))
     node: ast.expr | None
     try:
-        node = ast.parse(text[:_LONGEST_LIST].strip(), mode="eval").body
+        node = ast.parse(text[:_MAX_LIST_LENGTH].strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         node = None
-    if isinstance(node, ast.List) and len(text) <= _LONGEST_LIST:
+    if isinstance(node, ast.List) and len(text) <= _MAX_LIST_LENGTH:
         values = []
         for element in node.elts:
             if isinstance(element, ast.Constant) and isinstance(element.value, str):
@@ -133,7 +133,7 @@ def parse_choices(text: str) -> tuple[str, ...]:
 
 
 def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:
-    """Do the same for a list that has not been decoded."""
+    """Parse a list of choices that has not been decoded, for files that are processed as bytes."""
     if _PLAIN_LIST_BYTES.fullmatch(text):
         return tuple(text[2:-2].split(b"', '"))
     return tuple(choice.encode() for choice in parse_choices(text.decode()))
@@ -175,13 +175,14 @@ def _item(sample: KobbqSample) -> BiasItem:
 
 
 def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
-    """Describe and count what is wrong with the data themselves; the samples stay as they are."""
+    """Describe and count the defects of the published data. They are only reported; the samples are not changed."""
     with_backspace = 0
     questions: Counter[tuple[str, str]] = Counter()
     nested: list[str] = []
     with_latin: set[str] = set()
     for sample in samples:
-        with_backspace += BACKSPACE in sample.context or BACKSPACE in sample.question
+        if BACKSPACE in sample.context or BACKSPACE in sample.question:
+            with_backspace += 1
         questions[sample.context, sample.question] += 1
         short, long = sorted(set(sample.choices) - {UNKNOWN}, key=len)
         # The reference parser counts a nested choice twice and then rejects the answer.
@@ -219,8 +220,8 @@ def file_name_of(model: str) -> str:
         return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
     file_name = _UNSAFE_IN_FILE_NAME.sub(percent_encoded, model)
-    if not file_name or len(file_name.encode()) > _LONGEST_FILE_NAME:
+    if not file_name or len(file_name.encode()) > _MAX_FILE_NAME_LENGTH:
         digest = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        beginning = file_name.encode()[: _LONGEST_FILE_NAME - 20].decode("utf-8", "ignore")
+        beginning = file_name.encode()[: _MAX_FILE_NAME_LENGTH - 20].decode("utf-8", "ignore")
         file_name = f"{beginning}%~{digest}"
     return file_name

@@ -24,7 +24,7 @@ MISSING = frozenset(
 )
 """Cells that pandas reads as "no value"."""
 _MISSING_BYTES = frozenset(word.encode() for word in MISSING)
-_LONGEST_MISSING_WORD = max(map(len, _MISSING_BYTES))
+_MAX_MISSING_WORD_LENGTH = max(map(len, _MISSING_BYTES))
 _BOM = b"\xef\xbb\xbf"
 # A cell and the separator behind it; a quote counts only at the beginning of a cell, as in csv and pandas.
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^\t\n\r]*)|((?!")[^\t\n\r]*))(\t|\r\n|\n|\r|\Z)')
@@ -165,7 +165,7 @@ class TsvTable:
             first_row = next(row for row, text in enumerate(texts) if row_of[text] != row)
             value = texts[first_row]
             lines = f"{self.line(first_row)} and {self.line(row_of[value])}"
-            raise DataError(f"{self.path}: {name} {value} is there twice, on lines {lines}; keep one")
+            raise DataError(f"{self.path}: {name} {value} appears twice, on lines {lines}; keep one")
         return row_of
 
     def _undecodable(self, name: str, cells: Sequence[bytes]) -> DataError:
@@ -226,7 +226,7 @@ def _check_header(path: Path, role: str, header: Sequence[str], required: Iterab
             raise DataError(f"{path}, line 1: the {role} file has no column '{name}'{hint}")
     for index, name in enumerate(header):
         if name in header[:index]:
-            raise DataError(f"{path}, line 1: column '{name}' is there twice in the header; rename or remove one")
+            raise DataError(f"{path}, line 1: column '{name}' appears twice in the header; rename or remove one")
 
 
 def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
@@ -330,7 +330,7 @@ def _missing_cells(
     for word in _MISSING_BYTES:
         if word:
             beginnings[word[0] << 8 | word[1]] = True
-    short = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST_MISSING_WORD))
+    short = np.flatnonzero((lengths > 1) & (lengths <= _MAX_MISSING_WORD_LENGTH))
     begin = starts.ravel()[short]
     first_two_bytes = codes[begin].astype(np.uint16) << 8 | codes[begin + 1]
     candidates = short[beginnings[first_two_bytes]]

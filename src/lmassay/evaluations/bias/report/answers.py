@@ -90,9 +90,9 @@ def _reference_text(reference: Any, choices: Mapping[str, str]) -> Any:
 
 # --- blocks of the section --------------------------------------------------------------------------------------------
 
-MOST_DISAGREEMENTS = 20
-MOST_UNREAD = 12
-MOST_FAMILIES = 12
+MAX_DISAGREEMENTS = 20
+MAX_UNREAD = 12
+MAX_FAMILIES = 12
 """At most this many families have examples, the first ones; the tables have all of them."""
 
 _READING_TITLES: Mapping[Reading, str] = {
@@ -137,7 +137,7 @@ def parsing(families: Sequence[PromptFamily]) -> list[Block]:
         return row
 
     def disagreements(family: PromptFamily) -> Sequence[AnswerExample]:
-        return family.statistics.examples(("different", "robust", "reference"), MOST_DISAGREEMENTS)
+        return family.statistics.examples(("different", "robust", "reference"), MAX_DISAGREEMENTS)
 
     titles = ("reference: out of choice", "robust: out of choice", "they agree", *_READING_TITLES.values())
     header = [Cell("model", kind="text"), Cell("numbers use", kind="text"), *map(Cell, titles)]
@@ -229,7 +229,7 @@ def examples(families: Sequence[PromptFamily]) -> list[Examples]:
         return [example for _, example in sorted(family.statistics.stereotypes.items())]
 
     def unread(family: PromptFamily) -> Sequence[AnswerExample]:
-        return family.statistics.examples(["neither"], MOST_UNREAD)
+        return family.statistics.examples(["neither"], MAX_UNREAD)
 
     return [
         *_examples_by_family(families, _STEREOTYPES, stereotypes),
@@ -241,7 +241,7 @@ def _examples_by_family(
     families: Sequence[PromptFamily], subject: str, choose: Callable[[PromptFamily], Sequence[AnswerExample]]
 ) -> list[Examples]:
     blocks = []
-    for family in families[:MOST_FAMILIES]:
+    for family in families[:MAX_FAMILIES]:
         chosen = choose(family)
         if chosen:
             displayed = [_displayed_example(example, subject == _STEREOTYPES) for example in chosen]

@@ -40,7 +40,7 @@ from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.storage.store import Store
 
-MOST_PAIRS = 60
+MAX_PAIRS = 60
 """At most this many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
 
 # --- which families are compared --------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
         "models": model_contrasts(families),
         "settings": settings_contrasts(families),
     }
-    available_pairs = MOST_PAIRS
+    available_pairs = MAX_PAIRS
     left_out = 0
     shown: list[Block] = []
     for kind, contrasts in kinds.items():
@@ -446,12 +446,17 @@ def _change_cells(label: str, change: BiasChange) -> list[Cell]:
 
 def _agreeing_prompts(change: BiasChange) -> str:
     """Say for how many prompts the change has the sign of the mean."""
-    differences = [comparison.difference for comparison in change.comparisons]
+    higher = 0
+    lower = 0
+    for comparison in change.comparisons:
+        if comparison.difference > 0:
+            higher += 1
+        elif comparison.difference < 0:
+            lower += 1
+    prompts = len(change.comparisons)
     if change.difference > 0:
-        higher = [difference for difference in differences if difference > 0]
-        return f"higher in {len(higher)} of {len(differences)}"
-    lower = [difference for difference in differences if difference < 0]
-    return f"lower in {len(lower)} of {len(differences)}"
+        return f"higher in {higher} of {prompts}"
+    return f"lower in {lower} of {prompts}"
 
 
 def _all_rows_table(contrast: Contrast) -> Table | None:

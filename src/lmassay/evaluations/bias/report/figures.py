@@ -21,7 +21,7 @@ from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_colu
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
-MOST_FAMILIES = 12
+MAX_FAMILIES = 12
 """At most this many families are drawn, the first ones."""
 
 # --- categories -------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
     All figures have the same scale of bias.
     """
     biases = bias_metrics(_runs_of(families))
-    drawn_families = families[:MOST_FAMILIES]
+    drawn_families = families[:MAX_FAMILIES]
     all_values = []
     for family in drawn_families:
         for bias in biases:
@@ -143,7 +143,7 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
     figures = []
     for column in columns:
         title = f"{column.full_title} contexts"
-        strips = [_strip(family, column.metric) for family in with_several[:MOST_FAMILIES]]
+        strips = [_strip(family, column.metric) for family in with_several[:MAX_FAMILIES]]
         low = -limit if column.metric in biases else 0.0
         chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
         figures.append(Figure(chart.svg(), ""))

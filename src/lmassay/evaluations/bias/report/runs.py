@@ -23,12 +23,12 @@ Reading = Literal["agree", "neither", "robust", "reference", "different"]
 """How the two parsers read an answer: the same, not at all, only one of them, or as different choices."""
 
 OVERALL = "overall"
-MOST_SHAPES = 400
+MAX_SHAPES = 400
 """How many different forms of answers are kept as examples; the counts include all of them."""
 
 # The scores that the bounds of the bias scores depend on.
 _BOUNDING_SCORES = frozenset({"accuracy_amb", "accuracy_dis", "diff_bias_amb", "correct_biased", "correct_counter"})
-_LONGEST_SHAPE = 80
+_MAX_SHAPE_LENGTH = 80
 _SINGLE_LETTER = re.compile(rf"(?<![A-Za-z])[{LETTERS}{LETTERS.lower()}](?![A-Za-z])")
 
 # --- statistics of the answers of a run -------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class AnswerStatistics:
         key = reading, _shape(str(details["raw"]), row.example.inputs.get("choices", ()))
         if key in self.shapes:
             self.shapes[key].times += 1
-        elif len(self.shapes) < MOST_SHAPES:
+        elif len(self.shapes) < MAX_SHAPES:
             self.shapes[key] = AnswerExample(row)
 
     def _add_stereotype(self, row: Row, groups: Mapping[str, str]) -> None:
@@ -168,12 +168,12 @@ def _reading(reference: str | None, robust: str | None) -> Reading:
 
 def _shape(raw: str, choices: Sequence[str]) -> str:
     """Return an answer without the choice that it names, so that answers of the same form count as one."""
-    text = raw[: 4 * _LONGEST_SHAPE]
+    text = raw[: 4 * _MAX_SHAPE_LENGTH]
     # Longest first: a choice may contain another one.
     for choice in sorted(filter(None, choices), key=len, reverse=True):
         text = text.replace(choice, "…")
     without_letters = _SINGLE_LETTER.sub("□", text)
-    return without_letters[:_LONGEST_SHAPE]
+    return without_letters[:_MAX_SHAPE_LENGTH]
 
 
 def _answered_questions(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
@@ -221,7 +221,7 @@ def estimates_by_group(
 
 # --- runs, and families of runs ---------------------------------------------------------------------------------------
 
-MOST_ROWS_KEPT = 400_000
+MAX_ROWS_KEPT = 400_000
 """Up to so many rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
 DEFAULT = "default prompts"
 CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
@@ -400,7 +400,7 @@ def read_runs(store: Store, records: Sequence[RunRecord]) -> list[BiasRun]:
     row_count = 0
     for record in records:
         row_count += sum(store.count(record.id).values())
-    keep_tables = len(records) > 1 and row_count <= MOST_ROWS_KEPT
+    keep_tables = len(records) > 1 and row_count <= MAX_ROWS_KEPT
     return [_read_run(store, record, estimate=record.id in in_family, keep=keep_tables) for record in records]
 
 
@@ -467,8 +467,11 @@ def prompt_file_title(run: BiasRun, all_runs: Sequence[BiasRun]) -> str:
     if debiased and not any_shipped and files - debiased == {run.prompt_file}:
         return DEFAULT
     stem = _stem(run.prompt_file)
-    same_stem = [file for file in files if _stem(file) == stem]
-    return run.prompt_file if len(same_stem) > 1 else stem
+    for file in files - {run.prompt_file}:
+        if _stem(file) == stem:
+            # Only the digest distinguishes the two files.
+            return run.prompt_file
+    return stem
 
 
 def is_debiased(run: BiasRun) -> bool:

@@ -31,7 +31,7 @@ MARK = "fewnlu.json"
 _OUTPUT_NAMES = re.compile(r"p\d+|g\d+|final|lmassay|writer_logs|result_test\.txt")
 # Flags that do not influence the trainings.
 _NOT_COMPARED = ("do_train", "do_eval", "overwrite_output_dir", "output_dir", "final_results", "keep")
-_MOST_NAMED_FLAGS = 5
+_MAX_NAMED_FLAGS = 5
 _TYPES: dict[str, Any] = {"text": str, "whole": int, "number": float}
 
 
@@ -187,8 +187,8 @@ class _FewNluRun:
         flags = self._compared_flags()
         if mark["flags"] != flags:
             differing = [f"--{name}" for name in flags if mark["flags"].get(name) != flags[name]]
-            named = ", ".join(differing[:_MOST_NAMED_FLAGS])
-            if len(differing) > _MOST_NAMED_FLAGS:
+            named = ", ".join(differing[:_MAX_NAMED_FLAGS])
+            if len(differing) > _MAX_NAMED_FLAGS:
                 named += " …"
             details = f" ({named})" if differing else ""
             raise UserError(

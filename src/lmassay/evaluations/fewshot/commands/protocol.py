@@ -18,10 +18,11 @@ from lmassay.cli.options import calls, json_option, results_option
 @json_option
 @calls("lmassay.evaluations.fewshot.commands.actions.protocol:protocol")
 def protocol() -> None:
-    """Judge few-shot runs by FewNLU's three criteria: test score of the selected configuration, dev-test correlation
-    and stability over the number of splits K. There is one table per split strategy, then a comparison of strategies.
-    Without RUN: the runs of the last command.
+    """Judge few-shot runs by FewNLU's three criteria; without RUN, the runs of the latest command.
 
-    Runs that differ only in hyper-parameters are the configurations to select from. Trainings that failed or are not
-    done are reported and never counted as scores.
+    The criteria are the test score of the selected configuration, the correlation of dev and test scores, and the
+    stability over the number of splits K. There is one table per split strategy, then a comparison of strategies.
+
+    Runs that differ only in hyper-parameters are the configurations to select from. Trainings that failed or are
+    missing are reported and never counted as scores.
     """

@@ -37,5 +37,5 @@ def search() -> None:
       max_steps: {low: 100, high: 500, step: 50}
 
     All trials are runs of one sweep in the results folder. If the search is interrupted, run the same command again:
-    trials that are already there cost nothing.
+    finished trials are not repeated.
     """

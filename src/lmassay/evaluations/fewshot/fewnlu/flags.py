@@ -90,15 +90,20 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _whole(
             "repetitions",
             1,
-            "Trainings per split and pattern, each with another order of examples.",
+            "Trainings per split and pattern, each with a different order of examples.",
             "task.regime.repetitions",
         ),
-        _whole("per_gpu_train_batch_size", 4, "Examples in the network at once.", f"{_METHOD}.micro_batch"),
-        _whole("per_gpu_eval_batch_size", 8, "The same in evaluation.", f"{_METHOD}.eval_batch"),
-        _whole("per_gpu_unlabeled_batch_size", 4, "The same for --lm_training.", f"{_METHOD}.unlabeled_batch_size"),
+        _whole("per_gpu_train_batch_size", 4, "Batch size in training.", f"{_METHOD}.micro_batch"),
+        _whole("per_gpu_eval_batch_size", 8, "Batch size in evaluation.", f"{_METHOD}.eval_batch"),
+        _whole(
+            "per_gpu_unlabeled_batch_size",
+            4,
+            "Batch size of unlabeled examples (--lm_training).",
+            f"{_METHOD}.unlabeled_batch_size",
+        ),
         _whole("gradient_accumulation_steps", 1, "Micro-batches per update.", f"{_METHOD}.batch_size"),
         _number("num_train_epochs", 3, "Epochs; used if --max_steps is not above 0.", f"{_METHOD}.epochs"),
-        _whole("max_steps", -1, "Updates.", f"{_METHOD}.max_steps"),
+        _whole("max_steps", -1, "Number of updates.", f"{_METHOD}.max_steps"),
         Flag("cache_dir", "text", "", "Hub cache in which a model's name is looked up."),
         _number("learning_rate", 1e-5, "Initial learning rate.", f"{_METHOD}.learning_rate"),
         _number("weight_decay", 0.01, "Weight decay.", f"{_METHOD}.weight_decay"),
@@ -152,12 +157,12 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             decision="works with --arch_method distillation, which the original does not have; refused otherwise",
         ),
         Flag(
-            *("verbalizer_file", "text", None, "Not supported: an error."),
+            *("verbalizer_file", "text", None, "Not supported; causes an error."),
             state="refused",
             decision="put your own words in a task file: --task_name mine.yaml (`words:`)",
         ),
         Flag(
-            *("reduction", "text", "mean", "How teachers' logits are merged.", ("wmean", "mean")),
+            *("reduction", "text", "mean", "How to average the logits of teachers.", ("wmean", "mean")),
             state="refused",
             decision="only mean is supported; wmean needs the accuracy before training, which is not measured",
         ),
@@ -173,7 +178,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         ),
         _whole("test_examples", -1, "Maximum number of test examples with --eval_set test.", "task.test_examples"),
         _whole(
-            *("dev32_examples", -1, "Not supported: an error."),
+            *("dev32_examples", -1, "Not supported; causes an error."),
             state="refused",
             decision="dev examples come from the labelled ones; use --split_ratio and --cv_k",
         ),
@@ -181,7 +186,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _whole("unlabeled_examples", -1, "Maximum number of unlabeled examples.", "task.unlabeled"),
         _switch(
             "split_examples_evenly",
-            "Not supported: an error.",
+            "Not supported; causes an error.",
             state="refused",
             decision="use --stratify for labels in equal shares",
         ),
@@ -193,7 +198,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             state="fixed",
             decision="works with every --arch_method; without --relabel_aug_data the original failed",
         ),
-        _switch("relabel_aug_data", "Let the teachers of iPET label them again.", key="task.relabel_extra"),
+        _switch("relabel_aug_data", "Let iPET's teachers label these examples again.", key="task.relabel_extra"),
     ),
     "Few-shot setting": (
         _number(
@@ -206,21 +211,19 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             state="fixed",
             decision="refused if it is less than one update; the original then used the last weights",
         ),
-        _whole(
-            "early_stop_epoch", 6, "Stop after this many evaluations without a better score.", f"{_METHOD}.patience"
-        ),
+        _whole("early_stop_epoch", 6, "Stop after this many evaluations without improvement.", f"{_METHOD}.patience"),
         Flag(
             *("few_shot_setting", "text", "dev32_setting", "How the labelled examples are split."),
             choices=(*SETTINGS, *OWN_SETTINGS),
             key="task.splits.strategy",
             state="fixed",
-            decision="all of them work; the original failed with fix_setting, and for COPA and MultiRC in two",
+            decision="all of them work; the original failed with fix_setting, and with two others for COPA and MultiRC",
         ),
         _whole("cv_k", 4, "Number of splits.", "task.splits.k"),
         _number("split_ratio", 0.5, "Share of the labelled examples to train on.", "task.splits.ratio"),
     ),
     "ADAPET": (
-        _number("adapet_mask_alpha", 0.105, "Maximum share of a text that is hidden.", f"{_METHOD}.adapet_mask_alpha"),
+        _number("adapet_mask_alpha", 0.105, "Maximum share of a text that is masked.", f"{_METHOD}.adapet_mask_alpha"),
         _number(
             *(
                 "adapet_balance_alpha",
@@ -229,18 +232,20 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
                 f"{_METHOD}.adapet_balance_alpha",
             )
         ),
-        _whole("max_num_lbl_tok", 20, "Tokens of a choice or referent that count.", f"{_METHOD}.max_num_lbl_tok"),
+        _whole(
+            "max_num_lbl_tok", 20, "Maximum number of tokens of a choice or referent.", f"{_METHOD}.max_num_lbl_tok"
+        ),
     ),
     "Priming": (
         _switch(
             "eval_priming",
-            "Not supported: an error.",
+            "Not supported; causes an error.",
             state="refused",
             decision="the original put all training examples before each text, which is too long for a model; "
             "for demonstrations in the prompt use the method icl of `lmassay run`",
         ),
-        _switch("train_priming", "Not supported: an error.", state="refused", decision="see --eval_priming"),
-        _whole("priming_num", None, "Not supported: an error.", state="refused", decision="see --eval_priming"),
+        _switch("train_priming", "Not supported; causes an error.", state="refused", decision="see --eval_priming"),
+        _whole("priming_num", None, "Not supported; causes an error.", state="refused", decision="see --eval_priming"),
     ),
     "P-tuning": (
         _number(
@@ -254,7 +259,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         ),
     ),
     "iPET and noisy student": (
-        _whole("generations", 3, "Generations.", "task.regime.generations"),
+        _whole("generations", 3, "Number of generations.", "task.regime.generations"),
         _number("ipet_logits_percentage", 0.25, "Share of the teachers used.", "task.regime.logits_percentage"),
         _number(
             "ipet_scale_factor",
@@ -262,7 +267,9 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             "Factor by which the training set grows in each generation.",
             "task.regime.scale_factor",
         ),
-        _whole("ipet_n_most_likely", -1, "Use this many most likely examples per label.", "task.regime.n_most_likely"),
+        _whole(
+            "ipet_n_most_likely", -1, "Number of most likely examples to use per label.", "task.regime.n_most_likely"
+        ),
         _switch("use_brother_fold_logits", "Use teachers from all splits (cross).", key="task.regime.cross"),
         _switch("use_dropout", "Drop features of word embeddings in training.", key=f"{_METHOD}.spatial_dropout"),
         _number("dropout_rate", 0.05, "Share of the features to drop.", "task.regime.dropout_rate"),
@@ -274,7 +281,7 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
         _switch("lm_training", "Add masked language modelling on unlabeled examples.", key=f"{_METHOD}.lm_training"),
     ),
     "Beyond FewNLU": (
-        _switch("reference", "Repeat FewNLU's training loop exactly, including its one update too many."),
+        _switch("reference", "Repeat FewNLU's training loop exactly, including its extra update."),
         _switch("with_dev32", "Split train.jsonl and dev32.jsonl together (FewGLUE's 64 examples)."),
         _switch("stratify", "Give every label its share of train and dev.", key="task.splits.stratify"),
         _switch("grouped", "Keep passages, premises and questions together.", key="task.splits.grouped"),

@@ -126,7 +126,7 @@ def label_index(label: str | None, labels: Sequence[str]) -> int:
     if label is None:
         return -1
     if label not in labels:
-        raise ModelError(f"the label '{label}' is none of the task's: {', '.join(labels)}")
+        raise ModelError(f"the label '{label}' is not one of the task's labels: {', '.join(labels)}")
     return labels.index(label)
 
 

@@ -1,4 +1,4 @@
-"""The contract of few-shot methods: what a method declares, what a training is given, and what it returns.
+"""The interface of few-shot methods: what a method declares, what a training receives, and what it returns.
 
 A method is a class whose options are the parameters of its ``__init__``::
 
@@ -10,7 +10,7 @@ A method is a class whose options are the parameters of its ``__init__``::
 
         def fit(self, inputs: TrainingInputs) -> TrainedClassifier: ...
 
-``fit`` raises ModelError for a training that cannot give a classifier, for example because the loss is not finite.
+``fit`` raises ModelError if a training cannot produce a classifier, for example because the loss is not finite.
 The training is then marked as failed, and the others continue.
 """
 
@@ -46,7 +46,7 @@ def _report_nothing(share: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs:
-    """Everything that one training gets: the model, one split of the task's examples, and the seeds."""
+    """Everything that one training receives: the model, one split of the task's examples, and the seeds."""
 
     task: NluTask
     model: Any
@@ -82,7 +82,7 @@ class Choice:
     """Which weights a training keeps under one evaluation interval."""
 
     every: float | None
-    """The share of all updates between two evaluations on the dev set; None if the last weights are kept unseen."""
+    """The share of all updates between two evaluations on the dev set; None if the last weights are simply kept."""
     step: int
     """The update after which the kept weights were reached."""
     dev: dict[str, float]
@@ -178,12 +178,12 @@ class Method:
 
 
 class PromptMethod(Method):
-    """A few-shot method that trains nothing: it puts requests to the model and reads labels from the responses."""
+    """A few-shot method that trains nothing: it sends requests to the model and reads labels from the responses."""
 
     shots: int = 0
-    """How many training examples are in a prompt at most."""
+    """The maximum number of training examples in a prompt."""
     answers_in_words: bool = False
-    """Whether the model answers with text, which may be none of the labels. The share of such answers is reported."""
+    """Whether the model answers with text, which need not be a label. The share of answers without one is reported."""
 
     def choose_for(self, model: Model) -> None:
         """Choose how to ask this model, for a method that can ask in several ways; sets ``needs`` accordingly."""
@@ -213,7 +213,7 @@ class PromptMethod(Method):
 
 
 class NoChoiceError(Exception):
-    """An answer that is none of the labels. It costs its example: neither right nor wrong."""
+    """An answer that is not one of the labels. Its example counts neither as right nor as wrong."""
 
 
 # --- checks of user-defined classes -----------------------------------------------------------------------------------
@@ -270,14 +270,14 @@ def _completed(plugin: Any, base: type[_Contract]) -> _Contract:
 
 def _refuse_misspelt(plugin: object, base: type) -> None:
     """Refuse a class member whose name is almost that of a contract member, which would silently have no effect."""
-    known = [name for name in dir(base) if not name.startswith("_")]
+    members = [name for name in dir(base) if not name.startswith("_")]
     for cls in type(plugin).__mro__:
         if cls.__module__.startswith("lmassay.") or cls is object:
             continue
         for name in vars(cls):
-            if name.startswith("_") or name in known:
+            if name.startswith("_") or name in members:
                 continue
-            similar = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR)
+            similar = difflib.get_close_matches(name, members, n=1, cutoff=_SIMILAR)
             # A class that also defines the member itself has a reason for the second name.
             if not similar or similar[0] in vars(cls):
                 continue

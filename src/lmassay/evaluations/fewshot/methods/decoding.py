@@ -120,16 +120,22 @@ class CausalGaps(Gaps):
     def write(self, items: Sequence[EncodedItem]) -> list[list[int]]:
         """See ``Gaps``. From left to right, the likeliest token each time."""
         written: list[list[int]] = [[] for _ in items]
-        lengths = [len(item.masks) for item in items]
+
+        def gap_length(number: int) -> int:
+            return len(items[number].masks)
+
+        def is_unfinished(number: int) -> bool:
+            return len(written[number]) < gap_length(number)
+
         # Items with gaps of similar length share a batch, so that few of them wait for a longer one.
-        order = sorted(range(len(items)), key=lambda number: lengths[number])
+        order = sorted(range(len(items)), key=gap_length)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            # An item without masks has nothing to write.
-            active = [number for number in batch if lengths[number] > 0]
-            while active:
-                self._write_next(items, written, active)
-                active = [number for number in active if len(written[number]) < lengths[number]]
+            # An item without masks is finished from the beginning.
+            unfinished = list(filter(is_unfinished, batch))
+            while unfinished:
+                self._write_next(items, written, unfinished)
+                unfinished = list(filter(is_unfinished, unfinished))
         return written
 
     def _write_next(self, items: Sequence[EncodedItem], written: list[list[int]], active: Sequence[int]) -> None:

@@ -152,22 +152,31 @@ class LabelWordRule:
     ) -> list[list[torch.Tensor]]:
         """For each item and text the tokens' negative log-probabilities, with gradient.
 
-        A masked network reads once per length, with as many masks as the words have tokens: the input of evaluation.
+        A masked network reads once per length, with as many masks as the words have tokens, as in evaluation.
         """
         if self.net.kind == "causal":
             return gaps.costs(items, texts)
-        costs: list[dict[int, torch.Tensor]] = [{} for _ in items]
-        lengths = {len(text) for texts_of_item in texts for text in texts_of_item}
+        # For each item, the costs by the number of the text. They are computed length by length, so they arrive out of
+        # order.
+        costs_by_number: list[dict[int, torch.Tensor]] = [{} for _ in items]
+        lengths: set[int] = set()
+        for texts_of_item in texts:
+            lengths.update(map(len, texts_of_item))
         for length in sorted(lengths):
-            numbers: list[list[int]] = []
-            for texts_of_item in texts:
-                numbers.append([number for number, text in enumerate(texts_of_item) if len(text) == length])
             # Every item has the same words, so each has words of every length.
-            chosen = [selected(of_item, picked) for of_item, picked in zip(texts, numbers, strict=True)]
-            shorter = [trimmed(item, length) for item in items]
-            for row, costs_of_item in enumerate(gaps.costs(shorter, chosen)):
-                costs[row].update(zip(numbers[row], costs_of_item, strict=True))
-        return [[by_number[number] for number in sorted(by_number)] for by_number in costs]
+            numbers: list[list[int]] = []
+            texts_of_length: list[list[Sequence[int]]] = []
+            for texts_of_item in texts:
+                numbers_of_item = [number for number, text in enumerate(texts_of_item) if len(text) == length]
+                numbers.append(numbers_of_item)
+                texts_of_length.append(selected(texts_of_item, numbers_of_item))
+            items_with_masks = [trimmed(item, length) for item in items]
+            for row, costs_of_item in enumerate(gaps.costs(items_with_masks, texts_of_length)):
+                costs_by_number[row].update(zip(numbers[row], costs_of_item, strict=True))
+        costs: list[list[torch.Tensor]] = []
+        for by_number in costs_by_number:
+            costs.append([by_number[number] for number in sorted(by_number)])
+        return costs
 
 
 def with_masks(item: EncodedItem, count: int) -> EncodedItem:

@@ -30,7 +30,7 @@ Costs = Sequence[Sequence[torch.Tensor]]
 """For each item the token costs of its texts, the right one first."""
 TRUE = "True"
 """WSC's label for the right referent."""
-MOST_WRONG = 9
+MAX_WRONG = 9
 """At most this many wrong entities are trained against a right one (ReCoRD, as in PET)."""
 
 
@@ -445,4 +445,4 @@ def right_entity_first(item: EncodedItem) -> list[list[int]]:
             right.append(text)
         else:
             wrong.append(text)
-    return [right[0], *wrong[:MOST_WRONG]]
+    return [right[0], *wrong[:MAX_WRONG]]

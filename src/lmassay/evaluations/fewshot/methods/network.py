@@ -36,7 +36,7 @@ Step = Callable[[torch.Tensor], torch.Tensor]
 # Families whose last layer is built like BERT's.
 _LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 # For features of texts: the most tokens of each, and how many are read together.
-_MOST_TOKENS = 128
+_MAX_TOKENS = 128
 _AT_ONCE = 16
 # transformers 4.5.1, which FewNLU used, had torch's default eps in ALBERT's head. The weights were trained with 1e-12,
 # which the checkpoints' configurations say and later versions use.
@@ -498,7 +498,7 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     items = []
     for example in examples:
         text = f"{example.text_a} {example.text_b or ''}".strip()
-        tokens = net.tokenizer(text, truncation=True, max_length=_MOST_TOKENS)["input_ids"]
+        tokens = net.tokenizer(text, truncation=True, max_length=_MAX_TOKENS)["input_ids"]
         items.append(EncodedItem(tokens, [0] * len(tokens)))
     features = []
     net.module.eval()

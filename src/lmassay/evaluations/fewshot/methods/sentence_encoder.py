@@ -347,7 +347,7 @@ def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
     classes: list[int] = []
     for example in inputs.train:
         if example.label not in task.labels:
-            raise DataError(f"{example.guid}: the label {example.label!r} is none of {', '.join(task.labels)}")
+            raise DataError(f"{example.guid}: the label {example.label!r} is not one of {', '.join(task.labels)}")
         for text, is_right in marked_texts(task.kind, example):
             texts.append(text)
             if is_right is None:

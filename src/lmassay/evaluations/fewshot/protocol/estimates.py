@@ -19,7 +19,7 @@ from lmassay.statistics.intervals import DEFAULT, Settings
 from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
 # With three configurations there are only six possible orders.
-FEWEST_CONFIGURATIONS = 4
+MIN_CONFIGURATIONS = 4
 # From this many configurations on, the interval comes from resampling. In simulations with true values from 0 to 0.97
 # (normal, coarse and heavy-tailed scores) 95 % intervals by resampling covered down to 83 % at 8 configurations, but
 # 93 to 99 % from 16 on; Bonett and Wright's formula the other way round, 93 to 97 % at 8, but down to 87 % at 24 with
@@ -120,9 +120,9 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
         if math.isfinite(dev_score) and math.isfinite(test_score):
             pairs.append((dev_score, test_score))
     n = len(pairs)
-    if n < FEWEST_CONFIGURATIONS:
+    if n < MIN_CONFIGURATIONS:
         plural = "" if n == 1 else "s"
-        reason = f"{n} configuration{plural} with both scores; at least {FEWEST_CONFIGURATIONS} are needed"
+        reason = f"{n} configuration{plural} with both scores; at least {MIN_CONFIGURATIONS} are needed"
         return ProtocolEstimate(None, n=n, reason=reason)
     scores = np.asarray(pairs)
     x, y = scores[:, 0], scores[:, 1]

@@ -346,29 +346,35 @@ def _select(
     Only configurations that have all their splits are compared. If none has them all, those with the most splits are,
     and a note says so.
     """
-    trained = [configuration for configuration in configurations if configuration.splits]
+    trained: list[Configuration] = []
+    with_dev: list[tuple[float, Configuration]] = []
+    for configuration in configurations:
+        if not configuration.splits:
+            continue
+        trained.append(configuration)
+        if configuration.dev.value is not None:
+            with_dev.append((configuration.dev.value, configuration))
     if not trained:
         # Every training of every configuration failed.
         return None, (), ("all trainings failed; nothing to select",)
-    with_dev: list[tuple[float, Configuration]] = []
-    for configuration in trained:
-        if configuration.dev.value is not None:
-            with_dev.append((configuration.dev.value, configuration))
     if not with_dev:
         if len(configurations) == 1:
             return trained[0], (), ("there is no dev set; the only configuration is reported without selection",)
         return None, (), (f"there is no dev set to select one of {len(configurations)} configurations on",)
 
     notes = []
-    candidates = [pair for pair in with_dev if not pair[1].missing]
+    candidates = [(dev, configuration) for dev, configuration in with_dev if not configuration.missing]
     if not candidates:
+        # A mean over fewer splits is less certain, so those with fewer splits than others are not compared.
         most_splits = max(len(configuration.splits) for _, configuration in with_dev)
-        candidates = [pair for pair in with_dev if len(pair[1].splits) == most_splits]
+        for dev, configuration in with_dev:
+            if len(configuration.splits) == most_splits:
+                candidates.append((dev, configuration))
         notes.append(f"no configuration has all its splits; selected among those with {most_splits}")
 
     best_dev = max(dev for dev, _ in candidates)
     best = [configuration for dev, configuration in candidates if dev >= best_dev - _ROUNDING]
-    # The first of equals is selected, and the others are reported as tied.
+    # Of several with the same score, the first one is selected, and the others are reported as tied.
     selected, *others = best
     if others:
         notes.append(f"'{selected.name}' is the first of {len(best)} with the same mean dev score")

@@ -44,7 +44,7 @@ ALIASES = {
     "random_sampling": "random",
     "mi": "model_informed",
 }
-_LARGEST_SEED = 10_000
+_MAX_SEED = 10_000
 _TRUE = "True"
 _PURPOSE = {"train": "train on", "dev": "validate on"}
 
@@ -116,7 +116,7 @@ def split_seeds(seed: int, k: int) -> list[int]:
     [1824, 409, 4506, 4012]
     """
     rng = random.Random(seed)
-    return [rng.randint(0, _LARGEST_SEED) for _ in range(k)]
+    return [rng.randint(0, _MAX_SEED) for _ in range(k)]
 
 
 def make_splits(

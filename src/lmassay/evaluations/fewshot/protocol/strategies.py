@@ -7,7 +7,6 @@ what they do here.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -138,20 +137,30 @@ def _blocks(order: Sequence[int], strata: Sequence[str], k: int) -> list[list[in
     """K contiguous blocks. With strata, the groups of each are dealt out in turn, so that each block gets its share."""
     distinct_strata = {strata[index] for index in order}
     if len(distinct_strata) > 1:
-        by_stratum = sorted(order, key=lambda index: strata[index])
-        return [sorted(by_stratum[fold::k]) for fold in range(k)]
+        by_stratum = sorted(order, key=strata.__getitem__)
+        blocks = []
+        for fold in range(k):
+            # Every k-th group from here on, like cards that are dealt to k players.
+            blocks.append(sorted(by_stratum[fold::k]))
+        return blocks
+
     n = len(order)
     # FewNLU rounds the size of a block, and the last block gets what remains.
     size = round(n / k)
     last_start = (k - 1) * size
     nothing_remains = last_start >= n
-    if size == 0 or nothing_remains:
-        # FewNLU would make an empty block; even sizes avoid it.
-        bounds = [fold * n // k for fold in range(k + 1)]
-    else:
-        bounds = [fold * size for fold in range(k)]
-        bounds.append(n)
-    return [list(order[start:end]) for start, end in itertools.pairwise(bounds)]
+    blocks = []
+    for fold in range(k):
+        if size == 0 or nothing_remains:
+            # FewNLU would make an empty block; even sizes avoid it.
+            start = fold * n // k
+            end = (fold + 1) * n // k
+        else:
+            is_last = fold == k - 1
+            start = fold * size
+            end = n if is_last else start + size
+        blocks.append(list(order[start:end]))
+    return blocks
 
 
 def bagging(pool: Pool) -> Iterator[Parts]:

@@ -336,19 +336,19 @@ def _run_number(study: Study) -> str:
 
 def _strategy_labels(options: Sequence[Splits]) -> list[str]:
     """The strategy, and what else differs between those of the same name."""
+    options_by_strategy: dict[str, list[Splits]] = {}
+    for splits in options:
+        options_by_strategy.setdefault(strategy_name(splits.strategy), []).append(splits)
     labels = []
-    for own in options:
-        strategy = strategy_name(own.strategy)
-        same_name = [other for other in options if strategy_name(other.strategy) == strategy]
+    for splits in options:
+        strategy = strategy_name(splits.strategy)
+        descriptions = _descriptions(splits)
         differences = []
-        if len({other.k for other in same_name}) > 1:
-            differences.append(f"K={own.k}")
-        if len({other.ratio for other in same_name}) > 1:
-            differences.append(f"ratio {own.ratio:g}")
-        if len({other.stratify for other in same_name}) > 1:
-            differences.append("stratified" if own.stratify else "not stratified")
-        if len({other.grouped for other in same_name}) > 1:
-            differences.append("grouped" if own.grouped else "grouped as published")
+        for name, description in descriptions.items():
+            # An option is named only if the strategy occurs with another value of it, too.
+            values = {_descriptions(other)[name] for other in options_by_strategy[strategy]}
+            if len(values) > 1:
+                differences.append(description)
         label = strategy
         if differences:
             # The label gets long, so the paper's abbreviation replaces the name.
@@ -356,6 +356,16 @@ def _strategy_labels(options: Sequence[Splits]) -> list[str]:
             label = ", ".join([abbreviation, *differences])
         labels.append(label)
     return labels
+
+
+def _descriptions(splits: Splits) -> dict[str, str]:
+    """The options of a strategy in the words of a label."""
+    return {
+        "k": f"K={splits.k}",
+        "ratio": f"ratio {splits.ratio:g}",
+        "stratify": "stratified" if splits.stratify else "not stratified",
+        "grouped": "grouped" if splits.grouped else "grouped as published",
+    }
 
 
 def _task_names(runs: Sequence[_FewShotRun]) -> dict[str, str]:

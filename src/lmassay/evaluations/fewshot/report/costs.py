@@ -15,10 +15,10 @@ from lmassay.reporting.blocks import Body, Cell, Table, TableRow, name
 COLUMNS = ("method", "task", "test", "out of choice", "tokens in / out", "USD", "training s")
 TITLE = "Scores and cost"
 EXPLANATION = (
-    "Of the selected configuration: test score and out-of-choice rate in percent, and the mean cost of one split; n is "
-    "the number of splits. Tokens and USD are those of all answers about its dev and test examples, whether they were "
-    "asked for now or came from the cache; seconds are those of its training. n/a: unknown, such as USD without the "
-    "model's prices."
+    "Each row is a selected configuration: its test score and out-of-choice rate in percent, and the mean cost of one "
+    "split; n is the number of splits. Tokens and USD cover all answers about dev and test examples, requested now or "
+    "taken from the cache; seconds are the training time. n/a: unknown, such as USD if the model's prices are not "
+    "given."
 )
 _UNKNOWN = "n/a"
 _NONE = "–"

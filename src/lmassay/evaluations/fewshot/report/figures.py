@@ -12,7 +12,7 @@ from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report import plots
 from lmassay.evaluations.fewshot.report.tables import estimate_text, selected_name, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
-from lmassay.reporting.chart import MOST_SERIES, LinearAxis
+from lmassay.reporting.chart import MAX_SERIES, LinearAxis
 
 Criterion = Literal["test", "correlation"]
 # The title of a stability figure, and what its vertical lines are.
@@ -20,7 +20,7 @@ _OVER_K: Mapping[Criterion, tuple[str, str]] = {
     "test": ("test mean of the selected configuration", "one standard deviation in both directions"),
     "correlation": ("dev–test rank correlation", "intervals over configurations"),
 }
-MOST_FIGURES = 12
+MAX_FIGURES = 12
 """The most figures of one kind; a note says how many are left out."""
 
 
@@ -50,9 +50,9 @@ def _figure_blocks(title: str, size: Literal["small", "middle"], figures: Iterab
     drawn = [figure for figure in figures if figure is not None]
     if not drawn:
         return []
-    shown: list[Block] = [Heading(title), Figures(drawn[:MOST_FIGURES], size)]
-    if len(drawn) > MOST_FIGURES:
-        shown.append(Note(f"{len(drawn) - MOST_FIGURES} more figures are not shown; report fewer runs at once."))
+    shown: list[Block] = [Heading(title), Figures(drawn[:MAX_FIGURES], size)]
+    if len(drawn) > MAX_FIGURES:
+        shown.append(Note(f"{len(drawn) - MAX_FIGURES} more figures are not shown; report fewer runs at once."))
     return shown
 
 
@@ -64,7 +64,7 @@ def short_name(strategy: Strategy) -> str:
 def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
     """The strategies that judged a task, up to the number that a figure can distinguish."""
     judged = [strategy for strategy in strategies if task in strategy.verdicts]
-    return judged[:MOST_SERIES]
+    return judged[:MAX_SERIES]
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------

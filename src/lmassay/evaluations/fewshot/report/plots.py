@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.reporting.chart import (
-    MOST_SERIES,
+    MAX_SERIES,
     Category,
     CategoryAxis,
     Chart,
@@ -27,11 +27,12 @@ from lmassay.reporting.chart import (
 )
 
 _MARKERS: tuple[Marker, ...] = ("circle", "circle", "triangle", "triangle", "square")
-_MOST_NAMED = 16
+_MAX_NAMED = 16
 """With more series than this there is no legend; the title of a mark names its series."""
-_APART = 5.0
-_MOST_APART = 20.0
-"""The distance between the intervals of two series at the same x, and the most over all series, in pixels."""
+_SERIES_DISTANCE = 5.0
+"""The distance between the intervals of two series at the same x, in pixels."""
+_MAX_SPREAD = 20.0
+"""The maximum distance between the first and the last of these intervals, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def series_chart(
         high = min(x.high, y.high)
         if low < high:
             marks.append(ChartLine([(low, low), (high, high)], "chance"))
-    distance = min(_APART, _MOST_APART / max(len(series) - 1, 1))
+    distance = min(_SERIES_DISTANCE, _MAX_SPREAD / max(len(series) - 1, 1))
     middle = (len(series) - 1) / 2
     for number, one in enumerate(series):
         shift = 0.0
@@ -95,7 +96,7 @@ def series_chart(
             shift = (number - middle) * distance
         marks.append(Group(_marks_of(one, number), series=number, shift=(shift, 0.0)))
     legend = []
-    if 1 < len(series) <= _MOST_NAMED:
+    if 1 < len(series) <= _MAX_NAMED:
         legend = [_legend_entry(one, number) for number, one in enumerate(series)]
     panel = Panel(y=y, x=x, marks=marks, height=256 if square else 190)
     return Chart(description, [panel], legend=legend, width=330)
@@ -152,7 +153,7 @@ def _dot(x: float, y: float, series: int) -> Dot:
 
 
 def _line_style(series: int) -> str:
-    return "curve dashed" if series >= MOST_SERIES else "curve"
+    return "curve dashed" if series >= MAX_SERIES else "curve"
 
 
 def _legend_entry(series: Series, number: int) -> LegendEntry:

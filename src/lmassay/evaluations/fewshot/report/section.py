@@ -30,7 +30,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 # The table of trainings without a result has at most this many rows.
-_MOST_MISSING = 200
+_MAX_MISSING = 200
 # More notes than this are folded.
 _FEW_NOTES = 2
 # A table with more tasks than this is set densely.
@@ -205,7 +205,7 @@ def _missing_trainings(study: Study) -> list[Block]:
         return []
 
     rows = []
-    for texts, splits in itertools.islice(splits_by_row.items(), _MOST_MISSING):
+    for texts, splits in itertools.islice(splits_by_row.items(), _MAX_MISSING):
         configuration, task, strategy_name, state, reason, run = texts
         cells = [
             name(configuration),
@@ -225,8 +225,8 @@ def _missing_trainings(study: Study) -> list[Block]:
         Cell("run", kind="text"),
     ]
     caption = "They are left out of all means and never counted as scores."
-    if len(splits_by_row) > _MOST_MISSING:
-        caption += f" The first {_MOST_MISSING} of {len(splits_by_row)}."
+    if len(splits_by_row) > _MAX_MISSING:
+        caption += f" The first {_MAX_MISSING} of {len(splits_by_row)}."
     caption += " Try again: lmassay resume RUN."
     summary = f"Trainings without a result: {failed} failed, {not_done} not done"
     return [Folded(summary, [Table(caption, [header], [Body(rows)])])]

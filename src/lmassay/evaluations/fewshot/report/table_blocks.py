@@ -16,7 +16,7 @@ from lmassay.evaluations.fewshot.report.tables import (
 from lmassay.reporting.blocks import Body, Cell, Table, TableRow, count, name
 
 # A table with more columns is set densely.
-_MOST_COLUMNS = 5
+_MAX_COLUMNS = 5
 
 
 def protocol_block(table: ProtocolTable, caption: str, rule_after: int | None = None) -> Table:
@@ -36,7 +36,7 @@ def protocol_block(table: ProtocolTable, caption: str, rule_after: int | None = 
     bodies = [Body(table_rows)]
     if rule_after is not None and rule_after < len(table_rows):
         bodies = [Body(table_rows[:rule_after]), Body(table_rows[rule_after:], apart=True)]
-    return Table(caption, [header], bodies, dense=len(table.columns) > _MOST_COLUMNS)
+    return Table(caption, [header], bodies, dense=len(table.columns) > _MAX_COLUMNS)
 
 
 def selected_table(strategy: Strategy) -> Table:

@@ -41,9 +41,9 @@ _METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1a", "em": "EM"}
 AVERAGE = "Avg"
 CORRELATION = "dev–test correlation"
 # If more configurations than this lack splits, they are counted instead of named.
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 # If there are more K than this, only the powers of two get a row.
-_MOST_K = 4
+_MAX_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
     "dev–test correlation: Spearman's rank correlation of mean dev and mean test scores over configurations (FewNLU "
@@ -158,7 +158,7 @@ def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[s
     for task in tasks:
         others = [verdict for verdict in strategy.curves.get(task, ()) if verdict.k != strategy.k]
         for verdict in others:
-            if len(others) <= _MOST_K or _is_power_of_two(verdict.k):
+            if len(others) <= _MAX_K or _is_power_of_two(verdict.k):
                 by_k.setdefault(verdict.k, {})[task] = verdict
     return dict(sorted(by_k.items()))
 
@@ -517,7 +517,7 @@ def notes(strategy: Strategy) -> list[str]:
         for reason, failed, count in verdict.reasons():
             notes_of_task.append(_missing_text(reason, failed, count))
         missing = verdict.missing_notes
-        if len(missing) > _MOST_NAMED:
+        if len(missing) > _MAX_NAMED:
             missing = [f"{len(missing)} of {len(verdict.configurations)} configurations lack some of their splits"]
         notes_of_task += missing
         notes_of_task += verdict.selection_notes

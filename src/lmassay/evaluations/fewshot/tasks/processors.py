@@ -112,7 +112,7 @@ class RowProcessor(DataProcessor):
                     # FewGLUE's unlabeled WiC file has one idx twice.
                     example.guid = f"{set_type}-line{row.line}-{example.guid.removeprefix(f'{set_type}-')}"
                 if example.guid in guids:
-                    raise DataError(f"{row.where}: the example {example.guid} is there twice; give it its own idx")
+                    raise DataError(f"{row.where}: the example {example.guid} appears twice; give it its own idx")
                 guids.add(example.guid)
                 examples.append(example)
         return examples

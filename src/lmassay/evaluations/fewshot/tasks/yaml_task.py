@@ -154,7 +154,7 @@ class TaskDescription(YamlModel):
         if len(labels) < 2:
             mistakes.add("name two or more labels in their order, the positive one second, e.g. ['0', '1']")
         for label in sorted({label for label in labels if labels.count(label) > 1}):
-            mistakes.add(f"'{label}' is there twice")
+            mistakes.add(f"'{label}' appears twice")
         mistakes.report()
         return labels
 

@@ -36,10 +36,10 @@ def initial_of(syllable: str) -> str:
     return _split(syllable)[0]
 
 
-def slips(syllable: str, neighbours: Callable[[str], Iterable[str]]) -> list[str]:
+def typos(syllable: str, neighbours: Callable[[str], Iterable[str]]) -> list[str]:
     """The syllables that result from one stroke on a neighbouring key.
 
-    >>> slips("가", {"ㄱ": "ㄷㅅ", "ㅏ": "ㅓㅡ"}.__getitem__)
+    >>> typos("가", {"ㄱ": "ㄷㅅ", "ㅏ": "ㅓㅡ"}.__getitem__)
     ['다', '사', '거', '그']
     """
     syllables = []

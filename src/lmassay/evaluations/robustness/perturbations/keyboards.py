@@ -56,7 +56,7 @@ _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ोे्िुपरकतचट", "ओएअइउफऱखथछठ"),
         (".ंमनवलस..य", ".ँण...श."),
     ),
-    # Japanese kana by JIS X 6002. The marks of voiced kana are keys of their own, which a slip keeps.
+    # Japanese kana by JIS X 6002. The marks of voiced kana are keys of their own, which a typo keeps.
     "kana": (
         ("ぬふあうえおやゆよわほへ", "..ぁぅぇぉゃゅょを.."),
         ("たていすかんなにらせ", "..ぃ......."),
@@ -112,32 +112,32 @@ def keyboard(text: str, rng: random.Random, rate: float, *, layout: Layout = "qw
     def propose(word: Units) -> list[WordEdit]:
         edits = []
         for position, unit in enumerate(word):
-            choices = _slips(unit, table, with_marks=layout in _WITH_MARKS)
-            if choices:
-                edits.append(WordEdit(position, position + 1, choices))
+            typos = _typos(unit, table, with_marks=layout in _WITH_MARKS)
+            if typos:
+                edits.append(WordEdit(position, position + 1, [(typo,) for typo in typos]))
         return edits
 
     return edit_words(text, rng, rate, propose)
 
 
-def _slips(unit: str, table: dict[str, str], *, with_marks: bool) -> list[Units]:
-    """What may be typed instead of a grapheme."""
+def _typos(unit: str, table: dict[str, str], *, with_marks: bool) -> list[str]:
+    """The graphemes that may be typed instead of this one."""
     letter = composed(unit)
     if hangul.is_syllable(letter):
-        syllables = hangul.slips(letter, lambda key: table.get(key, ""))
-        return [(syllable,) for syllable in syllables]
+        # A syllable is typed with several keys, and each of them can be missed.
+        return hangul.typos(letter, lambda key: table.get(key, ""))
     if letter in table:
-        return [(other,) for other in table[letter]]
+        return list(table[letter])
     if _is_katakana(letter):
         # Katakana are typed with the keys of hiragana.
-        slips = _slips(_as_hiragana(letter), table, with_marks=with_marks)
-        return [(_as_katakana(other),) for (other,) in slips]
+        hiragana_typos = _typos(_as_hiragana(letter), table, with_marks=with_marks)
+        return [_as_katakana(typo) for typo in hiragana_typos]
     if with_marks:
-        return [(other,) for other in _slips_of_parts(unit, table)]
+        return _typos_of_parts(unit, table)
     return []
 
 
-def _slips_of_parts(unit: str, table: dict[str, str]) -> list[str]:
+def _typos_of_parts(unit: str, table: dict[str, str]) -> list[str]:
     """What may be typed instead of a letter with marks: one key changes, and the others stay.
 
     A consonant is only replaced by a consonant and a vowel sign by a vowel sign, so that the result can be read.
@@ -145,7 +145,7 @@ def _slips_of_parts(unit: str, table: dict[str, str]) -> list[str]:
     keys = unicodedata.normalize("NFD", unit)
     if len(keys) < 2:
         return []
-    slips = []
+    typos = []
     for position, key in enumerate(keys):
         for other in table.get(key, ""):
             if unicodedata.category(other) != unicodedata.category(key):
@@ -153,8 +153,8 @@ def _slips_of_parts(unit: str, table: dict[str, str]) -> list[str]:
             changed = composed(keys[:position] + other + keys[position + 1 :])
             # Not every kana can be voiced: a mark that its new letter cannot carry would stand alone.
             if len(changed) <= len(composed(unit)):
-                slips.append(changed)
-    return slips
+                typos.append(changed)
+    return typos
 
 
 # Katakana follow hiragana in Unicode at this distance.

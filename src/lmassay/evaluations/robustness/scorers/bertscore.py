@@ -26,7 +26,7 @@ _BEST_LAYERS = {
 
 
 class BERTScore(Scorer):
-    """F1 of BERTScore, without idf weights and baseline; a negative score counts as 0 (extra: hf).
+    """F1 of BERTScore, without idf weighting or baseline rescaling; a negative score counts as 0 (extra: hf).
 
     ``model`` is the folder of an encoder such as BERT or RoBERTa, with safetensors weights. ``layer`` is the layer
     whose embeddings are compared; the default is that of BERTScore's authors, or the last one for other models.
@@ -41,7 +41,7 @@ class BERTScore(Scorer):
     ) -> None:
         if batch_size < 1:
             raise UserError(f"bertscore: batch_size must be 1 or more, not {batch_size}")
-        self._given = None if model is None else Path(model).expanduser()
+        self._model_folder = None if model is None else Path(model).expanduser()
         self._layer = layer
         self._batch_size = batch_size
         self._device = device
@@ -52,7 +52,7 @@ class BERTScore(Scorer):
         return f"BERTScore(model:{self._folder.name}|sha:{self._digest}|layer:{layer}|idf:no|baseline:no)"
 
     def check(self, lang: str | None = None) -> None:
-        self._check_config()
+        self._read_config()
         if importlib.util.find_spec("transformers") is None:
             raise MissingExtra("the scorer bertscore", "hf")
 
@@ -68,16 +68,16 @@ class BERTScore(Scorer):
 
     @property
     def _folder(self) -> Path:
-        if self._given is None:
+        if self._model_folder is None:
             raise UserError(
                 "the scorer bertscore needs the folder of an encoder: {name: bertscore, model: path/to/roberta}"
             )
-        if not self._given.is_dir():
-            raise UserError(f"bertscore: there is no folder {self._given} with an encoder")
-        return self._given.resolve()
+        if not self._model_folder.is_dir():
+            raise UserError(f"bertscore: there is no folder {self._model_folder} with an encoder")
+        return self._model_folder.resolve()
 
-    def _check_config(self) -> dict[str, Any]:
-        """The encoder's configuration; raises if the folder is not that of an encoder with safetensors weights."""
+    def _read_config(self) -> dict[str, Any]:
+        """Read the encoder's configuration. Raises DataError if the folder has none, or no safetensors weights."""
         file = self._folder / "config.json"
         try:
             config = json.loads(file.read_text(encoding="utf-8"))
@@ -92,11 +92,13 @@ class BERTScore(Scorer):
         # torch takes seconds to import, so this module is imported with the first score.
         from lmassay.models.hf.embeddings import open_embedder
 
-        config = self._check_config()
+        config = self._read_config()
         layer = self._layer
         if layer is None:
-            family = (config.get("model_type"), config.get("num_hidden_layers", config.get("n_layers")))
-            layer = _BEST_LAYERS.get(family)  # type: ignore[arg-type]  # any JSON value may be there
+            family = config.get("model_type")
+            # DistilBERT calls the number of its layers n_layers.
+            layer_count = config.get("num_hidden_layers", config.get("n_layers"))
+            layer = _BEST_LAYERS.get((family, layer_count))  # type: ignore[arg-type]  # any JSON value may be there
         return open_embedder(self._folder, layer, self._device)
 
     @cached_property
@@ -109,12 +111,17 @@ class BERTScore(Scorer):
 
 def _f1(hyp: Any, ref: Any) -> float:
     """F1 of precision (each token of the hypothesis, matched to the reference) and recall: equations 2 to 4."""
-    if not hyp.is_text.any() or not ref.is_text.any():
-        return float(not hyp.is_text.any() and not ref.is_text.any())
+    hyp_is_empty = not hyp.is_text.any()
+    ref_is_empty = not ref.is_text.any()
+    if hyp_is_empty or ref_is_empty:
+        # Two empty texts are identical; an empty text has nothing in common with any other.
+        return 1.0 if hyp_is_empty and ref_is_empty else 0.0
     cosines = hyp.vectors @ ref.vectors.T
     # As in the authors' program, tokens may be matched to added tokens, which themselves do not count.
     precision = float(cosines.max(axis=1)[hyp.is_text].mean())
     recall = float(cosines.max(axis=0)[ref.is_text].mean())
     if precision + recall <= 0:
         return 0.0
-    return min(1.0, max(0.0, 2 * precision * recall / (precision + recall)))
+    f1 = 2 * precision * recall / (precision + recall)
+    # Cosines can be negative, and rounding can lift them above 1.
+    return min(1.0, max(0.0, f1))

@@ -38,10 +38,11 @@ class TER(Scorer):
 
     @property
     def signature(self) -> str:
+        # The abbreviations are those of sacrebleu's signatures.
         case = "mixed" if self._options["case_sensitive"] else "lc"
-        normalized = "yes" if self._options["normalized"] else "no"
-        punctuation = "no" if self._options["no_punct"] else "yes"
-        asian = "yes" if self._options["asian_support"] else "no"
+        normalized = _yes_or_no(self._options["normalized"])
+        punctuation = _yes_or_no(not self._options["no_punct"])
+        asian = _yes_or_no(self._options["asian_support"])
         return f"1-TER(case:{case}|norm:{normalized}|punct:{punctuation}|asian:{asian})"
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
@@ -56,3 +57,7 @@ class TER(Scorer):
         from sacrebleu import metrics
 
         return metrics.TER(**self._options)
+
+
+def _yes_or_no(is_set: bool) -> str:
+    return "yes" if is_set else "no"

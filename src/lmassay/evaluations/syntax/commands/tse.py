@@ -74,7 +74,7 @@ def _run_options(function: F) -> F:
     short_help="refining-tse's configurations, folders, table and plots.",
 )
 def tse() -> None:
-    """Run refining-tse's configurations, and make its result folders, table and plots."""
+    """Run refining-tse's configurations, and write its result folders, table and plots."""
 
 
 @tse.command(

@@ -34,8 +34,8 @@ def verbs() -> None:
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs.
 
     A lexicon has rows of lemma, form and features with tabs between them, such as gehen, geht, V;IND;PRS;3;SG. Forms of
-    several words and forms that are both singular and plural are dropped and counted. A file of base forms has any
-    number per line; lmassay conjugates them.
+    several words and forms that are both singular and plural are dropped and counted. A file of base forms may have
+    several on a line; lmassay conjugates them.
 
     The list is sorted, without duplicates, and has refining-tse's columns idx, sing, plur and freq. Unlike in
     refining-tse's own list, the column idx numbers the rows.

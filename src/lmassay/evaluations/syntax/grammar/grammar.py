@@ -37,7 +37,7 @@ from lmassay.evaluations.syntax.grammar.template import GrammarTemplate, Written
 from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
 
-MOST_PAIRS = 200_000
+MAX_PAIRS = 200_000
 """A construction that may have more pairs than this can only be sampled."""
 
 _EXAMPLE = "docs/grammar.md has a small example"
@@ -72,7 +72,7 @@ class GrammarConstruction:
     @property
     def can_be_written_out(self) -> bool:
         """Whether all of its pairs can be written, not only a sample."""
-        return self.bound <= MOST_PAIRS
+        return self.bound <= MAX_PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +166,25 @@ def _construction(
     features: Features,
 ) -> GrammarConstruction:
     key = f"constructions.{name}"
-    written = {name: entry.template} if entry.template is not None else entry.templates or {}
+    # A construction has either one template, which is named after it, or several with their own labels.
+    texts = entry.templates or {}
+    keys = {label: f"{key}.templates.{label}" for label in texts}
+    if entry.template is not None:
+        texts = {name: entry.template}
+        keys = {name: key}
     factors = entry.factors or {}
-    values = {value: feature.name for feature in features.values() for value in feature.values}
+    feature_of_value: dict[str, str] = {}
+    for feature in features.values():
+        for value in feature.values:
+            feature_of_value[value] = feature.name
     templates = []
-    for label, words in written.items():
-        with source.at(key if entry.template is not None else f"{key}.templates.{label}"):
-            templates.append(compile_template(label, parse(words, values), categories, features))
+    for label, text in texts.items():
+        with source.at(keys[label]):
+            parsed = parse(text, feature_of_value)
+            templates.append(compile_template(label, parsed, categories, features))
     with source.at(key):
-        if len({template.feature.name for template in templates}) > 1:
+        contrasted_features = {template.feature.name for template in templates}
+        if len(contrasted_features) > 1:
             raise GrammarMistake(
                 "all templates of a construction contrast the same feature; make two constructions of it"
             )
@@ -253,7 +263,7 @@ class Grammar:
             pairs = _consistent(_random_pairs(chosen, rng, max(_POOL_FACTOR * most, _SMALLEST_POOL)))
         else:
             raise ConfigError(
-                f"{chosen.where}: up to {chosen.bound} pairs; more than {MOST_PAIRS} are not written out; "
+                f"{chosen.where}: up to {chosen.bound} pairs; more than {MAX_PAIRS} are not written out; "
                 f"ask for a sample (--max), or use smaller categories"
             )
         if not pairs:
@@ -324,7 +334,10 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
     rank = {name: position for position, name in enumerate(names)}
     order = list(pairs)
     rng.shuffle(order)
-    sides = {side: _BalancedSide(rank) for side in dict.fromkeys(pair.side for pair in pairs)}
+    sides: dict[str, _BalancedSide] = {}
+    for pair in pairs:
+        if pair.side not in sides:
+            sides[pair.side] = _BalancedSide(rank)
     for pair in order:
         sides[pair.side].add(pair)
     taken: list[WrittenPair] = []
@@ -356,7 +369,9 @@ class _BalancedSide:
         nouns.setdefault(pair.noun, {}).setdefault(pair.attractor or "", []).append(pair)
 
     def take(self) -> WrittenPair:
-        used, rank = self._used, self._rank
+        """Remove and return a pair whose template, noun and attractor were used least so far."""
+        used = self._used
+        rank = self._rank
         template = min(self.left, key=lambda name: (used["template", name], rank[name]))
         nouns = self.left[template]
         noun = min(nouns, key=lambda name: (used["noun", name], used["noun", name, template], rank[name]))

@@ -64,5 +64,5 @@ def check_no_repetition(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise GrammarMistake(f"'{name}' is there twice; leave one of them out")
+            raise GrammarMistake(f"'{name}' appears twice; leave one of them out")
         seen.add(name)

@@ -160,8 +160,11 @@ class GrammarTemplate:
             factors[slot.name] = filled[slot.name].text or "none"
         attractor = None
         if self.attractors:
-            same = all(filled[slot.name].values[self.feature.name] == side for slot in self.attractors)
-            attractor = "match" if same else "mismatch"
+            # One noun between subject and verb that differs from the subject is enough to mislead a model.
+            attractor = "match"
+            for slot in self.attractors:
+                if filled[slot.name].values[self.feature.name] != side:
+                    attractor = "mismatch"
         elif self.feature.labels:
             attractor = "none"
         return WrittenPair(good, bad, self.name, side, head.lemma, self.contrast.category.contrast, attractor, factors)
@@ -257,19 +260,26 @@ def compile_template(
         raise GrammarMistake(
             f"the slots '{heads[0].name}' and '{heads[1].name}' are both marked head; mark one of them"
         )
-    # This also makes sure that following the agreement comes to an end, which the next checks rely on.
+    # This raises an error if slots depend on each other in a circle. The next checks follow the agreement from slot to
+    # slot, so without it they might never end.
     ordered_slots = _in_order(slots)
     _check_right_is_determined(parsed_slots, contrast, feature, slots)
     for ordered in ordered_slots:
         _check_words_fit(ordered, slots)
+    if heads:
+        head = slots[heads[0].name]
+    else:
+        head = root_of(contrast, feature.name, slots)
+    # Sentences are written with the % operator, so per cent signs of the template itself are doubled.
+    escaped_literals = [literal.replace("%", "%%") for literal in parsed.literals]
     return GrammarTemplate(
         name=name,
-        pattern="%s".join(literal.replace("%", "%%") for literal in parsed.literals),
+        pattern="%s".join(escaped_literals),
         order=tuple(slot.name for slot in parsed.slots),
         slots=ordered_slots,
         contrast=contrast,
         feature=feature,
-        head=slots[heads[0].name] if heads else root_of(contrast, feature.name, slots),
+        head=head,
         attractors=_attractors(parsed_slots, contrast, feature, slots),
     )
 
@@ -317,7 +327,10 @@ def _links(
                 raise GrammarMistake(f"there is no feature '{tie.feature}'{did_you_mean(tie.feature, features)}")
             _require_feature(tie.feature, here, slot.name)
             _require_feature(tie.feature, there, tie.target)
-        shared = [tie.feature] if tie.feature else [name for name in here.features if name in there.features]
+        if tie.feature is not None:
+            shared = [tie.feature]
+        else:
+            shared = [name for name in here.features if name in there.features]
         if not shared:
             raise GrammarMistake(
                 f"'{slot.name}' cannot agree with '{tie.target}': the words of '{here.name}' and '{there.name}' "

@@ -6,6 +6,7 @@ the folders above it, so that a configuration also runs from elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,12 +140,22 @@ class TseConfig:
 
     def task_spec(self, compat: Compat, lemma_stats: bool = False) -> dict[str, Any]:
         """Return the task with its options. EW and MW of the same pairs give the same task, so one run serves both."""
+        # The original pools the rows of all files of a configuration into one score.
         pooled = "+".join(file.stem.removesuffix("_all") for file in self.files)
+        task = "syntax"
+        if self.metric_classes or lemma_stats:
+            # Only this task can run users' metrics and keep the statistics of every verb.
+            task = "refining_tse"
+        cutoffs_top: Sequence[float] = []
+        cutoffs_bottom: Sequence[float] = []
+        if self.main is not None:
+            cutoffs_top = self.main.cutoffs_top
+            cutoffs_bottom = self.main.cutoffs_bot
         options: dict[str, Any] = {
-            "name": "refining_tse" if self.metric_classes or lemma_stats else "syntax",
+            "name": task,
             "data": {pooled: [str(file) for file in self.files]},
-            "cutoffs_top": self.main.cutoffs_top if self.main else [],
-            "cutoffs_bottom": self.main.cutoffs_bot if self.main else [],
+            "cutoffs_top": cutoffs_top,
+            "cutoffs_bottom": cutoffs_bottom,
             "capitalize": self.dataset.capitalize_first_word,
             "period": self.dataset.add_trailing_period,
             "max_per_file": self.dataset.max_examples_per_template,
@@ -155,7 +166,8 @@ class TseConfig:
             options["verbs"] = str(self.verbs)
         if self.experiment.max_examples is not None:
             # Rounded up, because the original stops only after a whole batch.
-            options["max_rows"] = -(-self.experiment.max_examples // BATCH) * BATCH
+            batches = math.ceil(self.experiment.max_examples / BATCH)
+            options["max_rows"] = batches * BATCH
         if lemma_stats:
             options["lemma_stats"] = True
         if self.metric_classes:
@@ -207,17 +219,24 @@ class _ConfigReader:
         """Return the configuration; None, with mistakes, if something is wrong."""
         dataset = self._section(TseDataset, "dataset", self._data.get("dataset"))
         experiment_section = self._data.get("experiment")
-        experiment = self._section(
-            TseExperiment, "experiment", {} if experiment_section is None else experiment_section
-        )
+        if experiment_section is None:
+            # All options of an experiment have defaults, so the section may be left out or empty.
+            experiment_section = {}
+        experiment = self._section(TseExperiment, "experiment", experiment_section)
         logger = self._section(TseLogger, "logger", self._data.get("logger"))
-        model_section = self._data.get("model") if self._override is None else {"name": self._override}
+        model_section = self._data.get("model")
+        if self._override is not None:
+            model_section = {"name": self._override}
         model = self._section(TseModel, "model", model_section)
         metrics = self._metrics()
-        main = self._section(VerbMetric, f"metrics.{VERBS}", metrics[VERBS]) if VERBS in metrics else None
+        main = None
+        if VERBS in metrics:
+            main = self._section(VerbMetric, f"metrics.{VERBS}", metrics[VERBS])
         files = list(self._files(self._data.get("dataset")))
         verbs = self._verbs(metrics.get(VERBS, {}))
-        model_class = None if model is None else self._model_class(model)
+        model_class = None
+        if model is not None:
+            model_class = self._model_class(model)
         metric_classes = self._metric_classes(metrics)
         unique = self._data.get("unique", False)
         if not isinstance(unique, bool):
@@ -293,7 +312,7 @@ class _ConfigReader:
         registered = self._plugins.models.get(short_name(model.name).partition("-")[0])
         if registered is None and _CLASS not in options:
             for key in options.keys() - {"name"}:
-                self.mistakes.append(f"model.{key}: unknown key; known: name, and {_CLASS} for your own model")
+                self.mistakes.append(f"model.{key}: unknown key; use name, and {_CLASS} for your own model")
         return self._class("model", options, registered)
 
     def _class(self, key: str, options: Mapping[str, Any], registered: str | None) -> str | None:
@@ -360,8 +379,10 @@ class _ConfigReader:
         named_model = self._named_model()
         if self._override is None or not named_model:
             return folder
-        before, now = short_name(named_model), short_name(model.name)
-        return Path(*(now if part == before else part for part in folder.parts))
+        old_name = short_name(named_model)
+        new_name = short_name(model.name)
+        parts = [new_name if part == old_name else part for part in folder.parts]
+        return Path(*parts)
 
     def _named_model(self) -> str:
         """Return the model that the file names."""

@@ -269,7 +269,11 @@ def load_file(path: Path, kind: Kind) -> types.ModuleType:
 def load_plugins(files: Iterable[Path]) -> Plugins:
     """Run files that register their classes in the tables of ``src.models.models`` or ``src.metrics.metrics``."""
     for path in files:
-        load_file(path, "metrics" if path.resolve().parent.name == "metrics" else "models")
+        # As in the original's tree: src/metrics/… or src/models/….
+        kind: Literal["models", "metrics"] = "models"
+        if path.resolve().parent.name == "metrics":
+            kind = "metrics"
+        load_file(path, kind)
     models = {name: _spec_of(registered) for name, registered in MODELS.items()}
     metrics = {name: _spec_of(registered) for name, registered in METRICS.items()}
     return Plugins(models, metrics)

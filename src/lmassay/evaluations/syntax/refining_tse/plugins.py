@@ -370,7 +370,7 @@ class RefiningTse(Syntax):
             if example.reference in _NUMBERS:
                 judged.append(index)
             else:
-                # Without a number, a metric cannot be told what to expect.
+                # A metric computes from the expected number, singular or plural, so without one there is no score.
                 missing = {metric.name: _NO_NUMBER for metric in self._user_metrics}
                 scores[index] = replace(scores[index], unscored={**scores[index].unscored, **missing})
         if not judged:
@@ -380,12 +380,17 @@ class RefiningTse(Syntax):
         for context, index in enumerate(judged):
             rows += self._metric_rows(context, examples[index])
         for metric in self._user_metrics:
-            logits, words = self._full_logits(metric, answers) if metric.full_logits else self._metric_inputs(answers)
+            if metric.full_logits:
+                logits, words = self._full_logits(metric, answers)
+            else:
+                logits, words = self._metric_inputs(answers)
             scores_by_context: list[list[RowScore]] = [[] for _ in judged]
             for row, (value, extra) in zip(rows, metric.scores(logits, rows, words), strict=True):
-                if value is not None:
-                    kept_extra = extra if _is_json(extra) else None
-                    scores_by_context[row.context].append(RowScore(row.row, value, kept_extra))
+                if value is None:
+                    continue
+                # Only plain JSON can be stored with the score.
+                stored_extra = extra if _is_json(extra) else None
+                scores_by_context[row.context].append(RowScore(row.row, value, stored_extra))
             for index, of_context in zip(judged, scores_by_context, strict=True):
                 scores[index] = _with_user_scores(scores[index], metric.name, of_context, examples[index])
         if self._lemma_stats:

@@ -281,7 +281,7 @@ def _curve(run: Path, values: Mapping[str, str], side: str) -> Curve:
 
 
 def _named_values(file: Path) -> dict[str, str]:
-    """Return the lines ``name: value`` of a file; of a name that is there twice, the last value."""
+    """Return the lines ``name: value`` of a file; of a name that appears twice, the last value."""
     values = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         name, colon, value = line.partition(": ")

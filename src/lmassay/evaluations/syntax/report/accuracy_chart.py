@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmassay.reporting.chart import (
-    MOST_SERIES,
+    MAX_SERIES,
     Category,
     CategoryAxis,
     Chart,
@@ -48,8 +48,8 @@ def accuracy_chart(
     rows: Sequence[AccuracyRow], series: Sequence[str], reference: str, x_title: str, description: str
 ) -> Chart:
     """Draw a lane for each series in each row, over the range 0 to 1, with chance at a half."""
-    if len(series) > MOST_SERIES:
-        raise ValueError(f"{len(series)} series in one figure; readers can tell {MOST_SERIES} apart")
+    if len(series) > MAX_SERIES:
+        raise ValueError(f"{len(series)} series in one figure; readers can tell {MAX_SERIES} apart")
     axis = CategoryAxis([Category(row.label, lanes=max(len(series), 1)) for row in rows], lane=_LANE)
     marks: list[Mark] = [ReferenceLine(_CHANCE)]
     for number, row in enumerate(rows):
@@ -60,7 +60,10 @@ def accuracy_chart(
             if accuracy is not None:
                 marks.append(_accuracy(accuracy, lane, axis.lane_position(number, lane)))
     panel = Panel(y=axis, x=LinearAxis(f"{x_title} (dotted: chance)"), marks=marks)
-    legend = [_series_key(name, number) for number, name in enumerate(series)] if len(series) > 1 else []
+    legend: list[LegendEntry] = []
+    if len(series) > 1:
+        for number, name in enumerate(series):
+            legend.append(_series_key(name, number))
     if any(row.reference is not None for row in rows):
         legend.append(LegendEntry(reference, [Stroke(0.5, 0.5)]))
     return Chart(description, [panel], legend=legend, legend_side="top", width=388)

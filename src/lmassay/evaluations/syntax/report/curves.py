@@ -16,7 +16,7 @@ from lmassay.evaluations.syntax.report.cutoffs import (
 )
 from lmassay.evaluations.syntax.report.runs import System
 from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Note, in_short
-from lmassay.reporting.chart import MOST_SERIES, Chart, LinearAxis
+from lmassay.reporting.chart import MAX_SERIES, Chart, LinearAxis
 from lmassay.reporting.numbers import interval_text, number_text
 
 FEW_CONTEXTS = 10
@@ -75,12 +75,12 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
             sources_by_subject.append((system.title, sources))
     curve_blocks: list[Block] = []
     for subject, sources in sources_by_subject:
-        with_points = [source for source in sources if source.points("ew")]
-        if not with_points:
+        measured_sources = [source for source in sources if source.points("ew")]
+        if not measured_sources:
             continue
-        coverage = _figures(subject, with_points, _COVERAGE)
+        coverage = _figures(subject, measured_sources, _COVERAGE)
         figures: list[Block] = [
-            _figures(subject, with_points, _SCORES),
+            _figures(subject, measured_sources, _SCORES),
             Folded(f"{subject}: probability counted, invalid contexts", [coverage]),
         ]
         # The first subject is shown with an explanation, the others are folded.
@@ -121,16 +121,16 @@ def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tu
 
 def _panels(sources: Sequence[_CurveSource]) -> Iterator[Sequence[_CurveSource]]:
     """Split the curves into as few panels as can be read, about equally full."""
-    panel_count = math.ceil(len(sources) / MOST_SERIES)
+    panel_count = math.ceil(len(sources) / MAX_SERIES)
     size = math.ceil(len(sources) / panel_count)
     for start in range(0, len(sources), size):
         yield sources[start : start + size]
 
 
 def curve_chart(curves: Sequence[CutoffCurve], y_title: str, description: str) -> Chart:
-    """Draw up to ``MOST_SERIES`` curves over the unit square, with a legend below."""
-    if len(curves) > MOST_SERIES:
-        raise ValueError(f"{len(curves)} curves in one figure; readers can tell {MOST_SERIES} apart")
+    """Draw up to ``MAX_SERIES`` curves over the unit square, with a legend below."""
+    if len(curves) > MAX_SERIES:
+        raise ValueError(f"{len(curves)} curves in one figure; readers can tell {MAX_SERIES} apart")
     panel = cutoff_panel(
         curves,
         y=LinearAxis(y_title),

@@ -24,6 +24,8 @@ from lmassay.reporting.chart import (
 )
 
 Side = Literal["top", "bottom"]
+_RADIUS = 3.0
+_SMALL_RADIUS = 1.5
 _DENSE = 60
 """With more points than this, marks are drawn small, because they would hide the line."""
 
@@ -49,12 +51,14 @@ class CurveStyle:
     hollow_top: bool = False
 
     def marker(self, side: Side) -> Marker:
-        return self.top if side == "top" else self.bottom
+        if side == "top":
+            return self.top
+        return self.bottom
 
     def fill(self, side: Side) -> str:
-        if side == "bottom":
+        if side == "bottom" or self.hollow_top:
             return "hollow"
-        return "hollow" if self.hollow_top else "full"
+        return "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +72,23 @@ class CutoffCurve:
 
 def series_style(number: int) -> CurveStyle:
     """Return the style of the n-th curve: marks alternate between filled and hollow, diagonal and upright crosses."""
-    is_odd = number % 2 == 1
-    return CurveStyle(f"s{number}", bottom="plus" if is_odd else "cross", hollow_top=is_odd)
+    colour = f"s{number}"
+    # Neighbouring curves also differ in their marks, for readers and printers that do not distinguish the colours.
+    if number % 2 == 0:
+        return CurveStyle(colour, bottom="cross", hollow_top=False)
+    return CurveStyle(colour, bottom="plus", hollow_top=True)
 
 
 def cutoff_panel(
     curves: Sequence[CutoffCurve], y: Axis, top: LinearAxis, bottom: LogAxis, *, title: str = "", height: float = 210.0
 ) -> Panel:
     """Draw the curves between their two axes."""
-    return Panel(
-        y=y,
-        x=bottom,
-        marks=[_curve(curve, "bottom") for curve in curves],
-        top=top,
-        top_marks=[_curve(curve, "top") for curve in curves],
-        title=title,
-        height=height,
-    )
+    bottom_marks: list[Mark] = []
+    top_marks: list[Mark] = []
+    for curve in curves:
+        bottom_marks.append(_curve(curve, "bottom"))
+        top_marks.append(_curve(curve, "top"))
+    return Panel(y=y, x=bottom, marks=bottom_marks, top=top, top_marks=top_marks, title=title, height=height)
 
 
 def bottom_axis(title: str, curves: Iterable[CutoffCurve]) -> LogAxis:
@@ -100,22 +104,35 @@ def curve_key(curve: CutoffCurve) -> LegendEntry:
     style = curve.style
     marks: list[Mark] = [
         Interval(0.0, 0.42, 0.5, style="curve"),
-        Dot(0.21, 0.5, style.marker("top"), style.fill("top"), radius=3),
+        Dot(0.21, 0.5, style.marker("top"), style.fill("top"), _RADIUS),
         Interval(0.58, 1.0, 0.5, style="curve dashed"),
-        Dot(0.79, 0.5, style.marker("bottom"), style.fill("bottom"), radius=3),
+        Dot(0.79, 0.5, style.marker("bottom"), style.fill("bottom"), _RADIUS),
     ]
     return LegendEntry(curve.name, [Group(marks, style=style.colour)], width=52)
 
 
 def _curve(curve: CutoffCurve, side: Side) -> Mark:
+    """Draw one of the two lines of a curve, with a mark for each of its points."""
     points = [point for point in curve.points if point.side == side]
     points.sort(key=lambda point: point.cutoff)
-    coordinates = [(point.cutoff, point.value) for point in points]
-    line_style = "curve" if side == "top" else "curve dashed"
-    marks: list[Mark] = [ChartLine(coordinates, line_style)]
-    radius = 3.0 if len(points) <= _DENSE else 1.5
+
+    line_style = "curve"
+    if side == "bottom":
+        line_style = "curve dashed"
+    radius = _RADIUS
+    if len(points) > _DENSE:
+        radius = _SMALL_RADIUS
+    marker = curve.style.marker(side)
+    fill = curve.style.fill(side)
+
+    coordinates: list[tuple[float, float]] = []
+    dots: list[Mark] = []
     for point in points:
-        dot = Dot(point.cutoff, point.value, curve.style.marker(side), curve.style.fill(side), radius)
-        dot_style = "faint" if point.faint else ""
-        marks.append(Group([dot], style=dot_style, title=point.title))
-    return Group(marks, style=curve.style.colour)
+        coordinates.append((point.cutoff, point.value))
+        dot = Dot(point.cutoff, point.value, marker, fill, radius)
+        dot_style = ""
+        if point.faint:
+            dot_style = "faint"
+        dots.append(Group([dot], style=dot_style, title=point.title))
+    # The line comes first, so that the dots are drawn on top of it.
+    return Group([ChartLine(coordinates, line_style), *dots], style=curve.style.colour)

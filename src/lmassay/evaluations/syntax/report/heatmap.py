@@ -26,7 +26,7 @@ from lmassay.reporting.numbers import interval_text, number_text, value_text
 from lmassay.types import Result
 
 FEW_CONTEXTS = 10
-MOST_COLUMNS = 12
+MAX_COLUMNS = 12
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 _CHANCE = 0.5
 _CELL_WIDTH, _CELL_HEIGHT = 48.0, 26.0
@@ -59,8 +59,8 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
         return [Figures([_figure(names, columns, f"{system.title}: constructions by metric")], "middle")]
     figures = []
     for metric, title in metrics:
-        for start in range(0, len(members), MOST_COLUMNS):
-            panel = members[start : start + MOST_COLUMNS]
+        for start in range(0, len(members), MAX_COLUMNS):
+            panel = members[start : start + MAX_COLUMNS]
             columns = [_ColumnSource(system.title, system, metric) for system in panel]
             figures.append(_figure(names, columns, f"{title}: constructions by model"))
     return [Figures(figures, "middle")]

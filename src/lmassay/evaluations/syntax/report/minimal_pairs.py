@@ -29,7 +29,7 @@ from lmassay.reporting.blocks import (
     name,
     overlapping,
 )
-from lmassay.reporting.chart import MOST_SERIES
+from lmassay.reporting.chart import MAX_SERIES
 from lmassay.reporting.example_texts import Exchanges, NamedValues
 from lmassay.reporting.headline import counted
 from lmassay.reporting.numbers import interval_text, number_text
@@ -38,8 +38,8 @@ from lmassay.reporting.sections import results_section
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, Row, RunRecord
 
-MOST_EXAMPLES = 8
-MOST_RUNS = 12
+MAX_EXAMPLES = 8
+MAX_RUNS = 12
 """The number of runs, the first ones, that have examples; the tables have all runs."""
 
 _DIGITS = 3
@@ -69,11 +69,14 @@ class MinimalPairsRun:
         result = self.results.get((metric, f"{kind}={label}"))
         if result is not None:
             return result
-        # A group that contains all pairs has no result of its own; it is the overall result.
-        labels = set()
+        # Runs do not store a result for a group that contains all pairs, because it equals the overall result.
+        labels_of_kind = set()
         for paradigm, (field, phenomenon) in self.locations.items():
-            labels.add({"field": field, "phenomenon": phenomenon, "paradigm": paradigm}[kind])
-        return overall if labels == {label} else None
+            labels = {"field": field, "phenomenon": phenomenon, "paradigm": paradigm}
+            labels_of_kind.add(labels[kind])
+        if labels_of_kind == {label}:
+            return overall
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +90,18 @@ class ParadigmGroup:
     @property
     def title(self) -> str:
         """The label with spaces; a paradigm keeps its name, which is also that of its file."""
-        return self.label if self.kind == "paradigm" else self.label.replace("_", " ")
+        if self.kind == "paradigm":
+            return self.label
+        return self.label.replace("_", " ")
 
 
 def section(store: Store, records: Sequence[RunRecord]) -> Section:
     """Return the section of the report for runs of the task ``minimal_pairs``."""
-    runs = [_read(store, record, title) for record, title in zip(records, short_run_titles(records), strict=True)]
+    runs = []
+    for record, title in zip(records, short_run_titles(records), strict=True):
+        runs.append(_read(store, record, title))
     examples = []
-    for run in runs[:MOST_RUNS]:
+    for run in runs[:MAX_RUNS]:
         if run.worst:
             examples.append(_examples(run))
     with_results = [run for run in runs if run.result("accuracy") is not None]
@@ -110,9 +117,9 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         # If runs disagree about where a paradigm belongs, the first run decides.
         for run in reversed(members):
             locations |= run.locations
-        tree = _tree({paradigm: locations[paradigm] for paradigm in names})
-        blocks += _tables(tree, members)
-        blocks.append(_figures(tree, members))
+        groups_in_order = _groups_in_order({paradigm: locations[paradigm] for paradigm in names})
+        blocks += _tables(groups_in_order, members)
+        blocks.append(_figures(groups_in_order, members))
     return Section(blocks, examples)
 
 
@@ -125,16 +132,23 @@ def _read(store: Store, record: RunRecord, title: str) -> MinimalPairsRun:
         paradigm = groups.get("paradigm", "")
         location = groups.get("field", ""), groups.get("phenomenon", "")
         location_counts.setdefault(paradigm, Counter())[location] += 1
-        worst_margin = _margin(worst[paradigm]) if paradigm in worst else 0.0
-        if _margin(row) < min(0.0, worst_margin):
+        # A negative margin is a mistake: the ungrammatical sentence is more probable.
+        worst_margin = 0.0
+        if paradigm in worst:
+            worst_margin = _margin(worst[paradigm])
+        if _margin(row) < worst_margin:
             worst[paradigm] = row
-    locations = {paradigm: counts.most_common(1)[0][0] for paradigm, counts in location_counts.items()}
+    locations = {}
+    for paradigm, counts in location_counts.items():
+        # A data file may assign a paradigm to several places; the most frequent one counts.
+        ((most_common_location, _),) = counts.most_common(1)
+        locations[paradigm] = most_common_location
     return MinimalPairsRun(
         record,
         title,
         results={(result.metric, result.group): result for result in record.results},
         locations=locations,
-        worst=sorted(worst.values(), key=_margin)[:MOST_EXAMPLES],
+        worst=sorted(worst.values(), key=_margin)[:MAX_EXAMPLES],
     )
 
 
@@ -142,7 +156,7 @@ def _margin(row: Row) -> float:
     return row.score.values.get("margin", 0.0)
 
 
-def _tree(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
+def _groups_in_order(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
     """Return fields, phenomena and paradigms, each before its members.
 
     A phenomenon that occurs in two fields is listed in the one where it has more paradigms.
@@ -152,7 +166,7 @@ def _tree(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
         fields_of_phenomenon.setdefault(phenomenon, Counter())[field] += 1
     phenomena_of_field: dict[str, list[str]] = {}
     for phenomenon, fields in sorted(fields_of_phenomenon.items()):
-        main_field = fields.most_common(1)[0][0]
+        ((main_field, _),) = fields.most_common(1)
         phenomena_of_field.setdefault(main_field, []).append(phenomenon)
     groups: list[ParadigmGroup] = []
     for field, phenomena in sorted(phenomena_of_field.items()):
@@ -163,7 +177,8 @@ def _tree(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmGroup]:
             in_phenomenon = [paradigm for paradigm, location in locations.items() if location[1] == phenomenon]
             if phenomenon:
                 groups.append(ParadigmGroup("phenomenon", phenomenon, in_phenomenon))
-            groups += [ParadigmGroup("paradigm", paradigm, [paradigm]) for paradigm in in_phenomenon]
+            for paradigm in in_phenomenon:
+                groups.append(ParadigmGroup("paradigm", paradigm, [paradigm]))
     return groups
 
 
@@ -177,29 +192,55 @@ _ROW_KINDS: Mapping[GroupKind, Literal["plain", "total", "head", "part"]] = {
 }
 
 
-def _tables(tree: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> list[Block]:
+def _tables(groups_in_order: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> list[Block]:
     """Return one table with all numbers for one run; for several, accuracies side by side and the rest folded."""
-    overall = ParadigmGroup("", "overall", [group.label for group in tree if group.kind == "paradigm"])
-    groups = [overall, *tree]
-    is_blimp = any(_published(group) is not None for group in groups)
-    caption = f"{_ACCURACY_CAPTION} {_BLIMP_CAPTION}" if is_blimp else _ACCURACY_CAPTION
-    published_headers = [Cell("human"), Cell("GPT-2")] if is_blimp else []
-
-    def single_table(run: MinimalPairsRun) -> Table:
-        metric_headers = [Cell(title) for _, title in _METRICS]
-        count_headers = [Cell(title) for title in _COUNTS]
-        header = [Cell("", kind="text"), *metric_headers, *published_headers, *count_headers]
-        rows = [_table_row(group, _single_run_cells(group, run, is_blimp)) for group in groups]
-        return Table(caption, [header], _bodies(rows))
-
+    all_paradigms = [group.label for group in groups_in_order if group.kind == "paradigm"]
+    groups = [ParadigmGroup("", "overall", all_paradigms), *groups_in_order]
+    # The columns of published results are shown as soon as one row has a value for them.
+    has_published = any(_published(group) is not None for group in groups)
     if len(runs) == 1:
-        return [single_table(runs[0])]
-    header = [Cell("", kind="text"), *(Cell(run.title) for run in runs), *published_headers, Cell("pairs")]
-    rows = [_table_row(group, _side_by_side_cells(group, runs, is_blimp)) for group in groups]
-    blocks: list[Block] = [Table(caption, [header], _bodies(rows), dense=len(runs) > 3)]
+        return [_single_run_table(groups, runs[0], has_published)]
+    blocks: list[Block] = [_side_by_side_table(groups, runs, has_published)]
     for run in runs:
-        blocks.append(Folded(f"{run.title}: token and character means, errors, unscored", [single_table(run)]))
+        summary = f"{run.title}: token and character means, errors, unscored"
+        blocks.append(Folded(summary, [_single_run_table(groups, run, has_published)]))
     return blocks
+
+
+def _single_run_table(groups: Sequence[ParadigmGroup], run: MinimalPairsRun, has_published: bool) -> Table:
+    """Return a table with all metrics and counts of a run."""
+    header = [Cell("", kind="text")]
+    header += [Cell(title) for _, title in _METRICS]
+    header += _published_headers(has_published)
+    header += [Cell(title) for title in _COUNTS]
+    rows = []
+    for group in groups:
+        rows.append(_table_row(group, _single_run_cells(group, run, has_published)))
+    return Table(_caption(has_published), [header], _bodies(rows))
+
+
+def _side_by_side_table(groups: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun], has_published: bool) -> Table:
+    """Return a table with the accuracies of several runs, one column per run."""
+    header = [Cell("", kind="text")]
+    header += [Cell(run.title) for run in runs]
+    header += _published_headers(has_published)
+    header.append(Cell("pairs"))
+    rows = []
+    for group in groups:
+        rows.append(_table_row(group, _side_by_side_cells(group, runs, has_published)))
+    return Table(_caption(has_published), [header], _bodies(rows), dense=len(runs) > 3)
+
+
+def _published_headers(has_published: bool) -> list[Cell]:
+    if not has_published:
+        return []
+    return [Cell("human"), Cell("GPT-2")]
+
+
+def _caption(has_published: bool) -> str:
+    if not has_published:
+        return _ACCURACY_CAPTION
+    return f"{_ACCURACY_CAPTION} {_BLIMP_CAPTION}"
 
 
 def _table_row(group: ParadigmGroup, cells: Sequence[Cell]) -> TableRow:
@@ -217,9 +258,9 @@ def _bodies(rows: Sequence[TableRow]) -> list[Body]:
     return [Body(members, folds=len(members) > 1) for members in bodies]
 
 
-def _single_run_cells(group: ParadigmGroup, run: MinimalPairsRun, is_blimp: bool) -> list[Cell]:
+def _single_run_cells(group: ParadigmGroup, run: MinimalPairsRun, has_published: bool) -> list[Cell]:
     cells = [measured(run.result(metric, group.kind, group.label), _DIGITS) for metric, _ in _METRICS]
-    if is_blimp:
+    if has_published:
         cells += _published_cells(group)
     accuracy = run.result("accuracy", group.kind, group.label)
     if accuracy is None:
@@ -227,7 +268,7 @@ def _single_run_cells(group: ParadigmGroup, run: MinimalPairsRun, is_blimp: bool
     return [*cells, count(accuracy.n), count(accuracy.n_error), count(accuracy.n_unscored)]
 
 
-def _side_by_side_cells(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], is_blimp: bool) -> list[Cell]:
+def _side_by_side_cells(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], has_published: bool) -> list[Cell]:
     cells: list[Cell] = []
     pair_counts: list[int] = []
     for run in runs:
@@ -235,8 +276,9 @@ def _side_by_side_cells(group: ParadigmGroup, runs: Sequence[MinimalPairsRun], i
         cells.append(measured(result, _DIGITS))
         if result is not None:
             pair_counts.append(result.n)
-    if is_blimp:
+    if has_published:
         cells += _published_cells(group)
+    # Runs with errors have fewer scored pairs, so the column may show a range.
     if not pair_counts:
         cells.append(Cell(""))
     elif min(pair_counts) == max(pair_counts):
@@ -272,26 +314,36 @@ def _published(group: ParadigmGroup) -> tuple[float, float] | None:
 # --- figure and examples ----------------------------------------------------------------------------------------------
 
 
-def _figures(tree: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> Figures:
-    """Return accuracies by phenomenon (or by paradigm without phenomena), as many runs in a figure as can be read."""
-    kind = "phenomenon" if any(group.kind == "phenomenon" for group in tree) else "paradigm"
-    groups = [group for group in tree if group.kind == kind]
+def _figures(groups_in_order: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> Figures:
+    """Return accuracies by phenomenon, or by paradigm if there are no phenomena; up to MAX_SERIES runs per figure."""
+    groups = [group for group in groups_in_order if group.kind == "phenomenon"]
+    if not groups:
+        groups = [group for group in groups_in_order if group.kind == "paradigm"]
     figures = []
-    for start in range(0, len(runs), MOST_SERIES):
-        panel = runs[start : start + MOST_SERIES]
-        rows = []
-        for group in groups:
-            published = _published(group)
-            human = None if published is None else published[0]
-            rows.append(AccuracyRow(group.title, [_accuracy(run, group) for run in panel], human))
-        names = [run.title for run in panel]
-        listed_names = ", ".join(names)
-        chart = accuracy_chart(rows, names, "people", "accuracy", f"Accuracy by {kind}: {listed_names}")
-        caption = f"Accuracy of {listed_names} by {kind}; lines are intervals."
-        if any(row.reference is not None for row in rows):
-            caption += " The upright mark is the accuracy of people."
-        figures.append(Figure(chart.svg(), caption))
+    for start in range(0, len(runs), MAX_SERIES):
+        figures.append(_figure(groups, runs[start : start + MAX_SERIES]))
     return Figures(figures, "middle")
+
+
+def _figure(groups: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) -> Figure:
+    rows = []
+    shows_people = False
+    for group in groups:
+        human_accuracy = None
+        published = _published(group)
+        if published is not None:
+            human_accuracy, _ = published
+            shows_people = True
+        accuracies = [_accuracy(run, group) for run in runs]
+        rows.append(AccuracyRow(group.title, accuracies, human_accuracy))
+    kind = groups[0].kind
+    names = [run.title for run in runs]
+    listed_names = ", ".join(names)
+    chart = accuracy_chart(rows, names, "people", "accuracy", f"Accuracy by {kind}: {listed_names}")
+    caption = f"Accuracy of {listed_names} by {kind}; lines are intervals."
+    if shows_people:
+        caption += " The upright mark is the accuracy of people."
+    return Figure(chart.svg(), caption)
 
 
 def _accuracy(run: MinimalPairsRun, group: ParadigmGroup) -> Accuracy | None:
@@ -309,8 +361,10 @@ def _examples(run: MinimalPairsRun) -> Examples:
 
 
 def _displayed_example(row: Row) -> DisplayedExample:
-    inputs, details = row.example.inputs, row.score.details
-    good, bad = number_text(details.get("logprob_good"), 2), number_text(details.get("logprob_bad"), 2)
+    inputs = row.example.inputs
+    details = row.score.details
+    good = number_text(details.get("logprob_good"), 2)
+    bad = number_text(details.get("logprob_bad"), 2)
     scores = f"log-probability {good} against {bad}, margin {_margin(row):.2f}"
     named_texts = [
         ("right", inputs.get("good")),

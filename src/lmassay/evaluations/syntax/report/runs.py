@@ -14,7 +14,7 @@ from lmassay.reporting.run_labels import short_run_titles
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
-MOST_EXAMPLES = 8
+MAX_EXAMPLES = 8
 MEAN = MEAN_OF_CONSTRUCTIONS
 Side = Literal["top", "bottom"]
 # So many of the worst contexts are looked at to find some with different nouns.
@@ -133,7 +133,7 @@ def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
     for row in candidates:
         groups = row.example.groups
         first_of_noun.setdefault((groups.get("construction", ""), groups.get("noun", "")), row)
-    return list(first_of_noun.values())[:MOST_EXAMPLES]
+    return list(first_of_noun.values())[:MAX_EXAMPLES]
 
 
 def wrong_mass(row: Row) -> float:

@@ -32,7 +32,7 @@ from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
-MOST_SYSTEMS = 12
+MAX_SYSTEMS = 12
 """The number of systems, the first ones, that have curves and examples; the tables have all systems."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
@@ -69,13 +69,13 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += _notes(members)
         blocks += _user_metric_tables(members)
         blocks += heatmap.blocks(names, members)
-        blocks += curves.blocks(names, members[:MOST_SYSTEMS])
-    if len(runs) > MOST_SYSTEMS:
+        blocks += curves.blocks(names, members[:MAX_SYSTEMS])
+    if len(runs) > MAX_SYSTEMS:
         blocks.append(
-            Note(f"Curves and examples are of the first {MOST_SYSTEMS} runs only; make a report of the others alone.")
+            Note(f"Curves and examples are of the first {MAX_SYSTEMS} runs only; make a report of the others alone.")
         )
-    note = "Every context counts once here, for TSE too; the table counts TSE by rows."
-    return Section(blocks, _examples(runs[:MOST_SYSTEMS]), comparison_note=note)
+    note = "Here every context counts once, also for TSE; in the table, TSE counts every row."
+    return Section(blocks, _examples(runs[:MAX_SYSTEMS]), comparison_note=note)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

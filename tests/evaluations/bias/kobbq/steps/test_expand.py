@@ -81,7 +81,7 @@ def test_numbers_with_gaps_are_written_as_pandas_does(tmp_path):
         ({"Biased_question": ""}, "Biased_question is empty"),
         ({"Biased_question": "누가 [N3: x, y]?"}, "Biased_question has a slot that cannot be read: [N3: x, y]"),
         ({"Ambiguous_context": "[N1: 손자와, 손녀와 봤다."}, "Ambiguous_context has a slot that cannot be read"),
-        ({"version": "a", "ID": "001"}, "template age-001a is there twice"),
+        ({"version": "a", "ID": "001"}, "template age-001a appears twice"),
     ],
 )
 def test_bad_templates_are_refused_with_the_line(tmp_path, cells, message):

@@ -60,7 +60,7 @@ def test_double_guids_are_told_and_then_refused(work):
     work.predictions.write_bytes(b"".join([*lines, lines[3]]))
     done = work.postprocess()
     assert "1 guids have several answers (age-001a-001-amb-bsd-2)" in done.warnings[0]
-    with pytest.raises(DataError, match="guid age-001a-001-amb-bsd-2 is there twice, on lines 4 and 26"):
+    with pytest.raises(DataError, match="guid age-001a-001-amb-bsd-2 appears twice, on lines 4 and 26"):
         work.collect()
 
 
@@ -187,7 +187,7 @@ def test_the_same_question_twice_is_refused(work):
     work.through("B")
     lines = work.collected.read_text(encoding="utf-8").splitlines(keepends=True)
     work.collected.write_text("".join([*lines, lines[1]]), encoding="utf-8")
-    with pytest.raises(DataError, match="sample_id age-001a-001-amb-bsd-0 is there twice, on lines 2 and 26"):
+    with pytest.raises(DataError, match="sample_id age-001a-001-amb-bsd-0 appears twice, on lines 2 and 26"):
         work.evaluate()
 
 
@@ -198,7 +198,7 @@ def test_answers_that_are_no_choice_are_told_though_the_numbers_are_as_published
     write(work.collected, header, rows)
     (found,) = work.evaluate()
     assert found.warnings == (
-        f"{work.collected}, line 5: biased_answer or answer is none of the choices (1 such rows)",
+        f"{work.collected}, line 5: biased_answer or answer is not one of the choices; affected rows: 1",
     )
 
 

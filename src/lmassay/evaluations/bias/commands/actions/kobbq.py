@@ -86,13 +86,16 @@ def infer(
     questions = step.read_questions(data_path)
     spec = _model_spec(model_name, base_url, model_config, overrides)
     model = _build_model(spec, budget_usd, model_config)
-    # An alias such as clova-x hides which model is asked.
-    asked_model = str(model.identity()["model"]) if model.metered else model_name
-    shown_model = model_name if asked_model == model_name else f"{model_name} ({asked_model})"
     topic = data_path.name.removesuffix(".json")
     click.echo(topic)
-    if shown_model != model_name:
-        say(f"{model_name} is the model {asked_model}")
+    # An alias such as clova-x does not say which model answers, so the provider's name is shown as well.
+    provider_name = model_name
+    if model.metered:
+        provider_name = str(model.identity()["model"])
+    shown_model = model_name
+    if provider_name != model_name:
+        shown_model = f"{model_name} ({provider_name})"
+        say(f"{model_name} is the model {provider_name}")
     for note in model.notes():
         warn(note)
     predictions = step.PredictionsFile(step.predictions_path(data_path, output_dir, model_name), topic)
@@ -102,7 +105,8 @@ def infer(
     with predictions.opened(), _notes(predictions.path) as notes:
 
         def write_note(question: InferenceQuestion, response: Response) -> None:
-            notes.write(json.dumps(step.answer_note(question, response, asked_model)).encode() + b"\n")
+            answer_note = step.answer_note(question, response, provider_name)
+            notes.write(json.dumps(answer_note).encode() + b"\n")
 
         if predictions.cut:
             warn(f"the last row of {predictions.path} was cut off; the question is asked again")
@@ -128,7 +132,9 @@ def infer(
             _report_usage(summary, model.prices)
     missing = [question for question in questions if question.guid not in predictions.done]
     if missing:
-        reason = f": {stopped}" if stopped else ""
+        reason = ""
+        if stopped is not None:
+            reason = f": {stopped}"
         print_error(
             f"{len(missing)} of {len(questions)} questions have no answer{reason}; run the same command again to ask "
             "them"

@@ -204,7 +204,7 @@ def _contradictions(
     for row, (choices, biased_answer, answer) in enumerate(zip(choices_of_rows, biased, answers, strict=True)):
         if biased_answer not in choices or answer not in choices:
             rows.append(row)
-    yield f"{table.where(rows[0])}: biased_answer or answer is none of the choices ({len(rows)} such rows)"
+    yield (f"{table.where(rows[0])}: biased_answer or answer is not one of the choices; affected rows: {len(rows)}")
 
 
 def _numbered(name_of: Mapping[bytes, str]) -> tuple[list[str], dict[bytes, int]]:
@@ -245,11 +245,14 @@ def _split_uniform_ids(ids: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Return templates and context types if all ids have the form of the first one; the fast and usual case."""
     # Three parts follow the template, or four with the order of the choices.
     following = 3 if ids[0].count(b"-") == 4 else 4
-    parts = [sample_id.rsplit(b"-", following) for sample_id in ids]
-    if min(map(len, parts)) < 3:
-        return [], []
-    template_ids = [part[0] for part in parts]
-    context_types = [part[2] for part in parts]
+    template_ids: list[bytes] = []
+    context_types: list[bytes] = []
+    for sample_id in ids:
+        parts = sample_id.rsplit(b"-", following)
+        if len(parts) < 3:
+            return [], []
+        template_ids.append(parts[0])
+        context_types.append(parts[2])
     return template_ids, context_types
 
 

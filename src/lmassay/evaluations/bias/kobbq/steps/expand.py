@@ -186,7 +186,7 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
             raise DataError(f"{table.where(row)}: Category, ID and version must be a name, a number and a, b, c or d")
         template_id = f"{category.lower()}-{int(number):03d}{version}"
         if template_id in seen:
-            raise DataError(f"{table.where(row)}: template {template_id} is there twice; keep one")
+            raise DataError(f"{table.where(row)}: template {template_id} appears twice; keep one")
         seen.add(template_id)
         for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
             unreadable = _UNREADABLE_SLOT.search(_SLOT.sub("", text))

@@ -117,23 +117,28 @@ def _rotated_questions(samples: Sequence[KobbqSample], unknown: str) -> Iterator
 
 def _columns(table: TsvTable, questions: Sequence[_RotatedQuestion]) -> list[Sequence[str]]:
     """Return the columns of the TSV file: those of the samples, then the choices by letter and the right letter."""
+    # The columns whose cells depend on the order of the choices.
+    rotated: dict[str, list[str]] = {"sample_id": [], "choices": [], "answer": []}
+    by_letter: list[list[str]] = [[] for _ in range(CHOICE_COUNT)]
+    answer_letters: list[str] = []
+    for question in questions:
+        rotated["sample_id"].append(question.id)
+        # KoBBQ's files contain the choices as Python prints a list: ['a', 'b', 'c'].
+        rotated["choices"].append(repr(list(question.choices)))
+        rotated["answer"].append(question.answer)
+        for position, choice in enumerate(question.choices):
+            by_letter[position].append(choice)
+        answer_letters.append(question.answer_letter)
+
     columns: list[Sequence[str]] = []
     for name in table.header:
-        if name == "sample_id":
-            columns.append([question.id for question in questions])
-        elif name == "choices":
-            # KoBBQ's files contain the choices as Python writes a list: ['a', 'b', 'c'].
-            columns.append([repr(list(question.choices)) for question in questions])
-        elif name == "answer":
-            columns.append([question.answer for question in questions])
+        if name in rotated:
+            columns.append(rotated[name])
         else:
             # KoBBQ's program reads and writes the file with pandas, which changes how numbers are spelled.
             column = as_pandas_rewrites(table.column(name))
             columns.append([column[question.sample_index] for question in questions])
-    for position in range(CHOICE_COUNT):
-        columns.append([question.choices[position] for question in questions])
-    columns.append([question.answer_letter for question in questions])
-    return columns
+    return [*columns, *by_letter, answer_letters]
 
 
 def _json_parts(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
     from lmassay.evaluations.fewshot.report.tables import ProtocolTable
 
-_MOST_NOTES = 12
-_MOST_NOTES_IN_BRIEF = 4
+_MAX_NOTES = 12
+_MAX_NOTES_IN_BRIEF = 4
 
 
 def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, results: Path, as_json: bool) -> None:
@@ -83,7 +83,7 @@ def print_study(study: Study, *, brief: bool = False) -> None:
         if strategy.curves and not brief:
             print_sentence(stability_note(strategy))
         _print_selected(strategy)
-        _print_notes(strategy, _MOST_NOTES_IN_BRIEF if brief else _MOST_NOTES)
+        _print_notes(strategy, _MAX_NOTES_IN_BRIEF if brief else _MAX_NOTES)
     if len(study.strategies) > 1:
         for table in comparison_tables(study):
             click.echo()

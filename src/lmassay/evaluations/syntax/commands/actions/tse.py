@@ -118,7 +118,9 @@ class _Session:
     again: bool
     sweep: str = field(default_factory=runner.new_sweep)
     done: dict[str, RunRecord] = field(default_factory=dict)
-    loaded: tuple[str, Any] = ("", None)
+    loaded_key: str = ""
+    """The options of the model that was loaded last, and the model itself."""
+    loaded_model: Any = None
 
     def work(self, path: Path, count: str) -> int:
         """Run one configuration; whatever goes wrong is reported, and the others continue."""
@@ -146,7 +148,9 @@ class _Session:
 
     def _record(self, config: TseConfig, title: str) -> RunRecord:
         """Return the run of a configuration: made now, made before, or finished now."""
-        task, model = config.task_spec(self.compat, self.lemma_stats), config.model_spec(self.compat)
+        task = config.task_spec(self.compat, self.lemma_stats)
+        model = config.model_spec(self.compat)
+        # The label is only a name: configurations that differ in nothing else share a run.
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
             say(f"{title}: from the same run {self.done[key].id}")
@@ -168,22 +172,23 @@ class _Session:
 
     def _previous_run(self, planned: Plan) -> RunRecord | None:
         """Return the last run with the same signature, that is, the same data, model, options and version."""
-        # It is not known which weights a user's class reads, so its finished runs are repeated.
+        # We cannot know which weights a user's class reads, so its finished runs are repeated.
         is_reproducible = planned.model is None or planned.model.cached
-        usable = []
+        last_usable = None
         for record in self.store.runs():
             if record.signature != planned.signature:
                 continue
             if record.status in _UNFINISHED or (record.status == "done" and is_reproducible):
-                usable.append(record)
-        return usable[-1] if usable else None
+                last_usable = record
+        return last_usable
 
     def _with_loaded_model(self, planned: Plan) -> Plan:
         """Load a model only for the first of its configurations, which follow each other."""
         key = canonical(planned.config.model)
-        if key != self.loaded[0]:
-            self.loaded = (key, planned.model)
-        return replace(planned, model=self.loaded[1])
+        if key != self.loaded_key:
+            self.loaded_key = key
+            self.loaded_model = planned.model
+        return replace(planned, model=self.loaded_model)
 
     def _write(self, config: TseConfig, record: RunRecord) -> None:
         notes = [_RELEASED] if self.compat == "released" else []
@@ -193,7 +198,8 @@ class _Session:
         if config.logger.print_to_stdout:
             click.echo(without_controls(log), nl=False)
         scores = ", ".join(_score_text(config, name, summary) for name, summary in summary_by_metric.items())
-        click.echo(without_controls(f"{short_name(config.model.name)}, {config.templates}: {scores} → {folder}"))
+        model_name = short_name(config.model.name)
+        click.echo(without_controls(f"{model_name}, {config.templates}: {scores} → {folder}"))
 
 
 @contextmanager
@@ -210,8 +216,16 @@ def _advise_to_run_again() -> Iterator[None]:
 
 def _score_text(config: TseConfig, name: str, summary: Summary) -> str:
     """Return the score of one metric with its number of examples."""
-    title = {TSE: "TSE", VERBS: (config.voting or "").upper()}.get(name, name)
-    score, count = summary.get("Overall model score"), summary.get("Number of examples")
+    title = name
+    # TSE compares the two verbs of each row; EW and MW compare all verbs once per distinct context.
+    unit = "rows"
+    if name == TSE:
+        title = "TSE"
+    elif name == VERBS:
+        title = (config.voting or "").upper()
+        unit = "contexts"
+    score = summary.get("Overall model score")
+    count = summary.get("Number of examples")
     if not isinstance(score, float):
         return f"{title} no score"
-    return f"{title} {score:.4f} ({count} {'contexts' if name == VERBS else 'rows'})"
+    return f"{title} {score:.4f} ({count} {unit})"
