@@ -53,7 +53,7 @@ def test_an_earlier_run_can_be_named(check, tmp_path):
     add(tmp_path / "results", "yesterday", rates([1, 0] * 20, "success"))
     code, out, _ = check("--fail-if", "success>10%", "--like", "yesterday")
     assert code == 0
-    assert "find a change of 0.1 " in out
+    assert "detect a change of 0.1 " in out
     assert "clusters and sizes of changes as in yesterday" in out
 
 
