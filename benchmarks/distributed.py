@@ -1,7 +1,7 @@
 """Requests to a local model on two Dask workers: speed against one process, and a worker that is killed midway.
 
     python benchmarks/distributed.py speed [--pairs 40] [--sentences 24]
-    python benchmarks/distributed.py hosts [--pairs 6]       three hosts in network namespaces; needs root and iproute2
+    python benchmarks/distributed.py hosts [--pairs 40]      three hosts in network namespaces; needs root and iproute2
     python benchmarks/distributed.py                         both
 
 `speed` runs minimal pairs and generation with the embedded model (`lmassay models get smollm2`): in one process with
@@ -40,19 +40,19 @@ COUNTING_MODEL = '''
 import json, os
 from pathlib import Path
 
-from lmassay.models.hf.model import SmolLM2
+from lmassay.models.hf.model import HuggingFace
 from lmassay.types import digest, request_as_dict
 
-class Counting(SmolLM2):
-    """The embedded model; every batch that a process begins is a line of a log."""
+class Counting(HuggingFace):
+    """A local model; every batch that a process begins is a line of a log."""
 
-    def __init__(self, log: str, threads: int = 1):
-        super().__init__(threads=threads)
-        self._log = log
+    def __init__(self, model: str, folder: str):
+        super().__init__(model, device="cpu", threads=1)
+        self._log = Path(folder) / "batches.log"
 
     def logprobs(self, requests):
         line = json.dumps([digest([request_as_dict(request) for request in requests])[:12], os.getpid()])
-        with Path(self._log).open("a", encoding="utf-8") as log:
+        with self._log.open("a", encoding="utf-8") as log:
             log.write(line + "\\n")
         return super().logprobs(requests)
 '''
@@ -260,7 +260,7 @@ def ip(*arguments: str) -> None:
         sys.exit(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
 
 
-def hosts(pairs: int) -> bool:
+def hosts(pairs: int, model: str) -> bool:
     """Kill one of two workers on other hosts midway."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         print("hosts: skipped; it needs root and the command ip (apt install iproute2)")
@@ -271,7 +271,7 @@ def hosts(pairs: int) -> bool:
         log = folder / "batches.log"
         config = {
             "task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs},
-            "model": {"name": "model.py:Counting", "log": str(log)},
+            "model": {"name": "model.py:Counting", "model": model, "folder": str(folder)},
         }
         (folder / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
         run_command = [sys.executable, "-m", "lmassay", "run", str(folder / "run.yaml"), "--results"]
@@ -312,7 +312,7 @@ def kill_midway(client: subprocess.Popen[str], worker: subprocess.Popen[bytes], 
             stop(worker)
             return len(lines)
         time.sleep(0.05)
-    sys.exit("the run ended before a worker could be killed; use more --pairs")
+    sys.exit(f"the run ended before a worker could be killed; use more --pairs\n{client.communicate()[1]}")
 
 
 def descendants(pid: int) -> set[int]:
@@ -329,6 +329,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("part", nargs="?", choices=("speed", "hosts"), help="only this part")
     parser.add_argument("--pairs", type=int, default=40, help="of each construction (default: %(default)s)")
     parser.add_argument("--sentences", type=int, default=24, help="to generate from (default: %(default)s)")
+    parser.add_argument("--model", default="smollm2", help="of the part hosts (default: %(default)s)")
     parser.add_argument("--time", nargs="+", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scheduler", default="", help=argparse.SUPPRESS)
@@ -340,7 +341,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.part != "hosts":
         met.append(speed(options.pairs, options.sentences))
     if options.part != "speed":
-        met.append(hosts(options.pairs if options.part == "hosts" else 6))
+        met.append(hosts(options.pairs, options.model))
     return 0 if all(met) else 1
 
 

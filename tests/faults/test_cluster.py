@@ -50,7 +50,7 @@ class Mine(Task):
             return [Generate(f"{example.id} {text}", max_tokens=5)]
         if self.verb == "logprobs":
             return [LogProbs(text, " laughs"), LogProbs(text, " swim")]
-        return [Slot(text, " here.", ("is", "are", "laughs"))]
+        return [Slot(text.rstrip() + " ", " here.", ("is", "are", "laughs"))]
 
     def score(self, examples, responses):
         scores = []

@@ -102,16 +102,22 @@ class WorkerModel:
             "verb": verb,
         }
         waiting = cut_into_batches(requests, self.workers)
-        # Large batches first, so that the last ones to end are small.
+        # The last one is submitted first: large batches first, so that the last ones to end are small.
         waiting.sort(key=len)
         running: RunningJobs[list[int]] = RunningJobs(self.executor, answer_batch)
+
+        def submit_as_many_as_possible() -> None:
+            while waiting and running.has_room(self.resources):
+                batch = waiting.pop()
+                batch_payload = {**payload, "requests": [requests[number] for number in batch]}
+                running.submit(batch, batch_payload, self.resources)
+
         try:
-            while waiting or len(running):
-                while waiting and running.has_room(self.resources):
-                    batch = waiting.pop()
-                    batch_payload = {**payload, "requests": [requests[number] for number in batch]}
-                    running.submit(batch, batch_payload, self.resources)
+            submit_as_many_as_possible()
+            while len(running):
                 for finished in running.wait():
+                    # First, so that no worker is idle while the responses are stored.
+                    submit_as_many_as_possible()
                     batch = finished.job
                     if finished.gave_up:
                         yield from _give_up(batch)
@@ -223,9 +229,13 @@ def _cost_of_answer(request: Request) -> int:
 
 
 def _common_prefix(first: str, second: str) -> int:
-    length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length
+    """Return how many characters two texts share at the beginning, by bisection: comparing slices is fast."""
+    shared = 0
+    limit = min(len(first), len(second))
+    while shared < limit:
+        middle = (shared + limit + 1) // 2
+        if first[shared:middle] == second[shared:middle]:
+            shared = middle
+        else:
+            limit = middle - 1
+    return shared

@@ -84,7 +84,8 @@ class RunningJobs(Generic[JobType]):
 
     def wait(self) -> Iterator[FinishedJob[JobType]]:
         """Wait until at least one job is finished, and yield all that are. Jobs whose worker died are started again."""
-        for future in self._wait_for_any():
+        # Those that were cancelled come last, so that the others are not lost.
+        for future in sorted(self._wait_for_any(), key=Future.cancelled):
             if future.cancelled():
                 raise ClusterError(
                     "the Dask scheduler stopped, and what its workers were computing is lost; start it again, then run "
