@@ -301,6 +301,49 @@ def test_two_verbs_of_which_one_is_always_wrong_leave_a_wide_interval(assay):
     assert tse["clusters"] == {"noun": 8, "verb_pair": 2}
 
 
+SHORTEST_FIRST = """
+from lmassay import Continuation, Model, Response
+
+
+class Short(Model):
+    name = "short"
+    can = frozenset({"generate", "logprobs"})
+
+    def identity(self):
+        return {"name": self.name}
+
+    def logprobs(self, requests):
+        for request in requests:
+            total = -float(len(request.continuation))
+            yield Continuation(total, (total,))
+
+    def generate(self, requests):
+        for request in requests:
+            yield Response("bad")
+"""
+
+
+def test_paradigms_can_be_the_units_of_minimal_pairs(assay):
+    (assay.folder / "short.py").write_text(SHORTEST_FIRST, encoding="utf-8")
+    lines = []
+    for paradigm in range(6):
+        for pair in range(10):
+            # The model prefers the shorter sentence, which is the right one in half of the paradigms.
+            sentences = [f"the cat {pair} sleeps", f"the cat {pair} sleep"]
+            good, bad = sentences if paradigm % 2 else reversed(sentences)
+            lines.append(json.dumps({"sentence_good": good, "sentence_bad": bad, "UID": f"paradigm {paradigm}"}))
+    write_lines(assay.folder / "pairs.jsonl", lines)
+    widths = []
+    for clusters in ("none", "paradigm"):
+        task = {"name": "minimal_pairs", "data": "pairs.jsonl", "clusters": clusters}
+        accuracy = result(assay.run(task, "short.py:Short"), "accuracy")
+        assert accuracy["value"] == 0.5
+        widths.append(accuracy["high"] - accuracy["low"])
+    # 60 independent pairs say more than six paradigms that are entirely right or wrong.
+    assert widths[0] < 0.26
+    assert widths[1] > 0.6
+
+
 # --- 7: few-shot uncertainty ------------------------------------------------------------------------------------------
 
 STUDENT = '''
@@ -401,6 +444,12 @@ def test_a_gain_is_found_with_four_splits_because_tests_are_paired(assay):
     assert row["n"] == 48
     assert row["p"] < 0.01
     assert document["gate"]["verdict"] == "fail"
+
+
+def test_the_card_shows_the_gain_over_no_examples_with_its_interval_and_p(assay):
+    (assay.folder / "short.py").write_text(SHORTEST_FIRST, encoding="utf-8")
+    printed = assay.command("card", "short.py:Short", "--quick", "--only", "fewshot")
+    assert re.search(r"gain over no examples +-?[\d.]+ \[-?[\d.]+, -?[\d.]+\] +p [\d.]+,", printed), printed
 
 
 def test_the_protocol_states_what_chance_does_to_stability(assay):

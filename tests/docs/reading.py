@@ -33,7 +33,7 @@ def read_page(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if missing:
         pytest.skip("; ".join(missing.values()))
     if page in EXPECTED:
-        EXPECTED[page].check(reader)
+        EXPECTED[page].check(page, reader)
 
 
 def _lacks(need: str, reader: Reader, request: pytest.FixtureRequest, missing: dict[str, str]) -> str:

@@ -109,3 +109,32 @@ def test_the_examples_of_too_little_data_are_right():
     right, rows = map(int, re.search(r"a base run with (\d+) of (\d+) right cannot fall", PAGE).groups())
     before = [1] * right + [0] * (rows - right)
     assert judged(before, [0] * rows, "accuracy<-0.02").state == "pass"
+
+
+MEASURED = ROOT / "benchmarks" / "measured" / "gate.txt"
+
+
+def measured_rows() -> list[list[str]]:
+    """The cells of the table that the benchmark printed: one row for each setting."""
+    rows = []
+    for line in MEASURED.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r" {2,}", line.strip())]
+        if len(cells) == 8 and cells[1].endswith("each way"):
+            rows.append(cells)
+    return rows
+
+
+def test_the_page_states_what_the_whole_simulation_gave():
+    rows = measured_rows()
+    worst, settings = stated(r"\(([\d.]+) % in the worst of (\d+) settings\)")
+    assert len(rows) == settings
+    alarms = [float(cell.rstrip("*")) for row in rows for cell in row[3:5]]
+    assert 100 * max(alarms) == pytest.approx(worst)
+    _, most = stated(r"passes falsely in up to (\d+) or (\d+) % of cases if the threshold")
+    assert round(100 * max(float(row[5].rstrip("*")) for row in rows)) <= most
+    least_found, most_found = stated(r"it fails in (\d+) to (\d+) %")
+    for name, churn, *_, found in rows:
+        changed = 2 * float(churn.partition("%")[0]) / 100 * int(name.split()[0])
+        if "clusters" in name and changed < 20:
+            continue
+        assert least_found <= 100 * float(found.rstrip("*")) <= most_found, (name, churn)

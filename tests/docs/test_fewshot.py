@@ -122,3 +122,19 @@ def test_the_deviation_of_an_accuracy_on_cb_is_as_stated():
     ).groups()
     rate = float(accuracy)
     assert math.sqrt(rate * (1 - rate) / int(tests)) == pytest.approx(float(deviation), abs=0.005)
+
+
+def test_another_seed_gave_what_the_page_says():
+    measured = (ROOT / "benchmarks" / "measured" / "fewshot_coverage.txt").read_text(encoding="utf-8")
+    command = measured.splitlines()[0]
+    seed, below, least = re.search(r"`--seed (\d+)`\), (one) setting is below \.92 \((\.\d+)\)", PAGE).groups()
+    assert command.endswith(f"--seed {seed}")
+    totals = re.findall(r"^  all +([\d.]+) +([\d.]+) +[\d.]+% +([\d.]+)$", measured, re.M)
+    rows = ("spread over splits, Student's t", "the same and Wilson's interval over tests", "now")
+    for start, (mean, _, width) in zip(rows, totals, strict=True):
+        stated_mean, _, stated_width = row(start)
+        assert (f"{float(mean):.2f}", f"{float(width):.2f}") == (f"0{stated_mean}", f"0{stated_width}")
+    assert f"0{least}" == totals[2][1]
+    worst = [float(coverage) for coverage in re.findall(r"^  ([\d.]+) at Setting", measured, re.M)[-3:]]
+    assert (below, sum(coverage < 0.92 for coverage in worst)) == ("one", 1)
+    assert measured.rstrip().endswith("met")

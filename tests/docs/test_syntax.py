@@ -23,3 +23,27 @@ def test_the_interval_of_independent_pairs_is_wilsons():
     value, low, high = map(float, re.search(r"\| `none` \| ([\d.]+) \[([\d.]+), ([\d.]+)\]", PAGE).groups())
     # 20 pairs of each of 67 paradigms.
     assert rate_interval(value, 20 * 67) == pytest.approx((low, high), abs=0.001)
+
+
+def test_the_explanation_of_the_quick_start_has_the_numbers_of_its_table():
+    """The rows below are compared with the output of the command by the test of the page's commands."""
+    stated = {}
+    stated["singular"], stated["plural"] = re.search(
+        r"With singular subjects EW is lower \(([\d.]+)\) than with plural ones \(([\d.]+)\)", PAGE
+    ).groups()
+    for number, ew in stated.items():
+        row = re.search(rf"^  {number} +[\d.]+ \[[^]]*\] +([\d.]+) \[", PAGE, re.MULTILINE)
+        assert f"{float(row[1]):.2f}" == ew
+
+
+def test_the_two_verb_pairs_of_the_sentential_complement_give_its_tse():
+    rows, first, first_rows, second, second_rows = re.search(
+        r"mean over ([\d,]+) rows of two verb pairs: \*is/are\* with ([\d.]+) \((\d+) rows\) and \*smiles/smile\* with "
+        r"([\d.]+) \((\d+) rows\)",
+        PAGE,
+    ).groups()
+    total = int(first_rows) + int(second_rows)
+    assert total == int(rows.replace(",", ""))
+    mean = (float(first) * int(first_rows) + float(second) * int(second_rows)) / total
+    shown = re.search(r"^  In a sentential complement +([\d.]+) ", PAGE, re.MULTILINE)
+    assert f"{mean:.3f}" == shown[1]
