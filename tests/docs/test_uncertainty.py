@@ -87,18 +87,24 @@ def test_the_summary_of_the_table_is_that_of_its_column():
 def test_published_sizes_cover_as_stated(coverage):
     rng = np.random.default_rng(6)
     covered = []
+    covered_before = []
     settings = above = 0
     for name, sizes in coverage.published_sizes().items():
         for rate in coverage.PUBLISHED_RATES:
             for correlation in coverage.PUBLISHED_CORRELATIONS:
                 setting = coverage.measure(name, sizes, rate, correlation, 200, rng)
                 covered.append(setting.coverage["new"])
+                covered_before.append(setting.coverage["old"])
                 if setting.effective >= 6:
                     settings += 1
                     above += setting.coverage["new"] > 0.97
     least = re.search(r"coverage lies between\s+([\d.]+) and 100 %", PAGE)
     # 200 data sets have a standard error of 1.6 points.
     assert min(covered) == pytest.approx(float(least[1]) / 100, abs=0.05)
+    lowest, highest = map(float, re.search(r"old rule covered between ([\d.]+) and ([\d.]+) %", PAGE).groups())
+    # At 72 %, the standard error is 3.2 points, and the least of 171 settings is below its expectation.
+    assert min(covered_before) == pytest.approx(lowest / 100, abs=0.09)
+    assert max(covered_before) == pytest.approx(highest / 100, abs=0.02)
     stated_above, stated_settings = map(int, re.search(r"(\d+) of (\d+) are\. The rules", PAGE).groups())
     assert settings == stated_settings
     # Coverages close to 97 % fall on either side by chance.
@@ -194,6 +200,13 @@ def test_eight_clusters_without_an_error_are_as_common_as_stated():
     without_error = np.prod([(0.95 + row) / (1 + row) for row in range(12)])
     stated = re.search(r"answered without an error in (\d+) % of data sets", PAGE)
     assert f"{100 * without_error**8:.0f}" == stated[1]
+
+
+def test_the_grids_have_as_many_settings_as_stated(coverage, coverage_two_way):
+    grid = (coverage.CLUSTERS, coverage.SHAPES, coverage.SIZES, coverage.RATES, coverage.CORRELATIONS)
+    settings = int(np.prod([len(values) for values in grid]))
+    assert re.search(rf"each of the {settings:,}\s+settings", PAGE)
+    assert f"for each of {len(list(coverage_two_way.settings()))} settings" in PAGE
 
 
 def test_the_page_names_the_constants_of_the_code():
