@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from types import ModuleType
 
 import pytest
 
@@ -19,10 +21,20 @@ def test_the_interval_over_all_of_blimp_is_as_narrow_as_stated():
     assert 100 * (high - low) / 2 == pytest.approx(float(points), abs=0.05)
 
 
-def test_the_interval_of_independent_pairs_is_wilsons():
-    value, low, high = map(float, re.search(r"\| `none` \| ([\d.]+) \[([\d.]+), ([\d.]+)\]", PAGE).groups())
-    # 20 pairs of each of 67 paradigms.
-    assert rate_interval(value, 20 * 67) == pytest.approx((low, high), abs=0.001)
+@pytest.fixture(scope="module")
+def blimp_clusters() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("blimp_clusters", ROOT / "benchmarks" / "blimp_clusters.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_intervals_with_three_kinds_of_clusters_follow_from_the_measured_counts(blimp_clusters):
+    counts = blimp_clusters.read(ROOT / "benchmarks" / "measured" / "blimp_clusters.tsv")
+    pairs = int(re.search(r"first (\d+) pairs of each paradigm \(", PAGE)[1])
+    assert (len(counts), {total for _, total in counts.values()}) == (67, {pairs})
+    for clusters, (value, low, high) in blimp_clusters.intervals(counts).items():
+        assert f"| `{clusters}` | {value:.3f} [{low:.3f}, {high:.3f}] |" in PAGE
 
 
 def test_the_explanation_of_the_quick_start_has_the_numbers_of_its_table():
