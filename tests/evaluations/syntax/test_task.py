@@ -379,6 +379,25 @@ def test_clusters_make_the_interval_honest(files):
     assert {r["groups"]["noun"] for r in by_noun.rows()} == {"author", "pilot"}
 
 
+def test_a_sample_of_a_grammar_that_is_too_large_to_be_written_out_is_data_too(files):
+    nouns = ", ".join(f"cook{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
+    names = [f"Noun{number}" for number in range(4)]
+    lexicon = [f"  {name}: {{inflects: english noun, words: [{nouns}]}}" for name in names]
+    people = " and the ".join(f"{{{name}}}" for name in names[1:])
+    write_lines(
+        files / "large.yaml",
+        [
+            "features: {number: {sg: -1, pl: -2}}",
+            "lexicon:",
+            *lexicon,
+            "  Verb: {inflects: english verb, words: [laugh]}",
+            "constructions:",
+            f"  many: near the {people} the {{Noun0}} {{Verb agrees Noun0, contrast number}}",
+        ],
+    )
+    assert run(files, data=str(files / "large.yaml:many"), max_per_file=20)["tse"].n == 20
+
+
 def test_the_shipped_grammar_is_data_too(files):
     found = run(files, data="english:simple", max_per_file=20)
     assert found["tse"].n + found["tse"].n_unscored == 20

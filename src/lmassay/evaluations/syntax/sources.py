@@ -51,6 +51,11 @@ class FilePairs:
         """The name, with that of the folder to distinguish files of the same name."""
         return f"{self.file.path.parent.name}/{self.file.path.stem}"
 
+    @property
+    def names_numbers_and_nouns(self) -> bool:
+        """Whether every pair says its number and its noun, which is not known before the whole file is read."""
+        return False
+
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
         """Yield at most ``limit`` pairs: the first or, with a seed, a random sample in the order of the file."""
         if limit is None or seed is None:
@@ -82,6 +87,11 @@ class GrammarPairs:
     def name_with_folder(self) -> str:
         """The name; constructions of a grammar have no folder."""
         return self.construction
+
+    @property
+    def names_numbers_and_nouns(self) -> bool:
+        """Whether every pair says its number and its noun, so that neither is inferred from other pairs."""
+        return bool(self.grammar.construction(self.construction).feature.labels)
 
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
         """Yield a sample of at most ``limit`` pairs, or all; a grammar has its own seed."""

@@ -285,9 +285,15 @@ class Syntax(Task):
     def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
         rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
         all_rows = None
-        if self._max_per_file or self._max_rows:
+        if (self._max_per_file or self._max_rows) and not self._every_pair_names_number_and_noun:
             all_rows = sources.numbered(self._constructions, None, None)
         return gather(rows, all_rows, self._verbs, self._options)
+
+    @property
+    def _every_pair_names_number_and_noun(self) -> bool:
+        """Whether a sample needs no other rows as evidence. A grammar can write ten thousands of them."""
+        parts = [part for construction in self._constructions for part in construction.parts]
+        return all(part.names_numbers_and_nouns for part in parts)
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
