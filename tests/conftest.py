@@ -64,12 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def answers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands share the answers of the embedded model, also those that run on different workers."""
+def files_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests share the answers of the embedded model and fetched data sets, also if they run on different workers."""
     folder = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         folder = folder.parent
     shared_answers.file = folder / "answers.sqlite"
+    published_data.session_cache = folder / "published"
 
 
 @pytest.fixture(scope="session")

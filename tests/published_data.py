@@ -1,7 +1,8 @@
 """Published data sets for tests, which are not part of the repository: they come from the catalogue, as users get them.
 
-They are kept in lmassay's cache folder, so that they are fetched once. They come from the mirror that
-``LMASSAY_DATA_MIRROR`` names, else from ``data`` in the folder ``shared`` beside the repository (or that
+A data set that is complete in lmassay's cache folder is used there. Any other is fetched once into a folder that all
+workers of the test session share, so that tests write nothing into the user's cache. Data sets come from the mirror
+that ``LMASSAY_DATA_MIRROR`` names, else from ``data`` in the folder ``shared`` beside the repository (or that
 ``LMASSAY_SHARED`` names), else from the internet.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from lmassay.errors import LmassayError, StoreError
 
 FIGURES = Path(__file__).with_name("published") / "figures"
 """What the original programs give on published data: numbers and digests, without the texts."""
+
+session_cache: Path | None = None
+"""Where data sets are fetched to: conftest.py puts a folder there that all workers of the session share."""
 
 _CACHE_VARIABLE = "LMASSAY_CACHE"
 # As they were when the tests began: single tests set them to something else.
@@ -57,15 +61,31 @@ def published_set(name: str) -> Path:
 def published_sets(*names: str) -> Path:
     """The folder that these data sets are in, each in a folder of its name. It can serve as a mirror."""
     folders = [published_set(name) for name in names]
-    return folders[0].parent
+    parents = {folder.parent for folder in folders}
+    if len(parents) == 1:
+        return parents.pop()
+    # Some are in the user's cache and some are not.
+    assert session_cache is not None
+    together = session_cache / "data"
+    for name, folder in zip(names, folders, strict=True):
+        for source in catalogue.catalogue().find(name).sources:
+            # Another worker may have made the same link.
+            with suppress(FileExistsError):
+                (together / source.folder).symlink_to(folder.parent / source.folder, target_is_directory=True)
+    return together
 
 
 @cache
 def _fetched(name: str) -> tuple[Path, str]:
     """The folder of a data set, and why it could not be fetched."""
     entry = catalogue.catalogue().find(name)
-    with _first_cache():
-        folder = catalogue.data_folder() / entry.sources[0].folder
+    first_folder = entry.sources[0].folder
+    with _cache_at(_FIRST_CACHE):
+        is_complete = not catalogue.missing_files(entry.files()) and not catalogue.verify(entry)
+        if is_complete:
+            return catalogue.data_folder() / first_folder, ""
+    with _cache_at(str(session_cache) if session_cache else _FIRST_CACHE):
+        folder = catalogue.data_folder() / first_folder
         for attempt in range(_ATTEMPTS):
             try:
                 failures = catalogue.get(entry, Downloader(mirror()), lambda _: None)
@@ -84,11 +104,11 @@ def _fetched(name: str) -> tuple[Path, str]:
 
 
 @contextmanager
-def _first_cache() -> Iterator[None]:
-    """The cache folder that was set when the tests began."""
+def _cache_at(folder: str | None) -> Iterator[None]:
+    """Use this cache folder; None for the one that is used where none is set."""
     current = os.environ.pop(_CACHE_VARIABLE, None)
-    if _FIRST_CACHE is not None:
-        os.environ[_CACHE_VARIABLE] = _FIRST_CACHE
+    if folder is not None:
+        os.environ[_CACHE_VARIABLE] = folder
     try:
         yield
     finally:

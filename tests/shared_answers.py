@@ -2,6 +2,7 @@
 
 The card of README, the pages of the documentation and the examples put many of the same questions to a real model,
 each into a results folder of its own. Only commands share answers; tests of the model itself ask it directly.
+Commands never change the model, so those of one process share its weights and its tokenizer, too.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ file: Path | None = None
 """Where the answers are kept: conftest.py puts a file there that all workers of the session share."""
 
 
+# By the key of the engine, and by the options of the tokenizer.
+_engines: dict[str, Any] = {}
+_tokenizers: dict[tuple[Any, ...], Any] = {}
+
+
 @contextmanager
 def shared() -> Iterator[None]:
-    """While this lasts, the embedded model answers what it was asked before from memory."""
+    """While this lasts, the embedded model is loaded once and answers what it was asked before from memory."""
     if file is None:
         yield
         return
@@ -33,6 +39,8 @@ def shared() -> Iterator[None]:
         return ask
 
     with (
+        mock.patch.object(SmolLM2, "_open_engine", _engine, create=True),
+        mock.patch.object(SmolLM2, "_word_tokenizer", property(_tokenizer), create=True),
         mock.patch.object(SmolLM2, "slot", remembering("slot"), create=True),
         mock.patch.object(SmolLM2, "logprobs", remembering("logprobs"), create=True),
         mock.patch.object(SmolLM2, "generate", remembering("generate"), create=True),
@@ -49,6 +57,26 @@ def not_shared() -> Iterator[None]:
         yield
     finally:
         file = before
+
+
+def _engine(model: Any) -> Any:
+    """The engine of the embedded model with these options; the latest one is kept."""
+    from lmassay.models.hf.model import HuggingFace
+
+    if model._key not in _engines:
+        _engines.clear()
+        _engines[model._key] = HuggingFace._open_engine(model)
+    return _engines[model._key]
+
+
+def _tokenizer(model: Any) -> Any:
+    """The tokenizer of the embedded model with these options."""
+    from lmassay.models.hf.model import HuggingFace
+
+    options = (model.folder, model._prefix, model._leading_space, model._trust_remote_code)
+    if options not in _tokenizers:
+        _tokenizers[options] = HuggingFace._word_tokenizer.func(model)  # type: ignore[attr-defined]
+    return _tokenizers[options]
 
 
 def _answers(model: Any, ask: Any, requests: Sequence[Any]) -> Iterator[tuple[int, Any]]:
