@@ -12,12 +12,16 @@ import pytest
 from lmassay.errors import DataError, ModelError
 from lmassay.evaluations.fewshot import keeping, trainer
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask
-
-pytest.importorskip("torch", reason="the hf extra is not installed")
-
-from lmassay.evaluations.fewshot.methods.training import FittedNetwork
 from lmassay.models.hf.model import HuggingFace
 from tests.evaluations.fewshot.methods.conftest import Opened, rte, tiny  # noqa: F401 - fixtures
+
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    global FittedNetwork
+    from lmassay.evaluations.fewshot.methods.training import FittedNetwork
+
 
 QUICK: dict[str, Any] = {
     "max_steps": 2,
