@@ -379,6 +379,16 @@ def test_clusters_make_the_interval_honest(files):
     assert {r["groups"]["noun"] for r in by_noun.rows()} == {"author", "pilot"}
 
 
+def test_the_sample_of_a_file_that_was_changed_is_drawn_again(files):
+    def nouns():
+        sample = run(files, max_per_file=3, sample_seed=1)
+        return {row["inputs"]["left"].split()[-1].rstrip("s") for row in sample.rows()}
+
+    assert nouns() == {"author"}
+    write_lines(files / "simple.jsonl", [line.replace("author", "pilot") for line in SIMPLE])
+    assert nouns() == {"pilot"}
+
+
 def test_a_sample_of_a_grammar_that_is_too_large_to_be_written_out_is_data_too(files):
     nouns = ", ".join(f"cook{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
     names = [f"Noun{number}" for number in range(4)]

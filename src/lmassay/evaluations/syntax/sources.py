@@ -21,10 +21,13 @@ from lmassay.types import digest
 DataSpec = str | dict[str, str | list[str]]
 """A source of pairs, a mapping from constructions to their sources, or a part of a published data set."""
 
-# Rows that grammars wrote, by the grammar's digest, construction and sample size. Both limits bound the memory.
+# Rows that grammars wrote, by the grammar's digest, construction and sample size; samples of files, by their
+# identity, sample size and seed. The limits bound the memory.
 _cached_rows: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+_cached_samples: dict[tuple[tuple[str, ...], int, int], list[MinimalPair]] = {}
 _MAX_CACHED_LENGTH = 2_000
 _MAX_CACHED = 100
+_MAX_CACHED_SAMPLE_PAIRS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ class FilePairs:
         return f"{self.file.path.parent.name}/{self.file.path.stem}"
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """What the pairs depend on: the file, its contents and how it is read."""
+        return (str(self.file.path), self.file.sha256, self.pair_format.model_dump_json())
+
+    @property
     def names_numbers_and_nouns(self) -> bool:
         """Whether every pair says its number and its noun, which is not known before the whole file is read."""
         return False
@@ -61,11 +69,26 @@ class FilePairs:
         if limit is None or seed is None:
             yield from read_pair_file(self.file, self.pair_format, limit)
             return
-        pairs = list(read_pair_file(self.file, self.pair_format))
-        if limit < len(pairs):
-            drawn = sorted(random.Random(seed).sample(range(len(pairs)), limit))
-            pairs = [pairs[index] for index in drawn]
-        yield from pairs
+        yield from self._sample(limit, seed)
+
+    def _sample(self, limit: int, seed: int) -> list[MinimalPair]:
+        """Return a random sample in the order of the file, from memory if it was drawn before in this process.
+
+        The whole file is read for a few pairs, and one run needs them several times: to check, to count, to use them.
+        """
+        key = (self.identity, limit, seed)
+        sample = _cached_samples.get(key)
+        if sample is None:
+            sample = list(read_pair_file(self.file, self.pair_format))
+            if limit < len(sample):
+                drawn = sorted(random.Random(seed).sample(range(len(sample)), limit))
+                sample = [sample[index] for index in drawn]
+            cached_pairs = sum(map(len, _cached_samples.values()))
+            if cached_pairs + len(sample) > _MAX_CACHED_SAMPLE_PAIRS:
+                _cached_samples.clear()
+            if len(sample) <= _MAX_CACHED_LENGTH:
+                _cached_samples[key] = sample
+        return sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +110,11 @@ class GrammarPairs:
     def name_with_folder(self) -> str:
         """The name; constructions of a grammar have no folder."""
         return self.construction
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What the pairs depend on: the grammar, its contents and the construction."""
+        return (self.grammar.name, self.grammar.sha256, self.construction)
 
     @property
     def names_numbers_and_nouns(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from lmassay.evaluations.syntax.contexts import (
     Context,
     ContextOptions,
     DroppedRow,
+    Rows,
     as_example,
     as_unscored_example,
     gather,
@@ -29,7 +30,7 @@ from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot
+from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot, digest
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
 # The published cut-offs of refining-tse.
@@ -38,6 +39,9 @@ BOTTOM: list[Cutoff] = [0.5, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6]
 Floats = NDArray[np.float64]
 Hit = Literal[0, 1]
 _SHIPPED_LANGUAGE = "en"
+# The contexts of samples, by a digest of what they depend on.
+_gathered_samples: dict[str, tuple[list[Context], list[DroppedRow]]] = {}
+_MAX_GATHERED_SAMPLES = 8
 _CURVE_METRICS = ("ew", "mw", "mass")
 # Why a score is missing.
 _NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
@@ -283,11 +287,33 @@ class Syntax(Task):
 
     @cached_property
     def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
+        is_sample = bool(self._max_per_file or self._max_rows)
+        if not is_sample:
+            return self._gather(all_rows=None)
+        # A sample is small, but its agreement nouns are inferred from all rows. Another model of a card, or of a sweep,
+        # reads the same sample.
+        key = self._sample_key()
+        if key not in _gathered_samples:
+            if len(_gathered_samples) >= _MAX_GATHERED_SAMPLES:
+                _gathered_samples.clear()
+            all_rows = None
+            if not self._every_pair_names_number_and_noun:
+                all_rows = sources.numbered(self._constructions, None, None)
+            _gathered_samples[key] = self._gather(all_rows)
+        return _gathered_samples[key]
+
+    def _gather(self, all_rows: Rows | None) -> tuple[list[Context], list[DroppedRow]]:
         rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
-        all_rows = None
-        if (self._max_per_file or self._max_rows) and not self._every_pair_names_number_and_noun:
-            all_rows = sources.numbered(self._constructions, None, None)
         return gather(rows, all_rows, self._verbs, self._options)
+
+    def _sample_key(self) -> str:
+        """Return a digest of everything that contexts of a sample depend on."""
+        constructions: list[Any] = []
+        for construction in self._constructions:
+            parts = [part.identity for part in construction.parts]
+            constructions.append([construction.name, construction.language, parts])
+        limits = [self._max_per_file, self._max_rows, self._sample_seed]
+        return digest(constructions, limits, self._verbs.sha256, asdict(self._options))
 
     @property
     def _every_pair_names_number_and_noun(self) -> bool:
