@@ -7,11 +7,12 @@ it is not an option.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -68,10 +69,16 @@ def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
 
 def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
     """Return a pydantic model with the options of a class or function."""
+    # The __init__ of a class may be inherited, and with it the options.
+    function = getattr(factory, "__init__") if isinstance(factory, type) else factory  # noqa: B009 - for mypy
+    if isinstance(factory, Hashable):
+        return _cached_options_model(factory, function)
+    return _options_model(factory, function)
+
+
+def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) -> type[BaseModel]:
     try:
         parameters = inspect.signature(factory).parameters.values()
-        # The __init__ of a class may be inherited, and with it the options.
-        function = getattr(factory, "__init__") if isinstance(factory, type) else factory  # noqa: B009 - for mypy
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(f"cannot read the options of {factory!r}: {error}") from error
@@ -85,6 +92,10 @@ def options_model(factory: Callable[..., Any]) -> type[BaseModel]:
             fields[parameter.name] = (hints.get(parameter.name, Any), default)
     config = ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=())
     return create_model("Options", __config__=config, **fields)
+
+
+# One command needs the options of the same few plug-ins many times, and creating a model takes milliseconds.
+_cached_options_model = functools.lru_cache(maxsize=256)(_options_model)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import inspect
@@ -33,7 +34,13 @@ _PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Return the versions of lmassay, Python and all installed packages that can affect a number."""
-    by_package = {"lmassay": lmassay.__version__, "python": platform.python_version()}
+    return {"lmassay": lmassay.__version__, "python": platform.python_version(), **_installed_versions(tuple(sys.path))}
+
+
+@functools.cache
+def _installed_versions(_path: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the versions of packages. Reading them takes longer than a small run, so a sweep reads them once."""
+    by_package: dict[str, str] = {}
     for package in _PACKAGES:
         try:
             by_package[package] = importlib.metadata.version(package)
