@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from lmassay.reporting.variants import SAME_EXAMPLE, group_variants, pool
 from lmassay.statistics.intervals import mean_result
 from lmassay.storage.store import Store
-from lmassay.types import Example, NewRun, Provenance, Result, Row, Score
+from lmassay.types import Example, NewRun, Provenance, Result, Row, RowBatch, Score
 
 
 @pytest.fixture
@@ -64,3 +65,21 @@ def test_a_later_run_without_results_does_not_hide_one_that_has_them(store):
     store.add_run(NewRun(later, "s", "n", "t", "m", "a", {}, "sig", Provenance(), 2))
     records = [store.run(earlier.id), store.run(later)]
     assert [[record.id for record in members] for members in group_variants(records)] == [[earlier.id]]
+
+
+def test_rows_with_an_excluded_label_do_not_count_whether_in_rows_or_in_batches(store):
+    labels = ["changed", "unchanged", "changed", "changed"]
+    values = [1.0, 1.0, 0.0, 1.0]
+    record = add(store, "a", [])
+    store.add_batch(record.id, RowBatch(0, ["0", "1", "2", "3"], {"hit": np.array(values)}, groups={"input": labels}))
+    single = add(store, "a", [])
+    rows = []
+    for number, (label, value) in enumerate(zip(labels, values, strict=True)):
+        rows.append((number, Row(Example(str(number), {}, None, {"input": label}), "scored", Score({"hit": value}))))
+    store.add_rows(single.id, rows)
+    tables = [pool(store, [one], excluded={"input": "unchanged"}).table for one in (record, single)]
+    for table in tables:
+        assert table.ids == ["a/0", "a/2", "a/3"]
+        assert table.groups == {"input": ["changed"] * 3, SAME_EXAMPLE: ["0", "2", "3"]}
+        assert table.column("hit").tolist() == [1.0, 0.0, 1.0]
+    assert len(pool(store, [record]).table) == len(pool(store, [single]).table) == 4

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from math import inf
+
+import numpy as np
 import pytest
 
 from lmassay.api import evaluate
@@ -9,16 +13,20 @@ from lmassay.errors import UserError
 from lmassay.statistics.caveats import computed_differently
 from lmassay.statistics.comparison import (
     ChangeCounts,
+    are_aligned,
     compare_runs,
     count_changes,
     headline,
+    is_same,
     known_metrics,
     load_side,
     paired_columns,
+    same_scores,
     share_examples,
 )
 from lmassay.statistics.flips import flips
 from lmassay.storage.store import Store
+from lmassay.types import Row
 from tests.compare_kit import add, failed, rates, scored, side, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
@@ -303,3 +311,44 @@ def test_a_mean_over_labels_pairs_each_column_by_itself():
     # Of template a, the ambiguous contexts are .5 in both runs, the disambiguated one that both have is 0.
     assert row.base_mean == pytest.approx((0.25 + 1.0) / 2)
     assert row.difference == pytest.approx(0.0)
+
+
+def random_rows(seed: int) -> list[Row]:
+    """Rates and graded scores, some of them missing, unscored examples and errors; half of the graded ones repeat."""
+    rng = random.Random(seed)
+    rows: list[Row] = []
+    for number in range(60):
+        groups = {"template": f"t{number % 7}"}
+        state = rng.random()
+        if state < 0.1:
+            rows.append(failed(number))
+        elif state < 0.2:
+            rows.append(unscored(number, groups=groups))
+        else:
+            scores = {"right": float(rng.random() < 0.6), "graded": rng.choice([0.5, rng.random()])}
+            if rng.random() < 0.2:
+                del scores[rng.choice(sorted(scores))]
+            rows.append(scored(number, groups, **scores))
+    return rows
+
+
+@pytest.mark.parametrize("design", [{}, {"clusters": ["template"]}], ids=["independent", "clustered"])
+@pytest.mark.parametrize("seed", range(5))
+def test_runs_in_the_same_order_are_compared_like_runs_in_another_order(seed, design):
+    # Rows in the same order are compared as columns, rows in another order by their ids.
+    before, after = random_rows(seed), random_rows(seed + 100)
+    aligned = two(before, after, **design)
+    shuffled = two(before, reversed(after), **design)
+    metrics = ["right", "graded"]
+    assert are_aligned(*aligned, "right", None)
+    assert not are_aligned(*shuffled, "right", None)
+    assert compare_runs(aligned[0], aligned[1:], metrics) == compare_runs(shuffled[0], shuffled[1:], metrics)
+    for of_columns, by_ids in zip(flips(*aligned, metrics), flips(*shuffled, metrics), strict=True):
+        assert of_columns.as_json(None) == by_ids.as_json(None)
+
+
+def test_scores_are_the_same_by_column_as_one_by_one():
+    numbers = [0.0, 1e-13, 1e-12, 2e-12, 0.5, 0.5 + 4e-10, 0.5 + 6e-10, 1.0, 1 + 1e-9, -1.0, 3e8, 3e8 + 0.2]
+    for before in numbers:
+        for after in [*numbers, inf, -inf]:
+            assert bool(same_scores(np.array([before]), after)[0]) == is_same(before, after), (before, after)

@@ -83,6 +83,18 @@ def test_the_table_of_batches_equals_the_table_of_their_rows(store):
         assert by_columns.counts(metric) == by_rows.counts(metric)
 
 
+@pytest.mark.parametrize("numbers", [[], [0], [2, 3], [1, 4, 5], [0, 1, 2, 3, 4, 5]])
+def test_selected_rows_are_the_rows_with_these_numbers(store, numbers):
+    # The run has no examples at the positions 0 to 3, so numbers and positions differ.
+    store.add_batch("r", batch(4))
+    store.add_batch("r", batch(7))
+    expected = [row for number, row in enumerate(store.rows("r")) if number in numbers]
+    assert list(store.selected_rows("r", numbers)) == expected
+    store.add_rows("r", [error_row(0)])
+    expected = [row for number, row in enumerate(store.rows("r")) if number in numbers]
+    assert list(store.selected_rows("r", numbers)) == expected
+
+
 def test_a_metric_that_no_example_has_is_not_in_the_table(store):
     store.add_batch("r", RowBatch(0, ["a"], {"s": np.array([1.0]), "turned": np.array([np.nan])}))
     assert score_table(store, "r").metrics == ["s"]

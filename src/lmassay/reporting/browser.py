@@ -8,14 +8,16 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from markupsafe import Markup
 
+from lmassay.reporting.example_choice import MAX_ROWS, ChosenRows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.html_document import environment
 from lmassay.storage.store import Store
-from lmassay.types import Response, RunRecord, compact
+from lmassay.types import Response, Row, RunRecord, compact
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,18 @@ class BrowserRow:
     groups: Mapping[str, str]
     scores: Mapping[str, float]
     texts: Sequence[tuple[str, str]]
+    comes_first: bool = False
+    """Whether it is kept before others if a page cannot show all examples."""
 
 
-def browser_rows(store: Store, record: RunRecord, title: str) -> Iterator[BrowserRow]:
-    """Every example of a run with its requests, answers, texts and scores."""
+def browser_rows(store: Store, record: RunRecord, title: str, chosen: ChosenRows | None = None) -> Iterator[BrowserRow]:
+    """The examples of a run, all or those chosen, with their requests, answers, texts and scores."""
     metric_order = [*record.design.headline, *(result.metric for result in record.results)]
     exchanges = _ExchangeReader(store, record.id)
-    for row in store.rows(record.id):
+    rows: Iterable[tuple[Row, bool]] = zip(store.rows(record.id), repeat(False))
+    if chosen is not None:
+        rows = zip(store.selected_rows(record.id, chosen.numbers), chosen.come_first, strict=True)
+    for row, comes_first in rows:
         yield BrowserRow(
             run=title,
             task=record.task,
@@ -44,12 +51,18 @@ def browser_rows(store: Store, record: RunRecord, title: str) -> Iterator[Browse
             groups=row.example.groups,
             scores=_ordered_scores(row.score.values, metric_order),
             texts=texts_of(record, row, exchanges.about(row.example.id)),
+            comes_first=comes_first,
         )
 
 
-def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples") -> Markup:
-    """Table, controls and data as markup for ``document(browser=True)``; empty if there are no rows."""
-    shown, total = sample(rows)
+def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples", total: int | None = None) -> Markup:
+    """Table, controls and data as markup for ``document(browser=True)``; empty if there are no rows.
+
+    ``total`` is the number of all examples if the rows were chosen from them.
+    """
+    shown, count = sample(rows)
+    if total is None:
+        total = count
     if not shown:
         return Markup("")
     text = (
@@ -60,6 +73,7 @@ def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples") -> Markup:
             anchor=re.sub(r"\W+", "-", heading).strip("-").lower() or "examples",
             shown=len(shown),
             total=total,
+            has_first=any(row.comes_first for row in shown),
             data=Markup(packed(shown)),  # noqa: S704 - base64
         )
     )
@@ -79,7 +93,10 @@ class _ExchangeReader:
     """Reads the requests and responses of each example while the rows are read; both are in the order of the data."""
 
     def __init__(self, store: Store, run: str) -> None:
-        self._remaining = store.requests_and_responses(run)
+        self._remaining: Iterator[tuple[str, list[tuple[dict[str, Any], Response]]]] = iter(())
+        if store.has_single_rows(run):
+            # Examples in batches have no requests.
+            self._remaining = store.requests_and_responses(run)
 
     def about(self, example: str) -> list[tuple[dict[str, Any], Response]]:
         for example_id, exchanges in self._remaining:
@@ -93,7 +110,6 @@ class _ExchangeReader:
 # A text that many rows share (a prompt sent to several models, the title of a run) is stored once. The result is
 # lines of JSON, so that the page can read them piece by piece and stays responsive.
 
-MAX_ROWS = 50_000
 MAX_CHARACTERS = 40_000_000
 """The largest total length of all texts. A page with this many characters has about 20 MB."""
 MAX_TEXT_LENGTH = 10_000
@@ -118,6 +134,7 @@ def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
             kept[position] = (total, row)
     if total > MAX_ROWS or _count_characters(row for _, row in kept) > MAX_CHARACTERS:
         rng.shuffle(kept)
+        kept.sort(key=lambda entry: not entry[1].comes_first)
         kept = sorted(_within_budget(kept), key=lambda entry: entry[0])
     return [row for _, row in kept], total
 

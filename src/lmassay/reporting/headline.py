@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
@@ -80,6 +80,9 @@ class Headline:
 
     The comparison of models uses the same rows.
     """
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Group → label of rows that do not count, such as inputs that an attack left unchanged. Unlike ``keep``, it does
+    not look at rows one by one, so it is fast for millions of them."""
     comparison_note: str = ""
     """A note on the difference between two models in this number."""
     references: Sequence[ReferenceTable] = ()
@@ -420,7 +423,10 @@ def _model_identity(headline: Headline) -> object:
 def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
     """What is compared: all runs of both models pooled, or the runs of each question with those of the same one."""
     if variation_of(base.records[0]).pooled:
-        yield pool(store, base.records, base.keep), pool(store, new.records, new.keep)
+        yield (
+            pool(store, base.records, base.keep, base.excluded),
+            pool(store, new.records, new.keep, new.excluded),
+        )
         return
     # Runs are paired by example id, and pooling adds the variant to each id. A task without variants keeps its ids.
     new_by_question = {question_signature(record): record for record in reversed(new.records)}

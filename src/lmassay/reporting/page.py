@@ -13,6 +13,7 @@ import lmassay
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
 from lmassay.reporting.browser import BrowserRow, browser, browser_rows
+from lmassay.reporting.example_choice import ChosenExamples, choose_examples
 from lmassay.reporting.formats.content import task_blocks
 from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
@@ -41,7 +42,8 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     provenance = []
     for record, title in zip(labelled.records, titles, strict=True):
         provenance.append(_provenance(store, record, title))
-    examples = browser(_all_rows(store, labelled.records, titles))
+    chosen = choose_examples(store, labelled.records)
+    examples = browser(_chosen_rows(store, labelled.records, titles, chosen), total=chosen.total)
     models = list(dict.fromkeys(record.model for record in labelled.records))
     is_card = all(record.provenance.card is not None for record in labelled.records)
     heading = "lmassay report"
@@ -74,10 +76,11 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     return document(f"{heading}: {subject}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
 
 
-def _all_rows(store: Store, records: Sequence[RunRecord], titles: Sequence[str]) -> Iterator[BrowserRow]:
-    # One by one: the browser keeps a sample of the rows, and all of them may not fit into memory.
+def _chosen_rows(
+    store: Store, records: Sequence[RunRecord], titles: Sequence[str], chosen: ChosenExamples
+) -> Iterator[BrowserRow]:
     for record, title in zip(records, titles, strict=True):
-        yield from browser_rows(store, record, title)
+        yield from browser_rows(store, record, title, chosen.by_run.get(record.id))
 
 
 def _indented_json(value: Any) -> str:

@@ -12,7 +12,7 @@ from lmassay.statistics.estimation import Estimate
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
-from lmassay.types import Combination, Example, Result, Row, RunRecord, canonical
+from lmassay.types import Combination, Example, Result, Row, RowBatch, RunRecord, canonical
 
 SAME_EXAMPLE = "example"
 """The group of an example's variants. They are not independent, so pooled results are clustered by it."""
@@ -111,10 +111,15 @@ def _mean_over_variants(
     return mean_over_runs(results, estimates, records[0].settings, clusters)
 
 
-def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool] | None = None) -> Side:
+def pool(
+    store: Store,
+    records: Sequence[RunRecord],
+    keep: Callable[[Row], bool] | None = None,
+    excluded: Mapping[str, str] | None = None,
+) -> Side:
     """Pool the variants of a question, runs of one task and model, into one side of a comparison.
 
-    ``keep`` selects the rows that count; None for all of them.
+    ``keep`` selects the rows that count, None for all of them; rows with a label in ``excluded`` do not count.
     """
     first = records[0]
     cluster = first.design.cluster or SAME_EXAMPLE
@@ -133,10 +138,35 @@ def pool(store: Store, records: Sequence[RunRecord], keep: Callable[[Row], bool]
         status=status,
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
+    are_in_batches = not any(store.has_single_rows(record.id) for record in records)
+    if are_in_batches and keep is None:
+        return Side(pooled_record, ScoreTable.from_batches(_pooled_batches(store, records, excluded or {})))
     rows = _pooled_rows(store, records)
     if keep is not None:
         rows = filter(keep, rows)
+    if excluded:
+        rows = (row for row in rows if not _has_label(row, excluded))
     return Side(pooled_record, ScoreTable(rows))
+
+
+def _has_label(row: Row, labels: Mapping[str, str]) -> bool:
+    return any(row.example.groups.get(group) == label for group, label in labels.items())
+
+
+def _pooled_batches(store: Store, records: Sequence[RunRecord], excluded: Mapping[str, str]) -> Iterator[RowBatch]:
+    """The same as :func:`_pooled_rows`, as columns and without rows that do not count."""
+    for record in records:
+        variant = variant_of(record)
+        for batch in store.score_batches(record.id):
+            counted = set(range(len(batch)))
+            for group, excluded_label in excluded.items():
+                for number, label in enumerate(batch.groups.get(group, ())):
+                    if label == excluded_label:
+                        counted.discard(number)
+            if len(counted) < len(batch):
+                batch = batch.selected(sorted(counted))
+            ids = [f"{variant}/{example_id}" for example_id in batch.ids]
+            yield replace(batch, ids=ids, groups={**batch.groups, SAME_EXAMPLE: batch.ids})
 
 
 def _pooled_rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:

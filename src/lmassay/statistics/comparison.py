@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import compress
 from math import inf, isclose, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from lmassay.statistics.intervals import (
 )
 from lmassay.statistics.repetition import SAMPLE_OF
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests, mean_over_repetitions
-from lmassay.statistics.table import ScoresOnTests, ScoreTable
+from lmassay.statistics.table import ScoresOnTests, ScoreTable, score_table
 from lmassay.storage.store import Store
 from lmassay.types import Better, Example, Row, RunRecord, Score
 
@@ -110,10 +111,11 @@ class Side:
 
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
     """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
-    rows: Iterable[Row] = store.score_rows(record.id, with_test_scores=record.design.replicates is not None)
-    if groups:
-        rows = _rows_with_labels(rows, groups)
-    return Side(record, ScoreTable(rows))
+    with_test_scores = record.design.replicates is not None
+    if not groups:
+        return Side(record, score_table(store, record.id, with_test_scores=with_test_scores))
+    rows = store.score_rows(record.id, with_test_scores=with_test_scores)
+    return Side(record, ScoreTable(_rows_with_labels(rows, groups)))
 
 
 def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterator[Row]:
@@ -317,7 +319,7 @@ class Pairs:
         for column in self.columns:
             step = possible_change(np.concatenate([column.before, column.after]))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-            low, high = _bounds([*column.before.tolist(), *column.after.tolist()])
+            low, high = _bounds(column)
             furthest += abs(column.coefficient) * (high - low)
         return difference_of(terms, settings, self.clustered_by, furthest if isfinite(furthest) else None)
 
@@ -327,8 +329,7 @@ class Pairs:
 
         columns = []
         for column in self.columns:
-            values = [*column.before.tolist(), *column.after.tolist()]
-            low, high = _column_bounds(self.combination, column.coefficient, values)
+            low, high = _column_bounds(self.combination, column)
             # A column that is taken off makes the metric fall where it rises.
             end = low if falls is (column.coefficient > 0) else high
             if not isfinite(end):
@@ -358,6 +359,8 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
     """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
     import numpy as np
 
+    if are_aligned(base, other, metric, key) and metric not in base.record.design.crossed:
+        return _pairs_of_aligned_rows(base, other, metric)
     before = units_of(base, metric, key)
     after = units_of(other, metric, key)
     by_label_before = labelled_units_of(base, metric, key)
@@ -395,6 +398,52 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
         only_new=len(after.keys() - paired),
         clustered_by=tuple(names),
     )
+
+
+def are_aligned(base: Side, other: Side, metric: str, key: str | None) -> bool:
+    """Whether row n of both runs is the same example, which counts once, so that whole columns can be compared."""
+    weighted = metric in base.record.design.weights or metric in other.record.design.weights
+    if key is not None or weighted or len(base.table) != len(other.table):
+        return False
+    return base.table.has_unique_ids and base.table.ids == other.table.ids
+
+
+def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None:
+    """The same pairs as by ids, without a look-up for each of a million examples."""
+    import numpy as np
+
+    before = base.table.column(metric)
+    after = other.table.column(metric)
+    in_base = ~np.isnan(before)
+    in_other = ~np.isnan(after)
+    rows = np.flatnonzero(in_base & in_other)
+    if not len(rows):
+        return None
+    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    clusters = [_entries(base.table.groups[name], rows) for name in names]
+    column = PairedColumn(
+        coefficient=1.0,
+        before=before[rows],
+        after=after[rows],
+        weights=None,
+        clusters=clusters,
+        units=_fewest(clusters) or _entries(base.table.ids, rows),
+    )
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(rows),
+        only_base=int((in_base & ~in_other).sum()),
+        only_new=int((in_other & ~in_base).sum()),
+        clustered_by=tuple(names),
+    )
+
+
+def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
+    """The values of these rows, which are sorted."""
+    if len(rows) == len(values):
+        return values
+    return [values[row] for row in rows.tolist()]
 
 
 def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
@@ -718,14 +767,10 @@ def pairing_key(base: Side, other: Side) -> str | None:
 
 def unit_names(side: Side, key: str | None) -> dict[str, str]:
     """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
-    import numpy as np
 
     table = side.table
-    has_score = np.zeros(len(table), dtype=bool)
-    for metric in table.metrics:
-        has_score |= ~np.isnan(table.column(metric))
     states: dict[str, str] = {}
-    for unit, is_scored, is_failed in zip(keys_of(side, key), has_score, table.in_error(), strict=True):
+    for unit, is_scored, is_failed in zip(keys_of(side, key), table.has_score(), table.in_error(), strict=True):
         if is_scored:
             states[unit] = "scored"
         elif is_failed and states.get(unit) != "scored":
@@ -836,6 +881,17 @@ def is_same(before: float | None, after: float | None) -> bool:
     return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
 
 
+def same_scores(before: NDArray[np.float64], after: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Which scores are the same as :func:`is_same` sees it; ``after`` may be one number for all, also infinite."""
+    import numpy as np
+
+    if isinstance(after, float) and not isfinite(after):
+        return np.zeros(len(before), dtype=bool)
+    slack = np.maximum(RELATIVE_SLACK * np.maximum(np.abs(before), np.abs(after)), ABSOLUTE_SLACK)
+    is_close: NDArray[np.bool_] = np.abs(before - after) <= slack
+    return is_close
+
+
 def count_changes(pairs: Pairs) -> ChangeCounts:
     """How many units changed, and how many could have: by the scores that are paired."""
     units: set[str] = set()
@@ -844,33 +900,29 @@ def count_changes(pairs: Pairs) -> ChangeCounts:
     lower: set[str] = set()
     higher: set[str] = set()
     for column in pairs.columns:
-        values = [*column.before.tolist(), *column.after.tolist()]
-        low, high = _column_bounds(pairs.combination, column.coefficient, values)
+        low, high = _column_bounds(pairs.combination, column)
         # A column that is taken off makes the metric fall where it rises.
         falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
-        for unit, before, after in zip(column.units, column.before.tolist(), column.after.tolist(), strict=True):
-            units.add(unit)
-            if not is_same(before, after):
-                changed.add(unit)
-            if not is_same(before, low):
-                falls.add(unit)
-            if not is_same(before, high):
-                rises.add(unit)
+        units.update(column.units)
+        changed.update(compress(column.units, ~same_scores(column.before, column.after)))
+        falls.update(compress(column.units, ~same_scores(column.before, low)))
+        rises.update(compress(column.units, ~same_scores(column.before, high)))
     return ChangeCounts(len(units), len(changed), len(lower), len(higher))
 
 
-def _column_bounds(combination: Combination | None, weight: float, values: Sequence[float]) -> Bounds:
+def _column_bounds(combination: Combination | None, column: PairedColumn) -> Bounds:
     """The bounds of one column are those of its combination; of several columns only the scores can tell."""
     if combination is None or len(combination.terms) > 1:
-        return _bounds(values)
+        return _bounds(column)
     if combination.each is not None:
         return combination.bounds
-    ends = [(end - combination.constant) / weight for end in combination.bounds]
+    ends = [(end - combination.constant) / column.coefficient for end in combination.bounds]
     return min(ends), max(ends)
 
 
-def _bounds(values: Sequence[float]) -> Bounds:
+def _bounds(column: PairedColumn) -> Bounds:
     """Scores that are all between 0 and 1 are taken for scores that cannot be elsewhere."""
-    if all(0 <= value <= 1 for value in values):
-        return 0.0, 1.0
-    return -inf, inf
+    for scores in (column.before, column.after):
+        if not bool(((scores >= 0) & (scores <= 1)).all()):
+            return -inf, inf
+    return 0.0, 1.0

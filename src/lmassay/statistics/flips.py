@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
+from typing import TYPE_CHECKING, Any, overload
 
-from lmassay.statistics.comparison import Side, is_same, pairing_key, unit_names, units_of
+from lmassay.statistics.comparison import Side, are_aligned, pairing_key, same_scores, unit_names, units_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,50 @@ class Change:
     @property
     def change(self) -> float:
         return self.after - self.before
+
+
+class Changes(Sequence[Change]):
+    """Changes as columns; a :class:`Change` is made when one is looked at, because there may be a million."""
+
+    def __init__(self, ids: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
+        self._ids = ids
+        self._before = before
+        self._after = after
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Changes: ...
+
+    def __getitem__(self, index: int | slice) -> Change | Changes:
+        if isinstance(index, slice):
+            return Changes(self._ids[index], self._before[index], self._after[index])
+        return Change(self._ids[index], float(self._before[index]), float(self._after[index]))
+
+    def __iter__(self) -> Iterator[Change]:
+        return map(Change, self._ids, self._before.tolist(), self._after.tolist())
+
+    def risen(self) -> Changes:
+        """The changes to a higher score."""
+        return self._where(self._after - self._before > 0)
+
+    def fallen(self) -> Changes:
+        """The changes to a lower score."""
+        return self._where(self._after - self._before < 0)
+
+    def largest_first(self) -> Changes:
+        """The same changes in the order of their size; those of equal size stay in their order."""
+        import numpy as np
+
+        order = np.argsort(-np.abs(self._after - self._before), kind="stable")
+        return Changes([self._ids[row] for row in order.tolist()], self._before[order], self._after[order])
+
+    def _where(self, mask: NDArray[np.bool_]) -> Changes:
+        return Changes(list(compress(self._ids, mask)), self._before[mask], self._after[mask])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +114,16 @@ class Flips:
     both_one: int
     both_zero: int
     left_out: ExcludedExamples
-    changes: Sequence[Change]
+    changes: Changes
     """In the order of the data where the score is 0 or 1, else the largest change first."""
 
     @property
-    def risen(self) -> list[Change]:
-        return [change for change in self.changes if change.change > 0]
+    def risen(self) -> Changes:
+        return self.changes.risen()
 
     @property
-    def fallen(self) -> list[Change]:
-        return [change for change in self.changes if change.change < 0]
+    def fallen(self) -> Changes:
+        return self.changes.fallen()
 
     def first(self, limit: int | None) -> list[Change]:
         """The first changes of each direction, or all: what fell comes first."""
@@ -135,41 +184,86 @@ def scores_of(side: Side, metric: str) -> list[str]:
 
 def _flips(base: Side, other: Side, metric: str) -> Flips:
     key = pairing_key(base, other)
-    before = units_of(base, metric, key)
-    after = units_of(other, metric, key)
-    pairs: list[Change] = []
-    for name, unit in before.items():
-        # A unit that stands for another number of rows in the other run is not the same unit.
-        if name in after and after[name].weight == unit.weight:
-            pairs.append(Change(name, unit.value, after[name].value))
-    is_rate = bool(pairs)
-    both_one = both_zero = 0
-    changes: list[Change] = []
-    for pair in pairs:
-        if pair.before not in (0.0, 1.0) or pair.after not in (0.0, 1.0):
-            is_rate = False
-        if pair.before == pair.after == 1:
-            both_one += 1
-        if pair.before == pair.after == 0:
-            both_zero += 1
-        if not is_same(pair.before, pair.after):
-            changes.append(pair)
-    if not is_rate:
-        # The largest changes of graded scores come first; flips stay in the order of the examples.
-        changes.sort(key=lambda change: -abs(change.change))
-    compared = {pair.id for pair in pairs}
+    if are_aligned(base, other, metric, key):
+        pairs, left_out = _aligned_pairs(base, other, metric)
+    else:
+        pairs, left_out = _pairs_by_name(base, other, metric, key)
+    before, after = pairs.before, pairs.after
+    is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
+    is_changed = ~same_scores(before, after)
+    changes = Changes(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])
     return Flips(
         metric=metric,
         base=base.record.id,
         new=other.record.id,
         paired_by=key or "example",
-        n=len(pairs),
+        n=len(pairs.ids),
         is_rate=is_rate,
-        both_one=both_one if is_rate else 0,
-        both_zero=both_zero if is_rate else 0,
-        left_out=_excluded(base, other, key, set(before), set(after), compared),
-        changes=changes,
+        both_one=int(((before == 1) & (after == 1)).sum()) if is_rate else 0,
+        both_zero=int(((before == 0) & (after == 0)).sum()) if is_rate else 0,
+        left_out=left_out,
+        # The largest changes of graded scores come first; flips stay in the order of the examples.
+        changes=changes if is_rate else changes.largest_first(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredPairs:
+    """What both runs have a score for, with the scores."""
+
+    ids: Sequence[str]
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+
+
+def _are_binary(scores: NDArray[np.float64]) -> bool:
+    return bool(((scores == 0) | (scores == 1)).all())
+
+
+def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, ExcludedExamples]:
+    """The pairs of runs whose rows are the same examples in the same order, column by column."""
+    import numpy as np
+
+    before = base.table.column(metric)
+    after = other.table.column(metric)
+    in_base = ~np.isnan(before)
+    in_other = ~np.isnan(after)
+    is_paired = in_base & in_other
+    pairs = _ScoredPairs(list(compress(base.table.ids, is_paired)), before[is_paired], after[is_paired])
+    failed = np.zeros(len(before), dtype=bool)
+    unscored = np.zeros(len(before), dtype=bool)
+    for side in (base, other):
+        has_score = side.table.has_score()
+        in_error = side.table.in_error()
+        failed |= in_error & ~has_score
+        unscored |= ~in_error & ~has_score
+    is_about = in_base | in_other | unscored
+    left_out = ExcludedExamples(
+        error=int((failed & ~is_paired).sum()),
+        unscored=int((is_about & ~failed & ~is_paired).sum()),
+        only_base=0,
+        only_new=0,
+    )
+    return pairs, left_out
+
+
+def _pairs_by_name(base: Side, other: Side, metric: str, key: str | None) -> tuple[_ScoredPairs, ExcludedExamples]:
+    """The pairs of all other runs: by id, or by what their task pairs by."""
+    import numpy as np
+
+    before = units_of(base, metric, key)
+    after = units_of(other, metric, key)
+    names: list[str] = []
+    for name, unit in before.items():
+        # A unit that stands for another number of rows in the other run is not the same unit.
+        if name in after and after[name].weight == unit.weight:
+            names.append(name)
+    pairs = _ScoredPairs(
+        names,
+        np.array([before[name].value for name in names], dtype=float),
+        np.array([after[name].value for name in names], dtype=float),
+    )
+    return pairs, _excluded(base, other, key, set(before), set(after), set(names))
 
 
 def _excluded(

@@ -89,6 +89,7 @@ class ScoreTable:
         self.groups = groups
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
         self._outcome_columns: dict[str, Outcomes] = {}
+        self._has_unique_ids: bool | None = None
 
     @classmethod
     def from_batches(cls, batches: Iterable[RowBatch]) -> ScoreTable:
@@ -121,6 +122,13 @@ class ScoreTable:
         return len(self.ids)
 
     @property
+    def has_unique_ids(self) -> bool:
+        """Whether every row has its own id; computed once."""
+        if self._has_unique_ids is None:
+            self._has_unique_ids = len(set(self.ids)) == len(self.ids)
+        return self._has_unique_ids
+
+    @property
     def metrics(self) -> list[str]:
         """The metrics that an example has a score of, in the order of their first score."""
         return list(self._columns)
@@ -135,6 +143,15 @@ class ScoreTable:
         import numpy as np
 
         return np.fromiter((state == "error" for state in self._states), bool, len(self))
+
+    def has_score(self) -> NDArray[np.bool_]:
+        """Which rows have a score of any metric."""
+        import numpy as np
+
+        has_score = np.zeros(len(self), dtype=bool)
+        for column in self._columns.values():
+            has_score |= ~np.isnan(column)
+        return has_score
 
     @property
     def repeated_by(self) -> tuple[str, ...]:

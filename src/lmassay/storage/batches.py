@@ -22,11 +22,10 @@ CREATE TABLE IF NOT EXISTS batches (
 BATCH_COLUMNS = "run, first, examples, scores_digest, scores, texts_digest, texts"
 # An editor for SQLite may have turned bytes into text. They are read as bytes, so that the digest tells.
 _SCORES_READ = "CAST(scores_digest AS BLOB), CAST(scores AS BLOB)"
+_BATCH_READ = f"{_SCORES_READ}, CAST(texts_digest AS BLOB), CAST(texts AS BLOB)"
 SCORES_QUERY = f"SELECT run, first, examples, {_SCORES_READ} FROM batches WHERE run = ? ORDER BY first"  # noqa: S608
-BATCHES_QUERY = (
-    f"SELECT run, first, examples, {_SCORES_READ}, CAST(texts_digest AS BLOB), CAST(texts AS BLOB) FROM batches"  # noqa: S608
-    " WHERE run = ? ORDER BY first"
-)
+BATCHES_QUERY = f"SELECT run, first, examples, {_BATCH_READ} FROM batches WHERE run = ? ORDER BY first"  # noqa: S608
+BATCH_QUERY = f"SELECT run, first, examples, {_BATCH_READ} FROM batches WHERE run = ? AND first = ?"  # noqa: S608
 # Bytes. The digest detects damage; it is not meant to prevent forgery.
 _DIGEST_SIZE = 16
 _IDS = "ids"

@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 from lmassay.errors import StoreError, closest
 from lmassay.storage.batches import (
     BATCH_COLUMNS,
+    BATCH_QUERY,
     BATCHES,
     BATCHES_QUERY,
     SCORES_QUERY,
@@ -474,6 +476,11 @@ class Store:
         for columns in self._db.execute(BATCHES_QUERY, (run,)):
             yield StoredBatch(*columns)
 
+    def _stored_batch(self, run: str, first: int) -> Iterator[StoredBatch]:
+        """Yield the batch that begins at a position."""
+        for columns in self._db.execute(BATCH_QUERY, (run, first)):
+            yield StoredBatch(*columns)
+
     def _stored_scores(self, run: str) -> Iterator[StoredScores]:
         if not self._has_batches:
             return
@@ -497,6 +504,26 @@ class Store:
     def rows(self, run: str) -> Iterator[Row]:
         """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
         return self._in_order(run, self._single_rows(run), self._batches(run))
+
+    def selected_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield some rows of a run, in the order of its data. Batches without such rows are neither read nor verified.
+
+        ``numbers`` are sorted and count the rows of :meth:`rows` from 0.
+        """
+        if self.has_single_rows(run):
+            wanted = set(numbers)
+            for number, row in enumerate(self.rows(run)):
+                if number in wanted:
+                    yield row
+            return
+        start = 0
+        for positions in self.finished_positions(run):
+            low = bisect_left(numbers, start)
+            high = bisect_left(numbers, start + len(positions))
+            if low < high:
+                (batch,) = self._verified_batches(run, self._stored_batch(run, positions.start))
+                yield from batch.selected([number - start for number in numbers[low:high]]).rows()
+            start += len(positions)
 
     def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
         """Yield rows with their positions and the rows of batches in the order of the data, and count them."""

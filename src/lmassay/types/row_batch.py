@@ -50,6 +50,22 @@ class RowBatch:
         for name, column in self.details.items():
             yield f"details {name}", len(column)
 
+    def selected(self, numbers: Sequence[int]) -> RowBatch:
+        """Return a batch with some of the examples, given by their numbers in this batch, counted from 0."""
+
+        def entries(column: Sequence[Any]) -> list[Any]:
+            return [column[number] for number in numbers]
+
+        return RowBatch(
+            first=self.first,
+            ids=entries(self.ids),
+            values={name: column[list(numbers)] for name, column in self.values.items()},
+            groups={name: entries(column) for name, column in self.groups.items()},
+            inputs={name: entries(column) for name, column in self.inputs.items()},
+            references=None if self.references is None else entries(self.references),
+            details={name: entries(column) for name, column in self.details.items()},
+        )
+
     def rows(self) -> Iterator[Row]:
         """Yield the examples one by one."""
         values_of_rows = _dicts({name: column.tolist() for name, column in self.values.items()}, len(self))

@@ -14,9 +14,9 @@ from lmassay.evaluations.robustness.coverage import GROUP, UNCHANGED
 from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.reporting.variants import pool
 from lmassay.statistics.intervals import mean_result
-from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage.store import Store
-from lmassay.types import Result, Row, RunRecord, Settings
+from lmassay.types import RunRecord, Settings
 
 _DATA = Path(__file__).parent / "card_data"
 # Examples of what is wanted, because a model without a chat template does not follow instructions.
@@ -108,6 +108,8 @@ _QUESTION_PROMPTS = {
     "tr": "Metni oku ve soruyu seçeneklerden biriyle yanıtla.\n\n{x}\nSeçenekler: {choices}\nYanıt:",
 }
 _SEED = 0
+# Success on an input that was not changed means nothing. Runs of early versions do not record the group and count.
+_NOT_ATTACKED = {GROUP: UNCHANGED}
 # By size of the card: questions, one of each template; None for all templates.
 _SAMPLE = {"quick": 36, "standard": 90, "full": None}
 _MAX_ANSWER_LENGTH = 24
@@ -180,17 +182,19 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     """The share of attacks that succeed, over all attacks together; unchanged inputs do not count."""
     if not records:
         return None
-    together = pool(store, records, keep=was_attacked)
+    together = pool(store, records, excluded=_NOT_ATTACKED)
     if not together.table.has("success"):
         return None
     # A sentence under several attacks is not several independent sentences.
     cluster = together.record.design.cluster if len(records) > 1 else None
     result = mean_result(together.table, "success", records[0].settings, cluster=cluster)
     has_right_and_wrong = records[0].result("turned_wrong") is not None
-    clean = _clean_score(store, records[0])
+    # The score without attack is the same in the runs of all attacks.
+    clean = mean_result(score_table(store, records[0].id), "s_out", records[0].settings)
     unchanged = 0
     for record in records:
-        unchanged += sum(not was_attacked(row) for row in store.score_rows(record.id))
+        labels = score_table(store, record.id).groups.get(GROUP, [])
+        unchanged += labels.count(UNCHANGED)
     further_values = []
     if has_right_and_wrong:
         further_values.append(_right_answers_that_turn_wrong(together.table, records[0].settings, cluster))
@@ -213,13 +217,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",
         records=records,
         references=references,
-        keep=was_attacked,
+        excluded=_NOT_ATTACKED,
     )
-
-
-def was_attacked(row: Row) -> bool:
-    """False for an input that the attack left unchanged. Runs of early versions do not record this and count."""
-    return row.example.groups.get(GROUP) != UNCHANGED
 
 
 def _right_answers_that_turn_wrong(table: ScoreTable, settings: Settings, cluster: str | None) -> str:
@@ -249,8 +248,3 @@ def _strength(records: Sequence[RunRecord]) -> str:
     if searched:
         return "Some of these attacks are drawn at random, others search for a weak spot."
     return "These attacks are drawn at random; one that searches for a weak spot could do more."
-
-
-def _clean_score(store: Store, record: RunRecord) -> Result:
-    """The score without attack, which is the same in the runs of all attacks."""
-    return mean_result(ScoreTable(store.score_rows(record.id)), "s_out", record.settings)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmassay.reporting.blocks import (
     Block,
@@ -37,6 +39,7 @@ from lmassay.reporting.chart import (
 from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
 from lmassay.reporting.numbers import number_text, short_text, value_text
 from lmassay.reporting.sections import results_section as plain_results
+from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 
@@ -73,7 +76,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     scatters: list[Figure] = []
     example_blocks: list[Examples] = []
     for record in records[:MAX_SCATTERS]:
-        summary = summarise_rows(store.rows(record.id))
+        summary = summarise_run(store, record)
         scatter = scatter_figure(record, summary)
         if scatter is not None:
             scatters.append(scatter)
@@ -164,31 +167,45 @@ class RowSummary:
     hardest: Sequence[Row]
 
 
-def summarise_rows(rows: Iterable[Row]) -> RowSummary:
-    """Read the rows once and keep few of them, however many there are."""
+def summarise_run(store: Store, record: RunRecord) -> RowSummary:
+    """Choose the rows by the columns of scores, and read only these, however many there are."""
+    table = score_table(store, record.id)
+    scored_rows = np.flatnonzero(table.has_score())
+    sampled = _sample(len(scored_rows))
+    hardest = _hardest(table, scored_rows)
+    sampled_rows = [int(scored_rows[number]) for number in sampled]
+    wanted = sorted({*sampled_rows, *hardest})
+    rows = dict(zip(wanted, store.selected_rows(record.id, wanted), strict=True))
+    return RowSummary(
+        scored=len(scored_rows),
+        sample=[rows[number] for number in sampled_rows],
+        hardest=[rows[number] for number in hardest],
+    )
+
+
+def _sample(count: int) -> list[int]:
+    """A random sample of the numbers below ``count``: all of them if they are few."""
     # A fixed seed, so that the same run gives the same page.
     rng = random.Random(0)
-    count = 0
-    sample: list[Row] = []
-    hardest: list[tuple[float, int, Row]] = []
-    for row in rows:
-        if row.state != "scored":
-            continue
-        count += 1
-        # Reservoir sampling: every row has the same chance to be in the sample.
-        if len(sample) < MAX_POINTS:
-            sample.append(row)
-        else:
-            index = rng.randrange(count)
-            if index < MAX_POINTS:
-                sample[index] = row
-        # The count breaks ties, so that rows are never compared and the earlier one wins.
-        entry = (_fitness(row), -count, row)
-        if len(hardest) < MAX_EXAMPLES:
-            heapq.heappush(hardest, entry)
-        else:
-            heapq.heappushpop(hardest, entry)
-    return RowSummary(count, sample, [row for _, _, row in sorted(hardest, reverse=True)])
+    sample = list(range(min(count, MAX_POINTS)))
+    for number in range(len(sample), count):
+        # Reservoir sampling: every number has the same chance to be in the sample.
+        index = rng.randrange(number + 1)
+        if index < MAX_POINTS:
+            sample[index] = number
+    return sample
+
+
+def _hardest(table: ScoreTable, scored_rows: NDArray[np.int64]) -> list[int]:
+    """The rows with the highest s_src + d_tgt; of rows with the same value, the earlier ones."""
+    s_src = table.column("s_src")[scored_rows]
+    d_tgt = table.column("d_tgt")[scored_rows]
+    # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
+    s_tgt = table.column("s_tgt")[scored_rows]
+    damage = np.where(np.isnan(d_tgt), 1 - np.where(np.isnan(s_tgt), 1.0, s_tgt), d_tgt)
+    fitness = np.nan_to_num(s_src) + damage
+    best_first = np.argsort(-fitness, kind="stable")[:MAX_EXAMPLES]
+    return [int(row) for row in scored_rows[best_first]]
 
 
 def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
@@ -239,13 +256,6 @@ def _threshold(record: RunRecord) -> float:
 def examples(summary: RowSummary) -> list[DisplayedExample]:
     """The sentences that the attack hit hardest: those with the highest s_src + d_tgt."""
     return [_displayed(row) for row in summary.hardest]
-
-
-def _fitness(row: Row) -> float:
-    values = row.score.values
-    # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
-    damage = values.get("d_tgt", 1 - values.get("s_tgt", 1.0))
-    return values.get("s_src", 0.0) + damage
 
 
 def _displayed(row: Row) -> DisplayedExample:

@@ -1,0 +1,116 @@
+"""Which examples a page shows if there are more than it can: errors, then flips, then a random sample."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lmassay.statistics.table import ScoreTable, score_table
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+MAX_ROWS = 50_000
+"""How many examples a page can show."""
+_ERROR, _FLIP, _OTHER = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """The chosen examples of one run."""
+
+    numbers: Sequence[int]
+    """The numbers of the rows, counted from 0, in ascending order."""
+    come_first: Sequence[bool]
+    """Whether each is an error or a flip."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenExamples:
+    """The examples of a page."""
+
+    total: int
+    """The number of all examples."""
+    by_run: Mapping[str, ChosenRows] = field(default_factory=dict)
+    """Id of a run → its chosen examples; empty if all examples are shown."""
+
+
+def choose_examples(store: Store, records: Sequence[RunRecord], limit: int = MAX_ROWS) -> ChosenExamples:
+    """Choose at most ``limit`` examples of the runs, always the same ones."""
+    total = sum(sum(store.count(record.id).values()) for record in records)
+    if total <= limit:
+        return ChosenExamples(total)
+    ranks_by_run = _ranks(store, records)
+    # The rows of all runs in one row of numbers, by their rank.
+    rows_by_rank: dict[int, list[int]] = {rank: [] for rank in (_ERROR, _FLIP, _OTHER)}
+    start = 0
+    for ranks in ranks_by_run.values():
+        for number, rank in enumerate(ranks, start=start):
+            rows_by_rank[rank].append(number)
+        start += len(ranks)
+    chosen = set(_first_of_each_rank(rows_by_rank.values(), limit))
+    by_run: dict[str, ChosenRows] = {}
+    start = 0
+    for run, ranks in ranks_by_run.items():
+        numbers = [number for number in range(len(ranks)) if start + number in chosen]
+        by_run[run] = ChosenRows(numbers, [ranks[number] != _OTHER for number in numbers])
+        start += len(ranks)
+    return ChosenExamples(total, by_run)
+
+
+def _first_of_each_rank(rows_by_rank: Iterable[list[int]], limit: int) -> list[int]:
+    """All rows of the first ranks as far as they fit, and a random sample of the rank that does not."""
+    # A fixed seed: the same rows give the same page.
+    rng = random.Random(0)
+    chosen: list[int] = []
+    for rows in rows_by_rank:
+        room = limit - len(chosen)
+        chosen += rows if len(rows) <= room else rng.sample(rows, room)
+    return chosen
+
+
+def _ranks(store: Store, records: Sequence[RunRecord]) -> dict[str, bytearray]:
+    """Id of a run → the rank of each of its rows."""
+    records_by_task: dict[str, list[RunRecord]] = {}
+    for record in records:
+        records_by_task.setdefault(record.task, []).append(record)
+    flipped_by_task = {task: _flipped_ids(store, members) for task, members in records_by_task.items()}
+    ranks_by_run: dict[str, bytearray] = {}
+    for record in records:
+        table = score_table(store, record.id)
+        flipped = flipped_by_task[record.task]
+        ranks = bytearray([_OTHER]) * len(table)
+        if flipped:
+            for number, example_id in enumerate(table.ids):
+                if example_id in flipped:
+                    ranks[number] = _FLIP
+        for number in table.in_error().nonzero()[0].tolist():
+            ranks[number] = _ERROR
+        ranks_by_run[record.id] = ranks
+    return ranks_by_run
+
+
+def _flipped_ids(store: Store, records: Sequence[RunRecord]) -> set[str]:
+    """The examples that are right in one run of a task and wrong in another, by a headline metric of 0 or 1."""
+    if len(records) == 1:
+        return set()
+    flipped: set[str] = set()
+    first_scores: dict[str, float] = {}
+    for record in records:
+        table = score_table(store, record.id)
+        metric = _binary_metric(record, table)
+        if metric is None:
+            return set()
+        for example_id, value in table.by_id(metric).items():
+            if first_scores.setdefault(example_id, value) != value:
+                flipped.add(example_id)
+    return flipped
+
+
+def _binary_metric(record: RunRecord, table: ScoreTable) -> str | None:
+    """The first headline metric whose scores are all 0 or 1."""
+    for metric in record.design.headline or table.metrics:
+        values = table.values(metric)
+        if len(values) and bool(((values == 0) | (values == 1)).all()):
+            return metric
+    return None
