@@ -14,12 +14,15 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 from lmassay.errors import MissingExtra, StoreError, UserError
 from lmassay.interchange.viewer import Viewer, _application
 from lmassay.storage.store import STORE_FILE, Store
+from lmassay.types import NewRun, Provenance, RowBatch
 from tests.interchange.kit import pairs_run
 
 
@@ -227,3 +230,30 @@ def test_it_ends_in_peace_when_it_is_told_to(run):
     # A refused query is shown on the page; in the terminal Datasette has one line for it.
     assert "Traceback" not in told
     assert len(told.splitlines()) <= 4
+
+
+def test_examples_in_batches_are_shown_as_rows(tmp_path, monkeypatch):
+    import httpx
+
+    from lmassay.interchange import viewer as viewer_module
+
+    monkeypatch.setattr(viewer_module, "MAX_COPIED_ROWS", 3)
+    with Store(tmp_path / "results", create=True) as store:
+        for run, count in (("long", 4), ("short", 2)):
+            store.add_run(NewRun(run, "s", "n", "t", "m", "l", {}, "sig", Provenance(), count))
+            ids = [f"line {number}" for number in range(count)]
+            store.add_batch(run, RowBatch(0, ids, {"s": np.ones(count)}, inputs={"src": ids}))
+    viewer = Viewer(tmp_path / "results")
+
+    async def asked(path: str) -> Any:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(viewer._app)) as client:
+            return (await client.get(viewer.url + path)).json()
+
+    try:
+        for run, count in (("long", 3), ("short", 2)):
+            rows = asyncio.run(asked(f"/scores.json?_shape=array&run={run}&metric="))
+            assert [row["id"] for row in rows] == [f"line {number}" for number in range(count)]
+            assert {row["value"] for row in rows} == {1.0}
+    finally:
+        viewer.close()
+    assert any("the first 3 examples of each large run" in note for note in viewer.notes)

@@ -29,6 +29,8 @@ def view(port: int, host: str, open_browser: bool, results: Path) -> None:
 
     viewer = Viewer(results, host, port)
     click.echo(viewer.url)
+    for note in viewer.notes:
+        say(note)
     say("stop with Ctrl-C")
     if open_browser:
         webbrowser.open(viewer.url)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from lmassay.storage.store import STORE_FILE, Store
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
 _HTTP_PORT = 80
+MAX_COPIED_ROWS = 50_000
+"""How many examples of a run that is stored in batches are shown."""
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Scope = dict[str, Any]
@@ -32,13 +36,29 @@ class Viewer:
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
         _require_loopback(host)
+        self.notes: list[str] = []
+        """What the user should know about the tables that are shown."""
+        # The temporary copy, if there is one, and the socket.
+        self._resources = ExitStack()
+        try:
+            self._open(folder, host, port)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop listening, and remove what was copied."""
+        self._resources.close()
+
+    def _open(self, folder: Path, host: str, port: int) -> None:
         # Raises an error unless the folder is a results folder.
-        with Store(folder):
-            pass
+        with Store(folder) as store:
+            if store.runs_in_batches():
+                folder = self._copy(store)
         app = _application(folder)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = socket.create_server((host, port), family=family)
+            self._socket = self._resources.enter_context(socket.create_server((host, port), family=family))
         except OSError as error:
             raise StoreError(
                 f"cannot use port {port} of {host} ({error.strerror}); choose another with --port"
@@ -47,11 +67,23 @@ class Viewer:
         self.url = f"http://{_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
         self._app = _only_for_here(app, host, self.port)
 
+    def _copy(self, store: Store) -> Path:
+        """Copy the store, because SQL cannot read examples in batches; return the folder of the copy."""
+        folder = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="lmassay-view-")))
+        store.copy_with_single_rows(folder, MAX_COPIED_ROWS)
+        self.notes.append("this is a copy of the results as they are now; start again to see later ones")
+        if any(sum(map(len, store.finished_positions(run))) > MAX_COPIED_ROWS for run in store.runs_in_batches()):
+            self.notes.append(
+                f"the table rows has the first {MAX_COPIED_ROWS:,} examples of each large run; "
+                "`lmassay export RUN --format csv -o rows.csv` writes all of them"
+            )
+        return folder
+
     def run(self) -> None:
         """Serve until stopped."""
         import uvicorn
 
-        with self._socket:
+        with self._resources:
             uvicorn.Server(uvicorn.Config(self._app, log_level="error", lifespan="on")).run(sockets=[self._socket])
 
 

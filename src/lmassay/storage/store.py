@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -642,6 +643,31 @@ class Store:
             counts["scored"] += self._count_in_batches(run)
         return counts
 
+    def runs_in_batches(self) -> list[str]:
+        """Return the ids of the runs that have examples in batches."""
+        if not self._has_batches:
+            return []
+        with _plain_errors(self.file):
+            query = "SELECT DISTINCT run FROM batches ORDER BY run"
+            return [run for (run,) in self._db.execute(query)]
+
+    def copy_with_single_rows(self, folder: Path, limit: int) -> None:
+        """Copy the store to a new folder, with a row for each example also where this store has batches.
+
+        It is for tools that read the tables themselves. At most the first ``limit`` examples in batches of each run
+        are copied.
+        """
+        with Store(folder, create=True) as copy, _plain_errors(self.file):
+            copy._db.execute("ATTACH ? AS original", (str(self.file),))
+            for table in ("runs", "responses", "rows", "spending", "asked", "digests"):
+                names = [name for _, name, *_ in copy._db.execute(f"PRAGMA table_info({table})")]
+                columns = ", ".join(names)
+                copy._db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM original.{table}")  # noqa: S608
+            copy._db.execute("DETACH original")
+            for run in self.runs_in_batches():
+                for rows in _rows_up_to(self._batches(run), limit):
+                    copy.add_rows(run, rows)
+
     # --- internals ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
@@ -951,6 +977,15 @@ def _parsed_outcomes(stored: str | None) -> dict[str, list[Outcome]]:
         for metric, rows in json.loads(stored).items():
             outcomes[metric] = [Outcome(*values) for values in rows]
     return outcomes
+
+
+def _rows_up_to(batches: Iterable[RowBatch], limit: int) -> Iterator[list[tuple[int, Row]]]:
+    """Yield the rows of each batch with their positions, until there are ``limit`` rows."""
+    for batch in batches:
+        if limit <= 0:
+            return
+        yield list(islice(enumerate(batch.rows(), start=batch.first), limit))
+        limit -= len(batch)
 
 
 def _position(entry: tuple[int, object]) -> int:
