@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
 from lmassay.statistics.repetition import SAMPLE_OF
-from lmassay.types import Outcome, PerTestScores, Row, RowBatch, State
+from lmassay.storage.packing import pack, unpack
+from lmassay.types import Outcome, PerTestScores, Row, RowBatch
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from lmassay.storage.store import Store
+
+
+_IDS = "ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,19 @@ class ScoreTable:
     def __init__(self, rows: Iterable[Row]) -> None:
         import numpy as np
 
-        self.ids: list[str] = []
-        self._states: list[State] = []
-        self._on_tests: list[PerTestScores | None] = []
+        ids: list[str] = []
+        in_error = bytearray()
+        self._on_tests: dict[int, PerTestScores] = {}
         # Numbers without an object for each: a run may have millions of them.
         columns: dict[str, array[float]] = {}
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
         for row in rows:
-            index = len(self.ids)
-            self.ids.append(row.example.id)
-            self._states.append(row.state)
-            self._on_tests.append(row.score.test_scores)
+            index = len(ids)
+            ids.append(row.example.id)
+            in_error.append(row.state == "error")
+            if row.score.test_scores is not None:
+                self._on_tests[index] = row.score.test_scores
             for name, outcomes in row.score.outcomes.items():
                 own_outcomes = self._outcomes.setdefault(name, [])
                 for outcome in outcomes:
@@ -85,6 +90,10 @@ class ScoreTable:
             for labels in groups.values():
                 if len(labels) == index:
                     labels.append("")
+        self._length = len(ids)
+        self._ids: list[str] | None = ids
+        self._packed_ids: list[bytes] = []
+        self._in_error = np.array(in_error, dtype=np.uint8).astype(bool)
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
@@ -97,29 +106,42 @@ class ScoreTable:
         import numpy as np
 
         table = cls([])
-        parts: dict[str, list[NDArray[np.float64]]] = {}
+        columns: dict[str, array[float]] = {}
+        length = 0
         for batch in batches:
-            length = len(table.ids)
-            table.ids += batch.ids
+            # Packed ids take a quarter of the memory, and many tables never need them.
+            table._packed_ids.append(pack({_IDS: batch.ids}))
             for name, values in batch.values.items():
                 # A column, or a group, that begins with this batch is empty above it.
-                if name not in parts:
-                    parts[name] = [np.full(length, np.nan)]
-                parts[name].append(values)
+                if name not in columns:
+                    columns[name] = array("d", [np.nan]) * length
+                columns[name].frombytes(values.tobytes())
             for name, labels in batch.groups.items():
                 table.groups.setdefault(name, [""] * length).extend(labels)
-            for name in parts.keys() - batch.values.keys():
-                parts[name].append(np.full(len(batch), np.nan))
-            for name in table.groups.keys() - batch.groups.keys():
-                table.groups[name] += [""] * len(batch)
-        table._states = ["scored"] * len(table.ids)
-        table._on_tests = [None] * len(table.ids)
-        columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
-        table._columns = _in_order_of_first_score(columns)
+            length += len(batch)
+            # What the batch does not have is filled up.
+            for column in columns.values():
+                column.extend([np.nan] * (length - len(column)))
+            for group_labels in table.groups.values():
+                group_labels.extend([""] * (length - len(group_labels)))
+        table._length = length
+        table._ids = None
+        table._in_error = np.zeros(length, dtype=bool)
+        table._columns = _in_order_of_first_score({name: np.asarray(column) for name, column in columns.items()})
         return table
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the examples."""
+        if self._ids is None:
+            self._ids = []
+            for packed in self._packed_ids:
+                self._ids.extend(unpack(packed)[_IDS])
+            self._packed_ids = []
+        return self._ids
+
     def __len__(self) -> int:
-        return len(self.ids)
+        return self._length
 
     @property
     def has_unique_ids(self) -> bool:
@@ -136,13 +158,11 @@ class ScoreTable:
     @property
     def n_error(self) -> int:
         """How many rows are in error."""
-        return self._states.count("error")
+        return int(self._in_error.sum())
 
     def in_error(self) -> NDArray[np.bool_]:
         """Which rows are in error."""
-        import numpy as np
-
-        return np.fromiter((state == "error" for state in self._states), bool, len(self))
+        return self._in_error
 
     def has_score(self) -> NDArray[np.bool_]:
         """Which rows have a score of any metric."""
@@ -214,8 +234,10 @@ class ScoreTable:
         if group not in self._codes:
             if group not in self.groups:
                 raise PluginError(f"no example has the group '{group}' that the task names as its cluster")
-            names, codes = np.unique(np.asarray(self.groups[group]), return_inverse=True)
-            self._codes[group] = ([str(name) for name in names], codes.astype(np.int64))
+            names = sorted(set(self.groups[group]))
+            number_of_name = {name: number for number, name in enumerate(names)}
+            numbers = map(number_of_name.__getitem__, self.groups[group])
+            self._codes[group] = (names, np.fromiter(numbers, dtype=np.int64, count=len(self)))
         return self._codes[group]
 
     def outcomes(self, metric: str) -> Outcomes | None:
@@ -278,7 +300,7 @@ class ScoreTable:
             return None
         rows: list[PerTestScores] = []
         for index in np.flatnonzero(self._present(metric, where)):
-            row = self._on_tests[index]
+            row = self._on_tests.get(int(index))
             if row is None or metric not in row.scores or (rows and row.tests != rows[0].tests):
                 return None
             rows.append(row)

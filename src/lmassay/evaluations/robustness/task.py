@@ -676,10 +676,11 @@ def _change_labels(sources: Sequence[str], adversarial: Sequence[str]) -> list[s
 
 def _unchanged(table: ScoreTable, settings: Settings) -> Result:
     """The share of inputs that the attack left unchanged, over all inputs, also those without an answer."""
-    labels = np.asarray(table.groups[GROUP])
+    names, codes = table.codes(GROUP)
     # Runs that an earlier version began have examples without this group.
-    is_known = labels != ""
-    unchanged = (labels[is_known] == UNCHANGED).astype(float)
+    is_known = np.ones(len(table), dtype=bool) if "" not in names else codes != names.index("")
+    is_unchanged = np.zeros(len(table), dtype=bool) if UNCHANGED not in names else codes == names.index(UNCHANGED)
+    unchanged = is_unchanged[is_known].astype(float)
     clusters = [table.codes(group)[1][is_known] for group in table.repeated_by]
     estimated = intervals.mean_estimate(unchanged, clusters)
     counts = (len(unchanged), 0, 0)
