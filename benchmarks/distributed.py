@@ -1,6 +1,6 @@
 """Requests to a local model on two Dask workers: speed against one process, and a worker that is killed midway.
 
-    python benchmarks/distributed.py speed [--pairs 40] [--sentences 24]
+    python benchmarks/distributed.py speed [--pairs 40] [--sentences 40]
     python benchmarks/distributed.py hosts [--pairs 40]      three hosts in network namespaces; needs root and iproute2
     python benchmarks/distributed.py                         both
 
@@ -67,9 +67,10 @@ def write_configs(folder: Path, threads: int, pairs: int, sentences: int) -> lis
     model = {"name": "smollm2", "threads": threads, "device": "cpu"}
     minimal_pairs = {"task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs}, "model": model}
     source = ROOT / "examples" / "data" / "src.fr"
-    generation = {"task": {"name": "robustness", "src": str(source), "attack": "charswap"}, "limit": sentences}
+    robustness = {"name": "robustness", "src": str(source), "attack": "charswap", "max_tokens": 32}
+    generation = {"task": robustness, "limit": sentences, "model": model}
     configs = []
-    for name, config in (("pairs", minimal_pairs), ("generation", {**generation, "model": model})):
+    for name, config in (("pairs", minimal_pairs), ("generation", generation)):
         path = folder / f"{name}-{threads}.yaml"
         path.write_text(json.dumps(config), encoding="utf-8")
         configs.append(path)
@@ -328,7 +329,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("speed", "hosts"), help="only this part")
     parser.add_argument("--pairs", type=int, default=40, help="of each construction (default: %(default)s)")
-    parser.add_argument("--sentences", type=int, default=24, help="to generate from (default: %(default)s)")
+    parser.add_argument("--sentences", type=int, default=40, help="to generate from (default: %(default)s)")
     parser.add_argument("--model", default="smollm2", help="of the part hosts (default: %(default)s)")
     parser.add_argument("--time", nargs="+", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)

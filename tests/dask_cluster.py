@@ -31,7 +31,7 @@ class DaskCluster:
         command.append("--nanny" if nanny else "--no-nanny")
         process = _start("worker", command, self.log, env)
         self.workers.append(process)
-        self._wait_for(expected, process)
+        self.wait_for_workers(expected, process)
         return process.pid
 
     def remove_worker(self, pid: int) -> None:
@@ -41,7 +41,7 @@ class DaskCluster:
             if worker.pid == pid:
                 worker.kill()
                 worker.wait()
-        self._wait_for(expected, self.scheduler)
+        self.wait_for_workers(expected)
 
     def worker_addresses(self) -> list[str]:
         """The addresses of all workers that the scheduler knows."""
@@ -50,9 +50,11 @@ class DaskCluster:
         with Client(self.address, timeout=60, set_as_default=False) as client:
             return list(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 
-    def _wait_for(self, workers: int, process: subprocess.Popen[bytes]) -> None:
+    def wait_for_workers(self, workers: int, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Wait until the scheduler has this number of workers; fail if the process ends before that."""
         from distributed import Client
 
+        process = process or self.scheduler
         deadline = time.monotonic() + _SECONDS_TO_START
         with Client(self.address, timeout=60, set_as_default=False) as client:
             while len(client.sync(client.scheduler.identity, n_workers=-1)["workers"]) != workers:

@@ -99,12 +99,19 @@ class Mine(Model):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
     """A scheduler with two workers, which a nanny restarts when they die."""
     with dask_cluster(tmp_path_factory.mktemp("dask")) as started:
         for _ in range(2):
             started.add_worker("--resources", "PAIR=1", nanny=True)
         yield started
+
+
+@pytest.fixture
+def cluster(shared_cluster: DaskCluster) -> DaskCluster:
+    """The cluster when both workers are there: those that an earlier test killed are restarted first."""
+    shared_cluster.wait_for_workers(2)
+    return shared_cluster
 
 
 def write_files(folder: Path, model: Any, **task: Any) -> Path:

@@ -70,6 +70,8 @@ def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
                 time.sleep(0.05)
             executor.check_workers({})
             executor.check_workers({})
+            # A worker that is being restarted is no reason to stop: the job waits.
+            assert not executor.submit(double, {"number": 1}, {}).done()
         finally:
             executor.close()
         assert len(warnings) == 1

@@ -166,6 +166,8 @@ class DaskExecutor:
         self._without_workers_since: float | None = None
         self._has_warned = False
         self._workers: dict[str, Resources] = {}
+        # The resources, as text, for which there was a worker.
+        self._had_workers: set[str] = set()
         self._workers_known_until = 0.0
         try:
             from distributed import Client
@@ -179,6 +181,7 @@ class DaskExecutor:
             raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
         try:
             self._wait_for_workers({})
+            self._had_workers.add(_written({}))
             self._check_versions()
         except BaseException:
             self._client.close()
@@ -192,9 +195,11 @@ class DaskExecutor:
         return max(1, len(self._workers_with(resources)))
 
     def submit(self, function: JobFunction, payload: dict[str, Any], resources: Resources) -> Future[Any]:
-        if resources:
-            # Dask itself would wait for ever, without a message.
+        if _written(resources) not in self._had_workers:
+            # Dask itself would wait for ever, without a message. Later, a worker may be missing because it is being
+            # restarted; then the job waits for it, see check_workers.
             self._wait_for_workers(resources)
+            self._had_workers.add(_written(resources))
         # pure=False: every submitted job is run. Otherwise Dask would return the result of an earlier one with the same
         # payload.
         executor = self._client.get_executor(pure=False, resources=dict(resources) or None)
