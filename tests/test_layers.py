@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lmassay
-from lmassay.plugins.evaluations import evaluations
+from lmassay.contracts import resolve
+from lmassay.plugins.evaluations import evaluations, installed_evaluations
 from tests.helpers import ROOT
 
 SOURCE = ROOT / "src" / "lmassay"
@@ -214,3 +218,25 @@ def test_light_commands_do_not_load_torch_or_scipy(arguments):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.rpartition("LOADED ")[2].strip() == ""
+
+
+def import_paths(value: Any) -> Iterator[str]:
+    """All texts of the form ``lmassay.package.module:name`` in an evaluation's declaration."""
+    if isinstance(value, str):
+        if re.fullmatch(r"lmassay[\w.]*:\w+", value):
+            yield value
+    elif isinstance(value, Mapping):
+        yield from import_paths(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from import_paths(item)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from import_paths(getattr(value, field.name))
+
+
+def test_every_import_path_that_an_evaluation_declares_exists():
+    paths = set(import_paths(installed_evaluations().evaluations))
+    assert len(paths) > 50
+    for path in sorted(paths):
+        assert callable(resolve(path)), path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,30 @@ from lmassay.storage.files import sha256
 from lmassay.types import CardPart, Design, Provenance, digest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A run that has been checked and can start."""
 
     config: RunConfig
     task: Task
     model: Model | None
-    depends_on: Mapping[str, str]
-    """The parts of the signature by name: everything that the numbers depend on."""
     sweep_label: str = ""
     """The label that distinguishes the run from others of its sweep; empty if that of the task is enough."""
     sweep_model: str = ""
     """The model's label that distinguishes it from others of the sweep; empty if the model's own is enough."""
+    task_inputs: PluginInputs = field(default_factory=PluginInputs)
+    """The source and files that the task is made from, if it is a user's own class."""
     model_inputs: PluginInputs = field(default_factory=PluginInputs)
     """The source and files that the model is made from, if it is a user's own class."""
+
+    @cached_property
+    def depends_on(self) -> Mapping[str, str]:
+        """The parts of the signature by name: everything that the numbers depend on.
+
+        They are computed when they are first needed: a local model computes a digest of its weights and opens its
+        tokenizer, which takes seconds that ``lmassay check`` can do without.
+        """
+        return _depends_on(self.config, self.task, self.model, self.task_inputs, self.model_inputs)
 
     @property
     def signature(self) -> str:
@@ -134,10 +144,10 @@ def plan(config: RunConfig) -> Plan:
         task.check_model(model)
     task.check_examples(config.limit)
     check_sampling(config, task, model)
-    parts = _depends_on(config, task, model, task_inputs, model_inputs)
-    planned = Plan(config, task, model, parts, model_inputs=model_inputs)
+    planned = Plan(config, task, model, task_inputs=task_inputs, model_inputs=model_inputs)
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
         # A run reads these members only later; a mistake in a user's class is reported now.
+        _ = planned.depends_on
         _ = planned.notes
         _check_size(task)
     return planned

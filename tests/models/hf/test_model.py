@@ -1,11 +1,16 @@
-"""A sweep loads a model's weights once."""
+"""A sweep loads a model's weights once, and a check does not load them at all."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 
-from lmassay.errors import ConfigError
+from lmassay.errors import ConfigError, DataError, LmassayError
 from lmassay.models.hf.model import HuggingFace
+from tests.helpers import write_config, write_lines
 from tests.tiny_models import save_model
 
 
@@ -40,3 +45,50 @@ def test_a_device_that_only_workers_have_need_not_exist_here(folder_of):
     identity = HuggingFace(str(folder_of("gpt2")), device="cuda", resources={"GPU": 1}).identity()
     assert identity["device"] == "cuda"
     assert "resources" not in identity
+
+
+_CHECK_AND_LIST_IMPORTS = """
+import sys
+from lmassay.cli import main
+try:
+    main(["check", "config.yaml"])
+except SystemExit as stop:
+    assert not stop.code, stop.code
+imported = {"torch", "transformers", "safetensors"} & set(sys.modules)
+sys.exit(f"imported: {imported}" if imported else 0)
+"""
+
+
+def test_check_imports_neither_torch_nor_transformers(folder_of, tmp_path):
+    pairs = write_lines(tmp_path / "pairs.tsv", ["sentence_good\tsentence_bad", "The cat sleeps.\tThe cat sleep."])
+    task = {"name": "minimal_pairs", "data": str(pairs)}
+    write_config(tmp_path / "config.yaml", {"task": task, "model": {"name": "hf", "model": str(folder_of("gpt2"))}})
+    command = [sys.executable, "-c", _CHECK_AND_LIST_IMPORTS]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "minimal_pairs" in process.stdout
+
+
+@pytest.fixture
+def damaged(folder_of, tmp_path):
+    return shutil.copytree(folder_of("gpt2"), tmp_path / "damaged")
+
+
+@pytest.mark.parametrize("kept_share", [0.0, 0.3, 0.99])
+def test_check_finds_weights_that_were_cut_off(damaged, kept_share):
+    weights = damaged / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[: int(len(content) * kept_share)])
+    with pytest.raises(DataError, match=r"model\.safetensors is .*copy or download it again"):
+        HuggingFace(str(damaged)).check()
+
+
+def test_check_finds_a_tokenizer_that_cannot_be_read(damaged):
+    (damaged / "tokenizer.json").write_text('{"version": "9.0"}', encoding="utf-8")
+    with pytest.raises(DataError, match=r"the tokenizer in .*damaged cannot be read: tokenizer\.json: "):
+        HuggingFace(str(damaged)).check()
+
+
+def test_check_finds_a_prefix_that_the_tokenizer_does_not_have(folder_of):
+    with pytest.raises(LmassayError, match=r"model\.prefix: 'NoSuchToken' is not a token of this model"):
+        HuggingFace(str(folder_of("gpt2")), prefix="NoSuchToken").check()

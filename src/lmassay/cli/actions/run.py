@@ -92,9 +92,11 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
                 "examples": plan.size,
                 "requests": _max_requests(plan),
                 "notes": notes,
-                "signature": plan.signature,
             }
         )
+        if as_json:
+            # For a local model, the signature takes seconds.
+            rows[-1]["signature"] = plan.signature
     all_notes: list[str] = []
     for row in rows:
         all_notes += row["notes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -110,7 +111,20 @@ class HuggingFace(Model):
         return self.kind == "masked"
 
     def check(self) -> None:
+        for package in ("torch", "transformers"):
+            # Only looked up: importing them takes seconds, and most mistakes can be found without them.
+            if importlib.util.find_spec(package) is None:
+                raise MissingExtra("a local Hugging Face model", "hf")
         self.source.check()
+        if self._device not in ("auto", "cpu"):
+            # Raises an error for a device that does not exist.
+            self._device_and_dtype()
+        if self._prefix not in ("auto", "none") and self.kind == "causal":
+            # Only the tokenizer knows whether it has the token.
+            self._word_tokenizer.policy(masked=False)
+        if not self.source.is_gguf and not (self.source.path / "tokenizer.json").is_file():
+            # An older format, which only transformers can read.
+            _ = self.tokenizer
         # Options that would have no effect are refused, not ignored.
         if self._position == "counted" and self.kind == "causal":
             raise ConfigError("model.position: a causal model has no mask to look for; leave this option out")

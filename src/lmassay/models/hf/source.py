@@ -120,6 +120,9 @@ class ModelSource:
                 f"{self.path} has no .safetensors weights; other formats can run code when loaded: convert them with "
                 "save_pretrained(…, safe_serialization=True)"
             )
+        for file in self._weights():
+            _check_weights(file)
+        _check_tokenizer(self.path / "tokenizer.json")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -141,6 +144,47 @@ class ModelSource:
 
     def _weights(self) -> list[Path]:
         return sorted(self.path.glob("*.safetensors"))
+
+
+def _check_weights(file: Path) -> None:
+    """Raise a DataError for a file that was cut off or is not in the safetensors format; only its header is read."""
+    try:
+        with file.open("rb") as stream:
+            header_size = int.from_bytes(stream.read(8), "little")
+            size = file.stat().st_size
+            if not 2 <= header_size <= size - 8:
+                raise DataError(f"{file} is not a safetensors file or is incomplete; copy or download it again")
+            header = json.loads(stream.read(header_size))
+        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+        data_size = max(ends, default=0)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise DataError(
+            f"{file} is not a safetensors file: its header cannot be read; copy or download it again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}") from error
+    if 8 + header_size + data_size != size:
+        raise DataError(
+            f"{file} is incomplete: it has {size} bytes, and its header says {8 + header_size + data_size}; "
+            "copy or download it again"
+        )
+
+
+def _check_tokenizer(file: Path) -> None:
+    """Raise a DataError if a tokenizer.json cannot be read. A folder may have the files of another kind instead."""
+    if not file.is_file():
+        return
+    try:
+        # This library has the tokenizer itself and is imported at once, unlike transformers.
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a local Hugging Face model", "hf") from error
+    try:
+        Tokenizer.from_file(str(file))
+    except Exception as error:
+        # The library raises a plain Exception for everything that can be wrong with the file.
+        reason = str(error).strip().partition("\n")[0][:300]
+        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name}: {reason}") from error
 
 
 def find_source(model: str, revision: str | None, base: Path) -> ModelSource:

@@ -19,7 +19,9 @@ perturbations = listing("perturbation")
     epilog="Example: lmassay perturb keyboard --in src.fr --out adv.fr --rate 0.2 --set layout=azerty",
     short_help="Write an adversarial version of a text file.",
 )
-@click.argument("name", shell_complete=offer("lmassay.evaluations.robustness.commands.perturb:perturbation_names"))
+@click.argument(
+    "name", shell_complete=offer("lmassay.evaluations.robustness.commands.actions.perturb:perturbation_names")
+)
 @click.option(
     "--in",
     "source",
@@ -37,7 +39,7 @@ perturbations = listing("perturbation")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set an option of the perturbation; repeatable."
 )
-@calls("lmassay.evaluations.robustness.commands.perturb:perturb")
+@calls("lmassay.evaluations.robustness.commands.actions.perturb:perturb")
 def perturb() -> None:
     """Perturb every line of a text file.
 
@@ -51,6 +53,6 @@ def perturb() -> None:
     short_help="TEAPOT's own command line.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@calls("lmassay.evaluations.robustness.commands.teapot:teapot")
+@calls("lmassay.evaluations.robustness.commands.actions.teapot:teapot")
 def teapot() -> None:
     """Run TEAPOT's own command line; -h prints its help."""

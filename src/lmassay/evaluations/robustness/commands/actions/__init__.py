@@ -1,0 +1,1 @@
+"""What the commands do. Imported when a command is called, not for its help."""
