@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.options import calls, json_option, results_option
+from lmassay.cli.options import calls, json_option, only_option, results_option, strict_option
 
 
 @click.command(
@@ -15,6 +15,8 @@ from lmassay.cli.options import calls, json_option, results_option
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
+@only_option
+@strict_option
 @click.option(
     "--fail-if",
     "conditions",

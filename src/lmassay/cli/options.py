@@ -81,6 +81,26 @@ def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:
     return list(records.values())
 
 
+def only_option(function: F) -> F:
+    """Add ``--only KEY=VALUE`` to a command; the command's parameter is ``selections``."""
+    option = click.option(
+        "--only",
+        "selections",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Use only the runs of a sweep with this value, such as data=superglue/rte; repeatable.",
+    )
+    return option(function)
+
+
+def strict_option(function: F) -> F:
+    """Add ``--strict`` to a command."""
+    option = click.option(
+        "--strict", is_flag=True, help="Refuse a sweep with an impossible combination instead of skipping it."
+    )
+    return option(function)
+
+
 def json_option(function: F) -> F:
     """Add ``--json`` to a command; the command's parameter is ``as_json``."""
     option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lmassay.cli.options import calls, executor_options, json_option, results_option
+from lmassay.cli.options import calls, executor_options, json_option, only_option, results_option, strict_option
 
 
 @click.command(
@@ -16,6 +16,8 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--limit", type=click.IntRange(min=1), help="Use only the first N examples.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
+@only_option
+@strict_option
 @click.option("--dry-run", is_flag=True, help="Check the configuration and show the plan, but do not run it.")
 @executor_options
 @results_option

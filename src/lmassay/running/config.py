@@ -35,6 +35,7 @@ from lmassay.plugins.options import (
     validation_messages,
 )
 from lmassay.plugins.registry import current_registry
+from lmassay.running.differences import value_text
 from lmassay.statistics.intervals import Settings
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
@@ -46,6 +47,7 @@ _ENVIRONMENT = re.compile(r"\$\{[A-Z][A-Z0-9_]*\}")
 _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
 # A reference may point to a value that contains a reference. This many levels are resolved; then it must be a circle.
 _MAX_REFERENCE_DEPTH = 5
+_MOST_REPLACED = 6
 
 Locate = Callable[[str], str]
 """Puts file and line in front of a message that begins with a key."""
@@ -106,11 +108,18 @@ class ConfigFile(YamlFile):
         return expand(self.data, self.path.resolve().parent, self.locate, default_name=self.path.stem)
 
 
-def read_config(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> ConfigFile:
-    """Read a configuration file and apply overrides of the form ``key=value``."""
+def read_config(
+    path: Path, overrides: Sequence[str] = (), limit: int | None = None, warn: Callable[[str], None] | None = None
+) -> ConfigFile:
+    """Read a configuration file and apply overrides of the form ``key=value``.
+
+    ``warn`` receives a message if an override replaces different values of the entries of a list.
+    """
     file = ConfigFile(path, *read_mapping(path))
     for override in overrides:
-        _apply_override(file.data, override)
+        replaced = _apply_override(file.data, override)
+        if len(replaced) > 1 and warn is not None:
+            warn(_several_replaced(override, replaced))
     if limit is not None:
         file.data["limit"] = limit
     return file
@@ -357,11 +366,29 @@ def _referenced_value(target: str, root: Mapping[str, Any], path: str) -> str:
 # --- overrides --------------------------------------------------------------------------------------------------------
 
 
-def _apply_override(data: dict[str, Any], override: str) -> None:
+def _apply_override(data: dict[str, Any], override: str) -> list[Any]:
+    """Set a key, and return the different values that it had before."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {override}: write key=value, e.g. --set task.success_threshold=1.2")
-    _set_key(data, key.strip().split("."), set_value(text, override), override)
+    replaced: list[Any] = []
+    _set_key(data, key.strip().split("."), set_value(text, override), override, replaced)
+    distinct: list[Any] = []
+    for value in replaced:
+        if value not in distinct:
+            distinct.append(value)
+    return distinct
+
+
+def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
+    key = override.partition("=")[0]
+    texts = [value_text(value) for value in replaced[:_MOST_REPLACED]]
+    if len(replaced) > _MOST_REPLACED:
+        texts.append("…")
+    return (
+        f"--set {override} replaces {len(replaced)} different values in the entries of a list ({', '.join(texts)}); "
+        f"to run only some of the entries, use --only {key}=VALUE"
+    )
 
 
 def set_value(text: str, override: str) -> Any:
@@ -382,19 +409,24 @@ def set_value(text: str, override: str) -> Any:
     return value
 
 
-def _set_key(data: Any, path: list[str], value: Any, override: str) -> None:
-    """Set a key in a configuration; in a list of plug-ins, set it in each of them."""
+def _set_key(data: Any, path: list[str], value: Any, override: str, replaced: list[Any]) -> None:
+    """Set a key in a configuration; in a list of plug-ins, set it in each of them.
+
+    The values that the key had before are added to ``replaced``.
+    """
     if isinstance(data, list):
         for index, item in enumerate(data):
             if isinstance(item, str):
                 # `robustness` is short for `{name: robustness}`, which has room for options.
                 data[index] = {"name": item}
-            _set_key(data[index], path, value, override)
+            _set_key(data[index], path, value, override, replaced)
         return
     if not isinstance(data, dict):
         raise ConfigError(f"--set {override}: the value of the key before the last dot is not a mapping")
     key, *remaining = path
     if not remaining:
+        if key in data:
+            replaced.append(data[key])
         data[key] = value
         return
     inner = data.get(key)
@@ -403,4 +435,4 @@ def _set_key(data: Any, path: list[str], value: Any, override: str) -> None:
     elif isinstance(inner, str):
         inner = {"name": inner}
     data[key] = inner
-    _set_key(inner, remaining, value, override)
+    _set_key(inner, remaining, value, override, replaced)

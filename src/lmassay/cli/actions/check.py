@@ -29,6 +29,8 @@ _MAX_EARLIER_RUNS = 2
 def check(
     configs: Sequence[Path],
     overrides: Sequence[str],
+    selections: Sequence[str],
+    strict: bool,
     conditions: Sequence[str],
     requirements: Sequence[str],
     like: Sequence[str],
@@ -44,10 +46,11 @@ def check(
     if len(like) > _MAX_EARLIER_RUNS:
         raise UserError("give --like at most twice: one earlier run, or two runs to compare")
     with plugin_output_to_stderr():
-        plans = plan_all(configs, overrides)
+        planned = plan_all(configs, overrides, selections=selections, strict=strict)
+    plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
-    further: dict[str, Any] = {}
+    further: dict[str, Any] = {"not_applicable": planned.not_applicable_as_json()}
     if parsed:
         further["gate"] = [need.as_json() for need in needed]
     servers: list[_ServerTest] = []
@@ -56,6 +59,7 @@ def check(
             servers = _test_servers(plans)
         further["servers"] = [asdict(server) for server in servers]
     show_plan(plans, as_json, further)
+    planned.report_not_applicable()
     if not as_json:
         _print_needs(parsed, needed, plans, earlier_runs)
         _print_servers(online, servers)

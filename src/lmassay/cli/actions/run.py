@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import LineDisplay, ProgressDisplay
 from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.cli.tables import print_sentence, print_table
-from lmassay.errors import LmassayError, UserError
+from lmassay.errors import ConfigError, LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.numbers import few_label_notes
@@ -22,6 +23,7 @@ from lmassay.running.config import read_config
 from lmassay.running.jobs import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.planning import Plan
+from lmassay.running.selection import NotApplicable, combination_texts, select
 from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
@@ -31,6 +33,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
+_MAX_COMBINATIONS = 6
 _ONE_RUN_EACH = "lists start one run per value"
 
 
@@ -38,6 +41,8 @@ def run(
     configs: Sequence[Path],
     limit: int | None,
     overrides: Sequence[str],
+    selections: Sequence[str],
+    strict: bool,
     dry_run: bool,
     execution: ExecutorChoice,
     results: Path,
@@ -45,36 +50,85 @@ def run(
 ) -> int:
     """Run one or more configurations and print the results."""
     with plugin_output_to_stderr():
-        plans = plan_all(configs, overrides, limit)
+        planned = plan_all(configs, overrides, limit, selections, strict)
+    plans = planned.plans
     if dry_run:
-        show_plan(plans, as_json)
+        show_plan(plans, as_json, {"not_applicable": planned.not_applicable_as_json()})
+        planned.report_not_applicable()
         return 0
     for keys in swept_keys(plans):
         say(f"{_ONE_RUN_EACH}: {keys}")
+    planned.report_not_applicable()
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
         runs = record_runs(plans, store, sweep)
         exit_code = work_through(runs, store, executor)
         records = [record for record in store.runs() if record.sweep == sweep]
-        return max(exit_code, print_records(records, store, as_json))
+        further = {"not_applicable": planned.not_applicable_as_json()}
+        return max(exit_code, print_records(records, store, as_json, further))
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def plan_all(configs: Sequence[Path], overrides: Sequence[str], limit: int | None = None) -> list[Plan]:
-    """Check and plan every run of every configuration. Errors name the file and line."""
+@dataclass(frozen=True, slots=True)
+class PlannedRuns:
+    """The runs of a command, and the combinations of its sweeps that cannot be run."""
+
+    plans: list[Plan]
+    not_applicable: list[NotApplicable]
+
+    def not_applicable_as_json(self) -> list[dict[str, str]]:
+        """Return the combinations that cannot be run, for a JSON document."""
+        return [asdict(combination) for combination in self.not_applicable]
+
+    def report_not_applicable(self) -> None:
+        """Print the combinations that cannot be run, together with those that have the same reason."""
+        combinations_of_reason: dict[str, list[str]] = {}
+        for item in self.not_applicable:
+            combinations_of_reason.setdefault(item.reason, []).append(item.combination)
+        for reason, combinations in combinations_of_reason.items():
+            shown = "; ".join(combinations[:_MAX_COMBINATIONS])
+            if len(combinations) > _MAX_COMBINATIONS:
+                shown += f"; and {len(combinations) - _MAX_COMBINATIONS} more"
+            warn(f"not applicable: {shown}: {reason}")
+
+
+def plan_all(
+    configs: Sequence[Path],
+    overrides: Sequence[str],
+    limit: int | None = None,
+    selections: Sequence[str] = (),
+    strict: bool = False,
+) -> PlannedRuns:
+    """Check and plan every run of every configuration. Errors name the file and line.
+
+    ``selections`` choose some of the runs (``--only``). If some combinations of a sweep are impossible, the others are
+    planned; with ``strict``, or if none is possible, that is an error.
+    """
     plans: list[Plan] = []
+    not_applicable: list[NotApplicable] = []
     for path in configs:
-        file = read_config(path, overrides, limit)
+        file = read_config(path, overrides, limit, warn)
+        runs = select(file.runs(), selections)
         plans_of_file = []
-        for config in file.runs():
+        reasons: dict[int, str] = {}
+        for number, config in enumerate(runs):
             try:
                 plans_of_file.append(runner.plan(config))
+            except ConfigError as error:
+                reasons[number] = file.locate(str(error))
+                if strict:
+                    raise UserError(reasons[number]) from error
             except UserError as error:
+                # A missing file, plug-in or package is a mistake, not an impossible combination.
                 raise UserError(file.locate(str(error))) from error
+        if reasons and not plans_of_file:
+            raise UserError("\n".join(dict.fromkeys(reasons.values())))
+        combinations = combination_texts(runs)
+        not_applicable += [NotApplicable(combinations[number], reason) for number, reason in reasons.items()]
         plans += with_sweep_labels(plans_of_file)
-    return with_distinct_labels(plans)
+    return PlannedRuns(with_distinct_labels(plans), not_applicable)
 
 
 def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] | None = None) -> None:
@@ -222,11 +276,16 @@ def _print_notes(notes: Iterable[str]) -> None:
 # --- printing ---------------------------------------------------------------------------------------------------------
 
 
-def print_records(records: Sequence[RunRecord], store: Store, as_json: bool) -> int:
-    """Print the results of runs and return the exit code, which says whether any run is incomplete."""
+def print_records(
+    records: Sequence[RunRecord], store: Store, as_json: bool, further: Mapping[str, Any] | None = None
+) -> int:
+    """Print the results of runs and return the exit code, which says whether any run is incomplete.
+
+    ``further`` is added to the JSON document.
+    """
     if as_json:
         # The document has the same keys for one run and for many.
-        print_json({"runs": [record.as_json() for record in records]})
+        print_json({"runs": [record.as_json() for record in records], **(further or {})})
     elif len(records) == 1:
         print_run(records[0], store)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmassay.running.config import load_runs
+from lmassay.running.selection import select
 from tests.helpers import ROOT
 
 
@@ -26,6 +27,12 @@ def test_a_search_goes_through_as_many_configurations_as_the_script(name, family
     runs = load_runs(FOLDER / f"search_{name}_{family}.yaml")
     assert len(runs) * at_once == configurations
     assert len({run.task["data"] for run in runs}) == 7
+
+
+def test_one_task_can_be_searched_alone():
+    runs = load_runs(FOLDER / "search_pet_albert.yaml")
+    assert len(runs) == 116
+    assert len(select(runs, ["data=superglue/rte"])) == 24
 
 
 def test_pet_is_searched_over_the_published_space():

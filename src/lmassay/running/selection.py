@@ -1,0 +1,125 @@
+"""Choose some of the runs of a sweep, and name the combinations that cannot be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmassay.errors import ConfigError, did_you_mean
+from lmassay.running.config import RunConfig, set_value
+from lmassay.running.differences import ABSENT, KeyPath, identity, value_text, varied_keys
+
+_MOST_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """A combination of a sweep that cannot be run, such as a method that the model does not support."""
+
+    combination: str
+    """The swept keys with their values: ``method=icl, model=bert-base-cased``."""
+    reason: str
+
+
+def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunConfig]:
+    """Return the runs that have one of the wanted values of every key: ``--only data=superglue/rte --only seed=1``.
+
+    The end of a key is enough: ``data`` means ``task.data``. The values of a key that is given several times are
+    alternatives.
+    """
+    values_of_key: dict[KeyPath, list[str]] = {}
+    texts: dict[KeyPath, str] = {}
+    for condition in conditions:
+        key, equals, value = condition.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--only {condition}: write key=value, e.g. --only task.data=superglue/rte")
+        path = _full_path(key.strip(), configs)
+        values_of_key.setdefault(path, []).append(value)
+        texts[path] = condition
+    selected = list(configs)
+    for path, wanted in values_of_key.items():
+        selected = [config for config in selected if any(_has_value(config, path, value) for value in wanted)]
+        if not selected:
+            available = _listed(_values_at(path, configs))
+            raise ConfigError(f"--only {texts[path]}: no run has this value; {'.'.join(path)} is {available}")
+    return selected
+
+
+def combination_texts(configs: Sequence[RunConfig]) -> list[str]:
+    """Return for each run the keys that vary in the sweep, with its values."""
+    texts: list[list[str]] = [[] for _ in configs]
+    for key in varied_keys([config.unresolved for config in configs]):
+        name = key.shown_path[-1] if len(key.shown_path) > 1 else key.shown_path[0]
+        for number, value in key.values.items():
+            if value is not ABSENT:
+                texts[number].append(f"{name}={value_text(value)}")
+    return [", ".join(parts) for parts in texts]
+
+
+def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
+    """Return the path of a key that a user may have shortened. Every key of the configurations can be named."""
+    wanted = tuple(key.split("."))
+    paths: dict[KeyPath, None] = {}
+    for config in configs:
+        for path in _paths_in(config.unresolved):
+            paths[path] = None
+    if wanted in paths:
+        return wanted
+    matching = [path for path in paths if path[-len(wanted) :] == wanted]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = " or ".join(".".join(path) for path in matching[:_MOST_LISTED])
+        raise ConfigError(f"--only {key}: this may be {names}; write more of the key")
+    names_of_keys = {".".join(path) for path in paths} | {path[-1] for path in paths}
+    raise ConfigError(f"--only {key}: no run has this key{did_you_mean(key, names_of_keys)}")
+
+
+def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
+    paths: list[KeyPath] = []
+    for key, inner in value.items():
+        path = (*above, str(key))
+        if above or key != "name":
+            # The name at the top belongs to the whole configuration; all its runs have the same.
+            paths.append(path)
+        if isinstance(inner, Mapping):
+            paths += _paths_in(inner, path)
+    return paths
+
+
+def _has_value(config: RunConfig, path: KeyPath, wanted: str) -> bool:
+    value = _value_at(path, config.unresolved)
+    if value is ABSENT:
+        return False
+    if isinstance(value, Mapping):
+        # A plug-in with options is named by its name.
+        value = value.get("name")
+    return str(value) == wanted or identity(value) == identity(set_value(wanted, "--only"))
+
+
+def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
+    texts: dict[str, None] = {}
+    for config in configs:
+        value = _value_at(path, config.unresolved)
+        if isinstance(value, Mapping):
+            value = value.get("name")
+        if value is not ABSENT:
+            texts[value_text(value)] = None
+    return list(texts)
+
+
+def _value_at(path: KeyPath, configuration: Mapping[str, Any]) -> Any:
+    node: Any = configuration
+    for key in path:
+        if not isinstance(node, Mapping) or key not in node:
+            return ABSENT
+        node = node[key]
+    return node
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown = list(texts[:_MOST_LISTED])
+    if len(texts) > _MOST_LISTED:
+        shown.append("…")
+    return " or ".join(shown)
