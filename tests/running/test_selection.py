@@ -92,7 +92,7 @@ def test_an_impossible_combination_is_listed_and_the_others_run(sweep, tmp_path)
     assert len(document["runs"]) == 1
     [skipped] = document["not_applicable"]
     assert skipped["combination"] == "model=models.py:Talker"
-    assert "cannot logprobs" in skipped["reason"]
+    assert "cannot compute log-probabilities" in skipped["reason"]
     assert "warning: not applicable: model=models.py:Talker: " in done.stderr
 
 
@@ -107,14 +107,14 @@ def test_check_lists_impossible_combinations(sweep, tmp_path):
 def test_strict_refuses_a_sweep_with_an_impossible_combination(command, sweep, tmp_path):
     done = lmassay(command, sweep, "--strict", cwd=tmp_path)
     assert done.returncode == 2
-    assert "cannot logprobs" in done.stderr
+    assert "cannot compute log-probabilities" in done.stderr
     assert not (tmp_path / "results").exists()
 
 
 def test_a_sweep_without_a_possible_combination_is_an_error(sweep, tmp_path):
     done = lmassay("run", sweep, "--only", "model=models.py:Talker", cwd=tmp_path)
     assert done.returncode == 2
-    assert "cannot logprobs" in done.stderr
+    assert "cannot compute log-probabilities" in done.stderr
 
 
 def test_a_missing_file_is_a_mistake_and_not_an_impossible_combination(sweep, tmp_path):

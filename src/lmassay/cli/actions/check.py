@@ -50,7 +50,7 @@ def check(
     plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
-    further: dict[str, Any] = {"not_applicable": planned.not_applicable_as_json()}
+    further: dict[str, Any] = planned.as_json()
     if parsed:
         further["gate"] = [need.as_json() for need in needed]
     servers: list[_ServerTest] = []

@@ -53,7 +53,7 @@ def run(
         planned = plan_all(configs, overrides, limit, selections, strict)
     plans = planned.plans
     if dry_run:
-        show_plan(plans, as_json, {"not_applicable": planned.not_applicable_as_json()})
+        show_plan(plans, as_json, planned.as_json())
         planned.report_not_applicable()
         return 0
     for keys in swept_keys(plans):
@@ -64,8 +64,7 @@ def run(
         runs = record_runs(plans, store, sweep)
         exit_code = work_through(runs, store, executor)
         records = [record for record in store.runs() if record.sweep == sweep]
-        further = {"not_applicable": planned.not_applicable_as_json()}
-        return max(exit_code, print_records(records, store, as_json, further))
+        return max(exit_code, print_records(records, store, as_json, planned.as_json()))
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -78,9 +77,11 @@ class PlannedRuns:
     plans: list[Plan]
     not_applicable: list[NotApplicable]
 
-    def not_applicable_as_json(self) -> list[dict[str, str]]:
-        """Return the combinations that cannot be run, for a JSON document."""
-        return [asdict(combination) for combination in self.not_applicable]
+    def as_json(self) -> dict[str, Any]:
+        """Return what a JSON document says about combinations that cannot be run; nothing if there are none."""
+        if not self.not_applicable:
+            return {}
+        return {"not_applicable": [asdict(combination) for combination in self.not_applicable]}
 
     def report_not_applicable(self) -> None:
         """Print the combinations that cannot be run, together with those that have the same reason."""
