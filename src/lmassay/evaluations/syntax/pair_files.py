@@ -72,11 +72,12 @@ BLIMP_FORMAT = PairFormat()
 def read_pair_file(file: TextFile, pair_format: PairFormat, limit: int | None = None) -> Iterator[MinimalPair]:
     """The pairs of a file, at most ``limit`` of them; an error if there are none."""
     count = 0
+    path = str(file.path)
     for line, row in _rows(file, pair_format):
         if limit is not None and count >= limit:
             return
         count += 1
-        yield pair_of(row, str(file.path), line, pair_format.blank)
+        yield pair_of(row, path, line, pair_format.blank)
     if count == 0:
         raise DataError(
             f"{file.path} has no pairs; every pair needs the columns {pair_format.right}, {pair_format.wrong}"
@@ -96,6 +97,10 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
     else:
         rows = _json_rows(file)
     renamed_columns = {field: column for field, column in pair_format.columns().items() if field != column}
+    if not is_table and not renamed_columns:
+        # BLiMP's own format, which is read as it is.
+        yield from rows
+        return
     for line, row in rows:
         fields: dict[str, Any] = dict(row)
         for field, column in renamed_columns.items():
@@ -115,11 +120,12 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
 
 
 def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    decode = json.JSONDecoder().decode
     for number, text in enumerate(file.read(), 1):
         if not text.strip():
             continue
         try:
-            row = json.loads(text)
+            row = decode(text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{file.path}, line {number}: this is not JSON ({error})") from None
         if isinstance(row, list):

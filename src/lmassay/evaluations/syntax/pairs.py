@@ -18,6 +18,7 @@ NUMBER_OF_LABEL: Mapping[int, Number] = {-1: "singular", -2: "plural"}
 """refining-tse labels the correct verb with the index of its form: -1 singular, -2 plural."""
 Blank = Literal["only", "first"]
 """Where the blank is: at the only word that differs, or at the first of several."""
+_OWN_FIELDS = ("sentence_good", "sentence_bad", "label")
 # When words are joined to a text, these follow the word before them without a space.
 _NO_SPACE_BEFORE = ".,;?!"
 # Some data sets separate what is one word in writing: the elided words of French and Italian (l' auteur), and the
@@ -68,28 +69,33 @@ def open_pairs(path: Path) -> TextFile:
 
 def pair_of(row: Mapping[str, Any], file: str, line: int, blank: Blank = "only") -> MinimalPair:
     """Return a pair from the fields of a row, or raise a DataError with its location."""
-    for key in ("sentence_good", "sentence_bad"):
-        if not isinstance(row.get(key), str):
+    good, bad = row.get("sentence_good"), row.get("sentence_bad")
+    for key, sentence in (("sentence_good", good), ("sentence_bad", bad)):
+        if not isinstance(sentence, str):
             raise DataError(f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}")
-        _check_encodable(row[key], f"{file}, line {line}")
+        if not sentence.isascii():
+            _check_encodable(sentence, file, line)
+    assert isinstance(good, str)
+    assert isinstance(bad, str)
     label = row.get("label")
     if label is not None and (type(label) is not int or label not in NUMBER_OF_LABEL):
         raise DataError(
             f"{file}, line {line}: label is {label!r}; it must be -1 (the correct verb is singular) or -2 (plural)"
         )
     number = None if label is None else NUMBER_OF_LABEL[label]
-    own_fields = ("sentence_good", "sentence_bad", "label")
-    other_fields = {name: value for name, value in row.items() if name not in own_fields}
-    return MinimalPair(row["sentence_good"], row["sentence_bad"], number, file, line, other_fields, blank)
+    other_fields = dict(row)
+    for name in _OWN_FIELDS:
+        other_fields.pop(name, None)
+    return MinimalPair(good, bad, number, file, line, other_fields, blank)
 
 
-def _check_encodable(text: str, where: str) -> None:
+def _check_encodable(text: str, file: str, line: int) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         # A lone surrogate can be written in JSON, but no tokenizer takes it.
         raise DataError(
-            f"{where}: the character {text[error.start]!a} is half of a surrogate pair; correct the file"
+            f"{file}, line {line}: the character {text[error.start]!a} is half of a surrogate pair; correct the file"
         ) from None
 
 
