@@ -108,10 +108,8 @@ def split_at_difference(good: str, bad: str, *, first: bool = False) -> BlankedP
     bad_words = _words(bad)
     if good == bad:
         raise NoSingleDifference("the two sentences are identical")
-    differing = []
-    for index, (good_word, bad_word) in enumerate(zip(good_words, bad_words, strict=False)):
-        if good_word != bad_word:
-            differing.append(index)
+    both = zip(good_words, bad_words, strict=False)
+    differing = [index for index, (good_word, bad_word) in enumerate(both) if good_word != bad_word]
     if not differing and len(good_words) == len(bad_words):
         raise NoSingleDifference("the two sentences are identical except for punctuation or spaces")
     if len(good_words) != len(bad_words):
