@@ -70,8 +70,10 @@ _CONTROL_PREFIX = "control_"
 
 
 def context_group(item: BiasItem) -> str:
-    """Return the kind of context for the groups of an example; that of a control question is a kind of its own."""
-    return f"{_CONTROL_PREFIX}{item.context_type}" if item.is_control else item.context_type
+    """Return the kind of context for the groups of an example; control questions have separate kinds."""
+    if item.is_control:
+        return f"{_CONTROL_PREFIX}{item.context_type}"
+    return item.context_type
 
 
 def is_control_context(context: str) -> bool:

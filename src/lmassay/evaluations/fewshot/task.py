@@ -535,7 +535,7 @@ class FewShot(Task):
                 except NoChoiceError as error:
                     reason = _REASONS[answers[0].finish]
                     first_unread = first_unread or str(error)
-            # Neither right nor wrong: the answer costs its example.
+            # The example counts neither as right nor as wrong.
             logits.append(None)
             unusable[reason] = unusable.get(reason, 0) + 1
         n_dev = len(inputs.dev)

@@ -213,7 +213,7 @@ def _category_edge(axis: CategoryAxis, side: Side) -> CategoryEdge:
 
 
 def _sloping_labels(axis: CategoryAxis) -> list[TextBlock]:
-    """Labels of one line each, so long that different labels do not read the same."""
+    """Labels of one line each, long enough that different labels stay different when they are cut."""
     texts = {clean_text(category.label) for category in axis.categories}
     length = _MAX_SLOPING_LENGTH
     while True:

@@ -140,7 +140,7 @@ class CausalGaps(Gaps):
 
     def _write_next(self, items: Sequence[EncodedItem], written: list[list[int]], active: Sequence[int]) -> None:
         """Append the likeliest next token to the texts of the ``active`` items."""
-        # The 0 holds the place of the next token: the position before it predicts what comes there.
+        # The 0 is a placeholder for the next token: the position before it predicts what comes there.
         unfinished = [[[*written[number], 0]] for number in active]
         continued, positions, _ = _continued(selected(items, active), unfinished)
         last_positions = [[positions_of_text[-1]] for positions_of_text in positions]

@@ -115,7 +115,7 @@ class LabelWordRule:
         ids, opening = prompt_ids(self.net.tokenizer, self.task, shorter, example)
         if opening not in self._by_opening:
             self._by_opening[opening] = causal_words(self.task, self.net.tokenizer, self.reading.pattern, opening)
-        # The last token holds the place of the word; it is never read.
+        # The last token is a placeholder for the word; it is never read.
         return EncodedItem(
             [*ids, self.net.pad_id],
             [0] * (len(ids) + 1),

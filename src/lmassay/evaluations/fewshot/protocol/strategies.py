@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # A draw that leaves nothing to validate on is repeated up to this many times.
 _TRIES = 1000
-# The most rounds of k-means.
+# The maximum number of iterations of k-means.
 _ROUNDS = 100
 
 

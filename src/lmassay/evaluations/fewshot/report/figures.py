@@ -21,7 +21,7 @@ _OVER_K: Mapping[Criterion, tuple[str, str]] = {
     "correlation": ("dev–test rank correlation", "intervals over configurations"),
 }
 MAX_FIGURES = 12
-"""The most figures of one kind; a note says how many are left out."""
+"""The maximum number of figures of one kind; a note says how many are left out."""
 
 
 def blocks(study: Study) -> list[Block]:
@@ -174,7 +174,10 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
         curve = strategy.curves.get(task, ())
         if len(curve) < 2:
             continue
-        points = _test_points(curve) if criterion == "test" else _correlation_points(curve)
+        if criterion == "test":
+            points = _test_points(curve)
+        else:
+            points = _correlation_points(curve)
         if points:
             series.append(plots.Series(short_name(strategy), points, line=True))
             all_points += points

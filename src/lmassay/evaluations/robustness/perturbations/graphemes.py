@@ -24,7 +24,7 @@ Form = Literal["NFC", "NFD"]
 Units = tuple[str, ...]
 
 _GRAPHEME = regex.compile(r"\X")
-# ℹ is a letter in Unicode but an emoji to people, hence the subtraction. The joiners shape Persian and Indic words.
+# Emoji are subtracted because some, such as ℹ, count as letters in Unicode. The joiners shape Persian and Indic words.
 _LETTER = regex.compile(r"(?V1)[\p{L}--\p{Extended_Pictographic}][\p{L}\p{M}\u200c\u200d]*")
 _NUMBER = regex.compile(r"\p{N}")
 
@@ -159,13 +159,16 @@ def whole(units: Sequence[str]) -> bool:
 
 
 def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -> Token:
-    inner = [i for i in range(start, stop) if kinds[i] in ("letter", "number")]
+    not_eligible = Token(start, start, stop, stop, eligible=False)
+    inner = [position for position in range(start, stop) if kinds[position] in ("letter", "number")]
     if not inner or not _MARKUP.isdisjoint(units[start:stop]):
-        return Token(start, start, stop, stop, eligible=False)
-    first, last = inner[0], inner[-1] + 1
-    if not all(kinds[i] == "letter" or units[i] in _LINKS for i in range(first, last)):
-        return Token(start, start, stop, stop, eligible=False)
-    return Token(start, first, last, stop, eligible=True)
+        return not_eligible
+    core_start = inner[0]
+    core_stop = inner[-1] + 1
+    for position in range(core_start, core_stop):
+        if kinds[position] != "letter" and units[position] not in _LINKS:
+            return not_eligible
+    return Token(start, core_start, core_stop, stop, eligible=True)
 
 
 def _first_fit(units: Sequence[str], edit: WordEdit, form: Form | None) -> Units | None:

@@ -143,7 +143,7 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
     for side in sides.values():
         side.scorer.check(side.lang)
     text = open_parallel(paths)
-    warnings = [*_half_given(args), *_byte_order_marks(text)]
+    warnings = [*_incomplete_sides(args), *_byte_order_marks(text)]
     warnings += _score(text, list(sides.values()), progress)
     return TeapotOutput("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
 
@@ -191,7 +191,7 @@ def _with_line(error: ScorerError, path: Path, offset: int) -> PluginError:
 
 
 def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[str]:
-    """The lines of the output, to the letter as the original prints them."""
+    """The lines of the output, exactly as the original prints them."""
     if args.ref is None:
         yield _NOTE
     blocks: list[list[str]] = []
@@ -221,13 +221,17 @@ def _lines(args: argparse.Namespace, sides: dict[str, _ScoredSide]) -> Iterator[
 
 def _block(title: str, scores: criterion.Scores, args: argparse.Namespace) -> list[str]:
     summary = criterion.summarise(scores)
-    mean, std, p5, p95 = (args.scale * value for value in (summary.mean, summary.std, summary.p5, summary.p95))
+    mean = args.scale * summary.mean
     if args.terse:
         return [f"{mean:.3f}"]
+    std = args.scale * summary.std
+    p5 = args.scale * summary.p5
+    p95 = args.scale * summary.p95
     return [title, f"Mean:\t{mean:.3f}", f"Std:\t{std:.3f}", f"5%-95%:\t{p5:.3f}-{p95:.3f}"]
 
 
-def _half_given(args: argparse.Namespace) -> Iterator[str]:
+def _incomplete_sides(args: argparse.Namespace) -> Iterator[str]:
+    """Warnings about files that are ignored because their counterpart is missing."""
     for one, other in (("src", "adv_src"), ("adv_src", "src"), ("out", "adv_out"), ("adv_out", "out")):
         if getattr(args, one) is not None and getattr(args, other) is None:
             yield f"--{one.replace('_', '-')} is ignored without --{other.replace('_', '-')}"
