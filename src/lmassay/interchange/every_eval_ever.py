@@ -181,7 +181,8 @@ def _developer(record: RunRecord) -> str:
 
 
 def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) -> dict[str, Any]:
-    metric, group = result.metric, result.group
+    metric = result.metric
+    group = result.group
     declared = metric_of(record, metric)
     config: dict[str, Any] = {
         "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",

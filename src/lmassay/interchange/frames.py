@@ -68,7 +68,8 @@ def _example_rows(store: Store, run: str) -> Iterator[dict[str, Any]]:
 
 
 def _flat(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> dict[str, Any]:
-    example, score = row.example, row.score
+    example = row.example
+    score = row.score
     flat: dict[str, Any] = {"id": example.id, "state": row.state}
     for name, value in score.values.items():
         flat[f"score.{name}"] = float(value)

@@ -252,7 +252,8 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
         size += len(text) + 3
         if size > _CHARACTERS_PER_LINE:
             yield piece
-            piece, size = [], 0
+            piece = []
+            size = 0
     if piece:
         yield piece
 

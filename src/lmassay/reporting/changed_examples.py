@@ -71,7 +71,8 @@ def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[
 
 
 def _answers(before: Texts, after: Texts) -> tuple[str, str]:
-    before_by_name, after_by_name = _numbered(before), _numbered(after)
+    before_by_name = _numbered(before)
+    after_by_name = _numbered(after)
     differing = []
     for name in dict.fromkeys([*before_by_name, *after_by_name]):
         if before_by_name.get(name) != after_by_name.get(name):
@@ -95,7 +96,8 @@ def _most_telling(names: Sequence[str]) -> str:
 def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Change]) -> BrowserRow:
     summary = ", ".join(f"{metric} {change.before:g} → {change.after:g}" for metric, change in changes.items())
     texts: list[tuple[str, str]] = [("changed", summary)]
-    before_by_name, after_by_name = _numbered(before.texts), _numbered(after.texts)
+    before_by_name = _numbered(before.texts)
+    after_by_name = _numbered(after.texts)
     for name in dict.fromkeys([*before_by_name, *after_by_name]):
         if before_by_name.get(name) == after_by_name.get(name):
             texts.append((name, before_by_name[name]))

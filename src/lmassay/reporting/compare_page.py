@@ -252,7 +252,9 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
     has_several_runs = len(comparison.others) > 1
     rows = []
     for flips in comparison.flips:
-        unchanged_notes, fallen_notes, risen_notes = [], [], []
+        unchanged_notes = []
+        fallen_notes = []
+        risen_notes = []
         if flips.is_rate:
             unchanged_notes.append(f"both 1: {flips.both_one:,}, both 0: {flips.both_zero:,}")
             fallen_notes.append("1 → 0")

@@ -52,7 +52,8 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
     for standing in standings:
         row = standing.row
         # The best run itself has no difference to the best.
-        difference, p = Cell(""), Cell("")
+        difference = Cell("")
+        p = Cell("")
         if row is not None:
             difference = Cell(f"{row.difference:+z.4f}", [interval_text(row, "+")])
             p = Cell(p_text(row.p_adjusted))

@@ -195,7 +195,8 @@ def _resolved(value: str, variables: Mapping[str, str]) -> str:
     """A value with its variables replaced by their values, which may contain variables in turn."""
 
     def value_of(match: re.Match[str]) -> str:
-        name, fallback = match[1], match[2]
+        name = match[1]
+        fallback = match[2]
         return variables.get(name, fallback or "none")
 
     # A limit, in case a variable refers to itself.

@@ -303,7 +303,8 @@ def _axis_range(headline: Headline) -> tuple[float, float]:
     # An interval may reach beyond the usual bounds of the metric.
     candidates = [result.value, result.low, result.high, *(metric.bounds or (0.0, 1.0))]
     values = [value for value in candidates if value is not None]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     if low == high:
         return low, low + 1.0
     return low, high

@@ -177,5 +177,8 @@ def _tokens_by_word(text: str, words: Sequence[tuple[int, int]], spans: Sequence
 def _surprisal(logprob: float, scale: float) -> float | None:
     if math.isnan(logprob):
         return None
-    # Rounding can leave a certain token with a tiny positive logarithm; -0.0 would be confusing.
-    return max(0.0, -float(logprob) / scale) if abs(logprob) < 1e-9 else -float(logprob) / scale
+    value = -float(logprob) / scale
+    if abs(logprob) < 1e-9:
+        # Rounding can leave a certain token with a tiny positive logarithm; -0.0 would be confusing.
+        return max(0.0, value)
+    return value

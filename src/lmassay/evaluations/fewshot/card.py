@@ -89,7 +89,10 @@ _MAX_SEQ_LENGTH = 128
 
 def published_variants(request: CardRequest) -> list[CardVariant]:
     """Tasks of FewGLUE after a few examples, shown in the prompt or, if that is impossible, trained on."""
-    by_logprobs, by_choices, by_text, by_training = [], [], [], []
+    by_logprobs = []
+    by_choices = []
+    by_text = []
+    by_training = []
     needs = []
     for name in _TASKS[request.size]:
         for role in ("train", "dev32", "examples"):

@@ -539,7 +539,8 @@ class FewShot(Task):
             logits.append(None)
             unusable[reason] = unusable.get(reason, 0) + 1
         n_dev = len(inputs.dev)
-        dev_logits, test_logits = logits[:n_dev], logits[n_dev:]
+        dev_logits = logits[:n_dev]
+        test_logits = logits[n_dev:]
         choice = {
             "every": None,
             "dev": scores_of_answered(self._task, inputs.dev, dev_logits),
@@ -562,7 +563,8 @@ class FewShot(Task):
         """Raise a ConfigError if trained models are to be kept and the method has none that can be saved."""
         if self._keep == "none":
             return
-        method, name = self._method, self._method_name
+        method = self._method
+        name = self._method_name
         if self._distils:
             # The student answers; its teachers are not kept.
             method = as_method(build("method", self._regime.student, self._base, "task.regime.student"))

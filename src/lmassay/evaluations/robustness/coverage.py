@@ -121,7 +121,8 @@ def _better_option(attack: Attack, inputs: Sequence[str], changeable: int) -> st
             # The package that divides text into words is not installed.
             continue
         if count > most:
-            best, most = f"{key}: {value}", count
+            best = f"{key}: {value}"
+            most = count
     return best
 
 

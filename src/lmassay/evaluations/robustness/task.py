@@ -318,7 +318,9 @@ class Robustness(Task):
     def _scored_batch(self, model: StoredAnswers | None, positions: range, texts: Mapping[str, list[str]]) -> RowBatch:
         """Score consecutive lines; ``texts`` has the lines of the task's files by role."""
         lines = range(positions.start + 1, positions.stop + 1)
-        sources, adversarial, references = texts.get("src"), texts.get("adv_src"), texts.get("ref")
+        sources = texts.get("src")
+        adversarial = texts.get("adv_src")
+        references = texts.get("ref")
         inputs: dict[str, Sequence[Any]] = {"line": lines}
         groups: dict[str, Sequence[str]] = {}
         details: dict[str, Sequence[str]] = {}
@@ -608,7 +610,8 @@ class Robustness(Task):
         if is_right and example.groups.get(GROUP) != UNCHANGED:
             values["turned_wrong"] = 1 - values["s_adv"]
         if responses:
-            base, adversarial = responses[0], responses[1 + choice]
+            base = responses[0]
+            adversarial = responses[1 + choice]
             details["out"] = base.text
             details["adv_out"] = adversarial.text
             if _is_live(base) or _is_live(adversarial):

@@ -78,7 +78,8 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
     blanks = _sampled({"name": "syntax", "data": constructions}, _CONSTRUCTION_PAIRS[request.size])
     sentences = _sentences(constructions, _CONSTRUCTION_PAIRS[request.size])
     blimp = _sentences("blimp", _BLIMP_PAIRS[request.size])
-    tse_data, blimp_data = DataNeed("tse"), DataNeed("blimp")
+    tse_data = DataNeed("tse")
+    blimp_data = DataNeed("blimp")
     return [
         CardVariant(frozenset({"slot", "logprobs"}), {"task": [blanks, blimp]}, Path(), (tse_data, blimp_data)),
         CardVariant(frozenset({"slot"}), {"task": [blanks]}, Path(), (tse_data,)),
@@ -116,7 +117,8 @@ def _task_options(record: RunRecord) -> Mapping[str, Any]:
 def _sample_note(record: RunRecord) -> list[str]:
     """How the pairs were chosen, if they were drawn at random."""
     options = _task_options(record)
-    pairs, seed = options.get("max_per_file"), options.get("sample_seed")
+    pairs = options.get("max_per_file")
+    seed = options.get("sample_seed")
     if pairs is None or seed is None:
         return []
     return [f"at most {counted(pairs, 'pair')} of each file of the data, drawn at random with seed {seed}"]

@@ -96,7 +96,8 @@ def gather(
     contexts: dict[tuple[str, str, str], Context] = {}
     context_of_row: list[Context] = []
     for blanked_row in blanked_rows:
-        pair, blanked = blanked_row.pair, blanked_row.blanked
+        pair = blanked_row.pair
+        blanked = blanked_row.blanked
         construction, _ = blanked_row.place
         left, right = text_around(blanked, options.capitalize, options.period)
         visible_right = right if options.sees_right else ""

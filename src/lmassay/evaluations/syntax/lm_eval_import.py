@@ -86,7 +86,8 @@ class LoggedPairs(MinimalPairs):
         key = f"{sample.file}:{sample.line}"
         requests = []
         for number in order:
-            context, continuation = sample.requests[number][0], sample.requests[number][1]
+            context = sample.requests[number][0]
+            continuation = sample.requests[number][1]
             requests.append(LogProbs(context, continuation, location=SourceLocation(str(number), key)))
         return requests
 
@@ -144,7 +145,8 @@ class LoggedPairs(MinimalPairs):
     def _with_logged_tokens(sample: LogSample, score: Score) -> Score:
         """Replace the numbers of tokens by those of the log, or remove the score that depends on them."""
         details = dict(score.details)
-        good, bad = details.pop("tokens_good", None), details.pop("tokens_bad", None)
+        good = details.pop("tokens_good", None)
+        bad = details.pop("tokens_bad", None)
         if good is None or bad is None:
             return score
         values = {metric: value for metric, value in score.values.items() if metric != "accuracy_token"}
@@ -165,7 +167,8 @@ def _is_count(value: Any) -> bool:
 
 def _request_order(sample: LogSample) -> tuple[int, int] | None:
     """Return which request is about the good and which about the bad sentence; None if this is no such comparison."""
-    good, bad = sample.doc.get("sentence_good"), sample.doc.get("sentence_bad")
+    good = sample.doc.get("sentence_good")
+    bad = sample.doc.get("sentence_bad")
     if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:
         return None
     continuations = [str(request[1]).strip() for request in sample.requests]
@@ -175,7 +178,8 @@ def _request_order(sample: LogSample) -> tuple[int, int] | None:
 
 
 def _is_right(sample: LogSample) -> bool:
-    likelihoods, order = sample.log_likelihoods(), _request_order(sample)
+    likelihoods = sample.log_likelihoods()
+    order = _request_order(sample)
     assert likelihoods is not None
     assert order is not None
     return likelihoods[order[0]] > likelihoods[order[1]]

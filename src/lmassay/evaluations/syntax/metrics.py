@@ -126,9 +126,11 @@ def forms_of(
 
 def without_cutoff(forms: LemmaForms) -> ContextScores:
     """Return the headline scores: over all lemmas, in double precision."""
-    right, wrong = forms.p[:, :, RIGHT], forms.p[:, :, WRONG]
+    right = forms.p[:, :, RIGHT]
+    wrong = forms.p[:, :, WRONG]
     agreeing = ((right > wrong) & forms.known).sum(axis=1)
-    right_mass, wrong_mass = right.sum(axis=1), wrong.sum(axis=1)
+    right_mass = right.sum(axis=1)
+    wrong_mass = wrong.sum(axis=1)
     return ContextScores(
         ew=ew_of_lemmas(agreeing, forms.known.sum(axis=1)),
         mw=mw_of_masses(right_mass, wrong_mass),
@@ -198,8 +200,10 @@ def _interpolation_weights(
     alpha = np.zeros((len(mass_before), len(cutoffs)))
     # The tokens that are at the border of some cut-off.
     context, lemma, form = np.nonzero((bin_if_reached < bin_if_below) & (p > 0))
-    first_bin, end_bin = bin_if_reached[context, lemma, form], bin_if_below[context, lemma, form]
-    lower, upper = mass_before[context, lemma, form], mass_through[context, lemma, form]
+    first_bin = bin_if_reached[context, lemma, form]
+    end_bin = bin_if_below[context, lemma, form]
+    lower = mass_before[context, lemma, form]
+    upper = mass_through[context, lemma, form]
     step = p[context, lemma, form]
     for index, cutoff in enumerate(cutoffs):
         at_border = (first_bin <= index) & (index < end_bin)

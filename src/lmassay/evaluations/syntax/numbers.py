@@ -37,12 +37,14 @@ def numbers_of_forms(verbs: VerbList) -> dict[str, Number]:
 
 def number_of_pair(blanked: BlankedPair, number_of_form: Mapping[str, Number]) -> Number | None:
     """Return the number of the right verb, if the two forms are known to be a singular and a plural."""
-    good, bad = blanked.good.lower(), blanked.bad.lower()
+    good = blanked.good.lower()
+    bad = blanked.bad.lower()
     if good in _SINGULAR and bad in _PLURAL:
         return "singular"
     if good in _PLURAL and bad in _SINGULAR:
         return "plural"
-    good_number, bad_number = number_of_form.get(good), number_of_form.get(bad)
+    good_number = number_of_form.get(good)
+    bad_number = number_of_form.get(bad)
     if good_number is None or bad_number is None or good_number == bad_number:
         return None
     return good_number

@@ -206,7 +206,8 @@ def _alternating_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]
                 "add its partner or remove it"
             )
         if right is None:
-            right, right_line = sentence.strip(), number
+            right = sentence.strip()
+            right_line = number
         else:
             yield right_line, {_RIGHT: right, _WRONG: sentence.strip()}
             right = None

@@ -130,7 +130,8 @@ def _words(sentence: str) -> list[str]:
     if text[:1].isalnum() and text[-1:].isalnum():
         # Most sentences; this is faster than looking for punctuation.
         return text.split()
-    start, end = 0, len(text)
+    start = 0
+    end = len(text)
     while start < end and _is_punctuation(text[start]):
         start += 1
     while end > start and _is_punctuation(text[end - 1]):
@@ -157,7 +158,8 @@ def text_around(pair: BlankedPair, capitalize: bool, period: bool) -> tuple[str,
         # As in the original, which also lower-cases the rest of the word.
         left[0] = left[0].capitalize()
     right = [*pair.right, "."] if period else list(pair.right)
-    before, after = joined(left), joined(["", *right])
+    before = joined(left)
+    after = joined(["", *right])
     return (f"{before} " if before else ""), after
 
 

@@ -67,9 +67,13 @@ class MinimalPairs(Task):
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        self._data, self._base, self._method = data, base_dir, method
-        self._max_per_file, self._sample_seed = max_per_file, sample_seed
-        self._clusters, self._pair_format = clusters, columns
+        self._data = data
+        self._base = base_dir
+        self._method = method
+        self._max_per_file = max_per_file
+        self._sample_seed = sample_seed
+        self._clusters = clusters
+        self._pair_format = columns
         if clusters != "none":
             group = clusters if clusters in _FIELD_OF_GROUP else CLUSTER
             self.design = replace(self.design, clusters=(group,))

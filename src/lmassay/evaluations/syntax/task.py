@@ -98,11 +98,17 @@ class Syntax(Task):
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        self._data, self._base, self._pair_format = data, base_dir, columns
+        self._data = data
+        self._base = base_dir
+        self._pair_format = columns
         self._verb_option = verbs
-        self._top, self._bottom = _distinct(cutoffs_top), _distinct(cutoffs_bottom)
-        self._max_per_file, self._max_rows, self._sample_seed = max_per_file, max_rows, sample_seed
-        self._multi_token, self._compat = multi_token, compat
+        self._top = _distinct(cutoffs_top)
+        self._bottom = _distinct(cutoffs_bottom)
+        self._max_per_file = max_per_file
+        self._max_rows = max_rows
+        self._sample_seed = sample_seed
+        self._multi_token = multi_token
+        self._compat = compat
         self.requests_each = 2 if multi_token else 1
         self._options = ContextOptions(
             capitalize=capitalize,
@@ -361,7 +367,8 @@ class Syntax(Task):
         assert logprobs is not None
         masses_above = masses_below = None
         if self._cutoffs:
-            masses_above, masses_below = _stacked(responses, "masses_above"), _stacked(responses, "masses_below")
+            masses_above = _stacked(responses, "masses_above")
+            masses_below = _stacked(responses, "masses_below")
         forms = self._lemma_forms(logprobs, masses_above, masses_below, examples)
         columns = self._verb_columns(forms)
         # The columns of all contexts are computed at once and split into rows here.
@@ -430,7 +437,8 @@ class Syntax(Task):
             known = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
             last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in known}
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
-            singular, plural = singular[lemmas], plural[lemmas]
+            singular = singular[lemmas]
+            plural = plural[lemmas]
         return metrics.forms_of(logprobs, masses_above, masses_below, singular, plural, is_plural)
 
     def _verb_columns(self, forms: metrics.LemmaForms) -> dict[str, Floats]:
@@ -465,7 +473,8 @@ class Syntax(Task):
                 logprob_of[form] = float(logprobs[self._candidate_index[form]])
         verdicts: list[tuple[int, Hit | None]] = []
         for row, good, bad in example.inputs["rows"]:
-            right, wrong = logprob_of[good], logprob_of[bad]
+            right = logprob_of[good]
+            wrong = logprob_of[bad]
             can_be_judged = not np.isnan(right) and not np.isnan(wrong)
             verdicts.append((row, metrics.tse_of_pair(right, wrong) if can_be_judged else None))
         return verdicts

@@ -137,7 +137,8 @@ def verbs_of_lexicon(path: Path, singular: str = SINGULAR, plural: str = PLURAL)
     ``singular`` and ``plural`` are the features of the two forms. Two forms are a pair if they belong to the same lemma
     and agree in all other features, such as gender or aspect.
     """
-    wanted_singular, wanted_plural = _wanted(singular, "--singular"), _wanted(plural, "--plural")
+    wanted_singular = _wanted(singular, "--singular")
+    wanted_plural = _wanted(plural, "--plural")
     if wanted_singular == wanted_plural:
         raise DataError(f"--singular and --plural are both {singular}; they must differ, for example in SG and PL")
     numbers_of_form: dict[str, set[str]] = {}

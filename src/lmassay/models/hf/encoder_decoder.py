@@ -153,7 +153,8 @@ class EncoderDecoder:
         yield from zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True)
 
     def _generate_batch(self, sources: Sequence[Tokens], requests: Sequence[Generate]) -> Iterator[Response]:
-        model, tokenizer = self._loaded.model, self._loaded.tokenizer
+        model = self._loaded.model
+        tokenizer = self._loaded.tokenizer
         # All requests of a batch have the same settings.
         settings = requests[0]
         started = time.perf_counter()

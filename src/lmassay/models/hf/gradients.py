@@ -235,7 +235,8 @@ class SubstitutionFinder:
     ) -> list[Substitution]:
         """Substitutions of a word by those spellings that need the unknown token, or more tokens than before."""
         prompt = request.left + request.text + request.right
-        first, end = old_tokens[0], old_tokens[-1] + 1
+        first = old_tokens[0]
+        end = old_tokens[-1] + 1
         tokens_after = tokens.ids[end:]
         substitutions = []
         for word in spellings:
@@ -350,7 +351,8 @@ def _positions(request: Substitute, tokens: AttackedTokens) -> list[int]:
     for position, span in enumerate(tokens.spans):
         if span is None:
             continue
-        start, end = span[0] - len(request.left), span[1] - len(request.left)
+        start = span[0] - len(request.left)
+        end = span[1] - len(request.left)
         if 0 <= start < end <= len(request.text) and not _is_kept(request, (start, end)):
             positions.append(position)
     return positions
@@ -384,6 +386,7 @@ def _repeats(word: str) -> list[str]:
 
 
 def _substitution(request: Substitute, span: Span, word: str, gain: float) -> Substitution:
-    start, end = span[0] - len(request.left), span[1] - len(request.left)
+    start = span[0] - len(request.left)
+    end = span[1] - len(request.left)
     text = request.text[:start] + word + request.text[end:]
     return Substitution(text, start, start + len(word), gain)

@@ -79,13 +79,16 @@ class LinearAxis:
         finite = [value for value in values if math.isfinite(value)]
         if not finite:
             finite = [0.0, 1.0]
-        low, high = min(finite), max(finite)
+        low = min(finite)
+        high = max(finite)
         spare = max((high - low) * room, least_room)
         if low == high and not spare:
             spare = abs(low) * 0.1 or 1.0
-        low, high = low - spare, high + spare
+        low = low - spare
+        high = high + spare
         if within is not None:
-            low, high = max(low, within[0]), min(high, within[1])
+            low = max(low, within[0])
+            high = min(high, within[1])
         if not low < high:
             # All values lie outside the range in which they should be.
             low, high = within or (0.0, 1.0)

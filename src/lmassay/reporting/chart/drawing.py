@@ -115,7 +115,8 @@ class PlacedPanel:
         if axis is None or isinstance(axis, CategoryAxis) or not any(axis.ends):
             return []
         width = self.column.plot.length
-        start, end = fit(axis.ends[0], width), fit(axis.ends[1], width)
+        start = fit(axis.ends[0], width)
+        end = fit(axis.ends[1], width)
         if start.width + _MIN_GAP_BETWEEN_ENDS + end.width <= width:
             return [[("start", start), ("end", end)]]
         return [[("start", start)], [("end", end)]]
@@ -155,9 +156,11 @@ class PlacedPanel:
         if not isinstance(axis, CategoryAxis):
             return None
         if axis.labels == "beside":
-            start, end = self.column.cell.start, self.column.plot.start - LABEL_GAP
+            start = self.column.cell.start
+            end = self.column.plot.start - LABEL_GAP
         else:
-            start, end = self.column.plot.start, end_of_labels
+            start = self.column.plot.start
+            end = end_of_labels
         return rows_of(axis, Span(start, end), plot_top)
 
     # --- drawing ---
@@ -198,7 +201,8 @@ class PlacedPanel:
         axis = self.panel.y
         if isinstance(axis, CategoryAxis):
             return Markup("")
-        left, right = self.column.plot.start, self.column.plot.end
+        left = self.column.plot.start
+        right = self.column.plot.end
         if not axis.grid:
             return elements.line((left, y.span.start), (left, y.span.end), "axis")
         lines = []

@@ -34,7 +34,8 @@ _MIN_LABEL_GAP = 8.0
 _MIN_GAP_BETWEEN_CATEGORIES = 4.0
 _MIN_LINE_GAP = 2.0
 _SLOPE = 40
-_SIN, _COS = math.sin(math.radians(_SLOPE)), math.cos(math.radians(_SLOPE))
+_SIN = math.sin(math.radians(_SLOPE))
+_COS = math.cos(math.radians(_SLOPE))
 _MAX_SLOPING_LENGTH = 150.0
 _MIN_SLOPING_BAND = 24.0
 """So that labels at a slope, which are as far apart as their categories, do not touch."""
@@ -64,9 +65,11 @@ def _are_apart(axis: NumericAxis, ticks: Sequence[Tick], length: float, upright:
     for tick in ticks:
         middle = length * axis.fraction(tick.value)
         if upright:
-            half, gap = LINE_HEIGHT / 2, _MIN_LINE_GAP
+            half = LINE_HEIGHT / 2
+            gap = _MIN_LINE_GAP
         else:
-            half, gap = text_width(tick.label) / 2, _MIN_LABEL_GAP
+            half = text_width(tick.label) / 2
+            gap = _MIN_LABEL_GAP
         if middle - half < end_of_last + gap:
             return False
         end_of_last = middle + half
@@ -272,7 +275,8 @@ class CategoryRows:
 
     def draw(self) -> Markup:
         """Labels and notes."""
-        left, right = self.labels.start, self.labels.end
+        left = self.labels.start
+        right = self.labels.end
         parts = [elements.text(self.title, left, self.top + ASCENT, "tick")]
         for row in self.rows:
             style = "tick" if row.category.kind == "heading" else "label"

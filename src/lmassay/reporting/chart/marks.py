@@ -260,7 +260,8 @@ class HalfPlane:
         corners: list[Point] = []
         edge: list[Point] = []
         for start, end in zip(rectangle, following, strict=True):
-            height_at_start, height_at_end = self._height(start), self._height(end)
+            height_at_start = self._height(start)
+            height_at_end = self._height(end)
             if height_at_start > 0:
                 corners.append(start)
             # The edge crosses this side of the rectangle.
@@ -287,9 +288,11 @@ class HeatmapCell:
     title: str = ""
 
     def draw(self, frame: PlotArea) -> Markup:
-        x, y = frame.x.spans[self.column], frame.y.spans[self.row]
+        x = frame.x.spans[self.column]
+        y = frame.y.spans[self.row]
         # A gap of two units between neighbouring cells.
-        inside_x, inside_y = (x.start + 1, x.end - 1), (y.start + 1, y.end - 1)
+        inside_x = (x.start + 1, x.end - 1)
+        inside_y = (y.start + 1, y.end - 1)
         parts = [elements.title(self.title), elements.rectangle(inside_x, inside_y, "heat-none", fill="none")]
         if self.shade is not None:
             parts.append(shaded(inside_x, inside_y, self.shade))
@@ -307,8 +310,10 @@ class Shade:
     shade: float
 
     def draw(self, frame: PlotArea) -> Markup:
-        left, right = frame.x(self.x[0]), frame.x(self.x[1])
-        bottom, top = frame.y(0.0), frame.y(1.0)
+        left = frame.x(self.x[0])
+        right = frame.x(self.x[1])
+        bottom = frame.y(0.0)
+        top = frame.y(1.0)
         return shaded((left, right), (top, bottom), self.shade)
 
 
@@ -394,5 +399,8 @@ def _cross(marker: Marker, x: float, y: float, radius: float) -> str:
         arm = radius * 1.15
         return f"M{number(x - arm)} {number(y)}h{number(2 * arm)}M{number(x)} {number(y - arm)}v{number(2 * arm)}"
     arm = radius * 0.85
-    left, right, top, bottom = number(x - arm), number(x + arm), number(y - arm), number(y + arm)
+    left = number(x - arm)
+    right = number(x + arm)
+    top = number(y - arm)
+    bottom = number(y + arm)
     return f"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}"

@@ -182,7 +182,8 @@ def truncate(text: str, width: float, *, bold: bool = False) -> str:
         return text
     clusters = _clusters(text)
     # The largest number of clusters that fits is found by bisection: more clusters are never narrower.
-    fits, too_many = 0, len(clusters)
+    fits = 0
+    too_many = len(clusters)
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         if text_width(_without_middle(clusters, middle), bold=bold) <= width:

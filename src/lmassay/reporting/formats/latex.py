@@ -163,7 +163,8 @@ def _pages(table: Table) -> Iterator[list[TableRow]]:
     for row in _rows_of(table):
         if page and page_height + _height(row) > _MAX_LINES_PER_PAGE:
             yield page
-            page, page_height = [], 0
+            page = []
+            page_height = 0
         page.append(row)
         page_height += _height(row)
     if page:
@@ -189,7 +190,8 @@ def tabular(table: Table) -> str:
 
 def booktabs_table(columns: str, headers: Sequence[str], rows: Sequence[str]) -> str:
     """A booktabs table around header rows and rows that are LaTeX already."""
-    begin, end = rf"\begin{{tabular}}{{{columns}}}", r"\end{tabular}"
+    begin = rf"\begin{{tabular}}{{{columns}}}"
+    end = r"\end{tabular}"
     return "\n".join([begin, r"\toprule", *headers, MIDRULE, *rows, r"\bottomrule", end])
 
 

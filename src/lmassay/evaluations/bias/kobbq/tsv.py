@@ -372,7 +372,8 @@ def _check_widths(
 
 def _read_records(path: Path, data: bytes, start: int, remedy: str) -> Iterator[tuple[int, list[bytes]]]:
     """Yield (line, cells) of each row; empty lines are left out."""
-    position, line = start, 1 + data.count(b"\n", 0, start)
+    position = start
+    line = 1 + data.count(b"\n", 0, start)
     while position < len(data):
         stop = data.find(b"\n", position)
         if stop < 0:
@@ -391,7 +392,8 @@ def _read_records(path: Path, data: bytes, start: int, remedy: str) -> Iterator[
             row = part.split(b"\t")
             if len(row) > 1 or part.strip(b" "):
                 yield line, row
-        position, line = stop + 1, line + 1
+        position = stop + 1
+        line = line + 1
 
 
 def _quoted_record(path: Path, data: bytes, position: int, line: int, remedy: str) -> tuple[list[bytes], int]:

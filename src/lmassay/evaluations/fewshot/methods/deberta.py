@@ -33,7 +33,8 @@ def lm_hidden(network: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
     """
     body = network.deberta
     states = body(**{**inputs, "output_hidden_states": True, "return_dict": True}).hidden_states
-    before, after = states[-2], states[-1]
+    before = states[-2]
+    after = states[-1]
     encoder = body.encoder
     last = encoder.layer[-1]
     mask = inputs.get("attention_mask")

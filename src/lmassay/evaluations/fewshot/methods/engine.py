@@ -140,7 +140,7 @@ def train(
 
 
 def check_schedule(hyper: Hyperparameters, n_train: int, *, has_dev: bool) -> None:
-    """Raise a ConfigError for numbers of updates and evaluations that make no training."""
+    """Raise a ConfigError for numbers of updates and evaluations with which nothing can be trained."""
     plan = _UpdatePlan.of(n_train, hyper)
     stopping_rules(hyper.eval_ratios, plan.total, hyper.patience, has_dev=has_dev)
 
@@ -341,7 +341,7 @@ class EarlyStopping:
     """One evaluation interval: its best weights so far, and when it would have stopped."""
 
     ratio: float | None
-    """The share of the training between two evaluations; None if the last weights are kept unseen."""
+    """The share of the training between two evaluations; None if the last weights are simply kept."""
     every: int | None
     """The same in updates."""
     patience: int
@@ -357,10 +357,10 @@ class EarlyStopping:
         return self.every is not None and self.stopped_at is None and update % self.every == 0
 
     def record(self, update: int, dev: dict[str, float]) -> bool:
-        """Take the dev metrics after an update; True if the current weights are now the best.
+        """Record the dev metrics after an update; True if the current weights are now the best.
 
-        As in FewNLU, weights win if they are at least as good as any before, so the latest of equals is kept; but only
-        a strictly better score resets the patience.
+        As in FewNLU, weights are chosen if they are at least as good as any before, so of several with the same score
+        the latest are kept. But only a strictly better score resets the patience.
         """
         score = sum(dev.values()) / len(dev)
         is_chosen = score >= self.best

@@ -125,7 +125,8 @@ def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Sett
         reason = f"{n} configuration{plural} with both scores; at least {MIN_CONFIGURATIONS} are needed"
         return ProtocolEstimate(None, n=n, reason=reason)
     scores = np.asarray(pairs)
-    x, y = scores[:, 0], scores[:, 1]
+    x = scores[:, 0]
+    y = scores[:, 1]
     for values, name in ((x, "dev"), (y, "test")):
         if np.ptp(values) == 0:
             return ProtocolEstimate(None, n=n, reason=f"all configurations have the same {name} score")

@@ -127,7 +127,8 @@ def _dev_against_test(study: Study, task: str) -> Figure | None:
         verdict = strategy.verdicts[task]
         points = []
         for configuration in verdict.configurations:
-            dev, test = configuration.dev, configuration.test
+            dev = configuration.dev
+            test = configuration.test
             if dev.value is None or test.value is None or configuration.missing:
                 continue
             title = f"{configuration.name}: dev {estimate_text(dev)}, test {estimate_text(test)}"

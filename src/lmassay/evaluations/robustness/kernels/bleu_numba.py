@@ -71,7 +71,8 @@ class Vocabulary(NamedTuple):
 
 def bleu_chunk(hyps: Sequence[str], refs: Sequence[str], zero_without_match: bool) -> Scores:
     """sacrebleu's sentence BLEU of each pair, divided by 100 and at most 1."""
-    hyp, ref = _prepared(hyps), _prepared(refs)
+    hyp = _prepared(hyps)
+    ref = _prepared(refs)
     if max(np.diff(hyp.starts).max(), np.diff(ref.starts).max()) > MAX_CHARACTERS:
         return bleu_plain.bleu_chunk(hyps, refs, zero_without_match)
     scores = np.empty(len(hyps), dtype=np.float64)
@@ -114,10 +115,13 @@ def _score_all(
     zero_without_match: bool,
     scores: Scores,
 ) -> None:
-    longest_hyp, longest_ref = np.max(np.diff(hyp_starts)), np.max(np.diff(ref_starts))
+    longest_hyp = np.max(np.diff(hyp_starts))
+    longest_ref = np.max(np.diff(ref_starts))
     table = make_table(longest_ref)
-    hyp_side, ref_side = make_side(longest_hyp), make_side(longest_ref)
-    hyp_tokens, ref_tokens = _make_tokens(longest_hyp), _make_tokens(longest_ref)
+    hyp_side = make_side(longest_hyp)
+    ref_side = make_side(longest_ref)
+    hyp_tokens = _make_tokens(longest_hyp)
+    ref_tokens = _make_tokens(longest_ref)
     vocabulary = _make_vocabulary(longest_ref)
     # All buffers are allocated once, for the longest text of the chunk.
     matches = np.empty(ORDER, dtype=np.int64)
@@ -132,7 +136,8 @@ def _score_all(
         _number_hyp_tokens(hyp, hyp_tokens, hyp_count, ref, ref_tokens, vocabulary, U(pair) + ONE, mask)
         _list_all(hyp_side.positions, hyp_count)
         _list_all(ref_side.positions, ref_count)
-        hyp_symbols, ref_symbols = hyp_tokens.symbols[:hyp_count], ref_tokens.symbols[:ref_count]
+        hyp_symbols = hyp_tokens.symbols[:hyp_count]
+        ref_symbols = ref_tokens.symbols[:ref_count]
         matches[:] = 0
         add_matches(table, hyp_symbols, hyp_side, hyp_count, ref_symbols, ref_side, ref_count, matches)
         scores[pair] = _bleu(matches, np.int64(hyp_count), np.int64(ref_count), zero_without_match)

@@ -31,7 +31,8 @@ Flags = npt.NDArray[np.uint8]
 
 def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float) -> Scores:
     """sacrebleu's sentence chrF of each pair, divided by 100."""
-    hyp, ref = join(hyps), join(refs)
+    hyp = join(hyps)
+    ref = join(refs)
     if max(np.diff(hyp.starts).max(), np.diff(ref.starts).max()) > MAX_CHARACTERS:
         return chrf_numpy.chrf_chunk(hyps, refs, order, beta)
     scores = np.empty(len(hyps), dtype=np.float64)
@@ -50,11 +51,15 @@ def _score_all(
     factor: float,
     scores: Scores,
 ) -> None:
-    longest_hyp, longest_ref = np.max(np.diff(hyp_starts)), np.max(np.diff(ref_starts))
+    longest_hyp = np.max(np.diff(hyp_starts))
+    longest_ref = np.max(np.diff(ref_starts))
     table = make_table(longest_ref)
-    hyp_side, ref_side = make_side(longest_hyp), make_side(longest_ref)
-    hyp_buffer, ref_buffer = np.empty(longest_hyp, dtype=np.uint32), np.empty(longest_ref, dtype=np.uint32)
-    hyp_paired, ref_paired = np.empty(longest_hyp, dtype=np.uint8), np.empty(longest_ref, dtype=np.uint8)
+    hyp_side = make_side(longest_hyp)
+    ref_side = make_side(longest_ref)
+    hyp_buffer = np.empty(longest_hyp, dtype=np.uint32)
+    ref_buffer = np.empty(longest_ref, dtype=np.uint32)
+    hyp_paired = np.empty(longest_hyp, dtype=np.uint8)
+    ref_paired = np.empty(longest_ref, dtype=np.uint8)
     matches = np.empty(order, dtype=np.int64)
     for pair in range(len(scores)):
         hyp = _without_spaces(hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]], spaces, hyp_buffer)
@@ -98,7 +103,8 @@ def _pair_off(
     full = 0
     run = ZERO
     for back in range(U(1), U(min(hyp_end, ref_end)) + ONE):
-        hyp_position, ref_position = U(hyp_end) - back, U(ref_end) - back
+        hyp_position = U(hyp_end) - back
+        ref_position = U(ref_end) - back
         run = run + ONE if hyp[hyp_position] == ref[ref_position] else ZERO
         if run >= order:
             if not (hyp_paired[hyp_position] or ref_paired[ref_position]):

@@ -178,7 +178,8 @@ def _unmatched_by_keys(chunk: _Chunk) -> Ints:
         shift = 1 + chunk.bits * (chunk.order - n)
         np.greater_equal(keys[1:] ^ keys[:-1], np.uint64(1 << shift), out=new[1 : len(keys)])
         starts = np.flatnonzero(new[: len(keys)])
-        keys, balance = keys.take(starts), balance.take(starts)
+        keys = keys.take(starts)
+        balance = balance.take(starts)
         # An n-gram whose last id is 0 reaches beyond the end of its text and does not exist.
         complete = (keys[:-1] & np.uint64(((1 << chunk.bits) - 1) << shift)) != 0
         np.cumsum(np.abs(balance[1:] - balance[:-1]) * complete, out=total[1 : len(keys)])
@@ -220,7 +221,8 @@ def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
     """
     hyp_counts, ref_counts = np.split(chunk.counts, 2)
     shorter = np.minimum(hyp_counts, ref_counts)
-    precision, recall = np.zeros(chunk.pairs), np.zeros(chunk.pairs)
+    precision = np.zeros(chunk.pairs)
+    recall = np.zeros(chunk.pairs)
     for n, difference in enumerate(unmatched):
         both = shorter > n
         matches = (hyp_counts - n + ref_counts - n - difference) // 2

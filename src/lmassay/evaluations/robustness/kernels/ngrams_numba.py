@@ -23,7 +23,8 @@ Counts = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.uint32]
 
 U = np.uint64
-ZERO, ONE = U(0), U(1)
+ZERO = U(0)
+ONE = U(1)
 
 # A key is | generation | slot of the (n-1)-gram | symbol |. Each order of each pair has its own generation, so that
 # keys that others left in the table can be recognised, and the table need not be cleared.
@@ -109,7 +110,8 @@ def _count_ref_ngrams(
     """Enter the n-grams at the remaining positions; returns how many of these have one before the text ends."""
     keys, ref_counts, hyp_counts, _ = table
     positions, slots = side
-    last, length = U(n - 1), U(len(ref))
+    last = U(n - 1)
+    length = U(len(ref))
     kept = ZERO
     for index in range(U(alive)):
         position = U(positions[index])
@@ -136,7 +138,8 @@ def _match_hyp_ngrams(
     """The number of positions with an n-gram of the reference, and how many of these match after clipping."""
     keys, ref_counts, hyp_counts, _ = table
     positions, slots = side
-    last, length = U(n - 1), U(len(hyp))
+    last = U(n - 1)
+    length = U(len(hyp))
     kept = ZERO
     matches = 0
     for index in range(U(alive)):

@@ -40,7 +40,8 @@ class EditDistance(Scorer):
         hyp_units: Sequence[str] = hyp
         ref_units: Sequence[str] = ref
         if self.unit == "word":
-            hyp_units, ref_units = hyp.split(), ref.split()
+            hyp_units = hyp.split()
+            ref_units = ref.split()
         longer = max(len(hyp_units), len(ref_units))
         if longer == 0:
             return 1.0

@@ -315,7 +315,8 @@ def _consistent(pairs: Iterable[WrittenPair]) -> list[WrittenPair]:
 def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruction) -> None:
     """Raise if a pair differs in more than the contrasted word: TSE, EW and MW need one blank."""
     for pair in pairs:
-        good, bad = pair.good.split(), pair.bad.split()
+        good = pair.good.split()
+        bad = pair.bad.split()
         if len(good) != len(bad) or sum(map(str.__ne__, good, bad)) != 1:
             raise ConfigError(
                 f"{construction.where}: '{pair.good}' and '{pair.bad}' must differ in one word; "

@@ -291,7 +291,9 @@ class _CategoryReader:
     """Reads one category: what its words inflect for, their inherent features, and the words."""
 
     def __init__(self, entry: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]) -> None:
-        self._entry, self._features, self._irregular = entry, features, irregular
+        self._entry = entry
+        self._features = features
+        self._irregular = irregular
         inflects = entry.get("inflects", [])
         self._rule = NUMBER_RULES.get(inflects) if isinstance(inflects, str) else None
         self._inflects: Sequence[Feature] = [_number(features)] if self._rule else self._inflected(inflects)

@@ -93,7 +93,8 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
 
 def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -> ParsedSlot | ParsedChoice:
     """Parse ``{slot}``, ``{a|b}`` or ``(optional)``; pieces without a name are called by their number."""
-    inside, optional = match["slot"], match["optional"]
+    inside = match["slot"]
+    optional = match["optional"]
     if optional is not None:
         if "|" in optional:
             words = _unhide(optional)

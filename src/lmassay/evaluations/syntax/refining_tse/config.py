@@ -179,7 +179,8 @@ class TseConfig:
 
     def model_spec(self, compat: Compat) -> dict[str, Any]:
         """Return the model with its options: the user's own class, or a local Hugging Face model."""
-        name, label = self.model.name, short_name(self.model.name)
+        name = self.model.name
+        label = short_name(self.model.name)
         if self.model_class is not None:
             return {"name": "mpe", "file": self.model_class, "settings": _settings(dict(self.model)), "label": label}
         options = {"name": "hf", "model": name, "label": label}
@@ -212,7 +213,10 @@ class _ConfigReader:
     """Reads the sections one by one, looks for all files that they name, and collects everything that is wrong."""
 
     def __init__(self, path: Path, data: Mapping[str, Any], model: str | None, plugins: Plugins) -> None:
-        self._path, self._data, self._override, self._plugins = path, data, model, plugins
+        self._path = path
+        self._data = data
+        self._override = model
+        self._plugins = plugins
         self.mistakes = [f"{key}: unknown key{did_you_mean(key, _SECTIONS)}" for key in data if key not in _SECTIONS]
 
     def config(self) -> TseConfig | None:
@@ -333,7 +337,8 @@ class _ConfigReader:
         """Yield the files of the pairs, even if something else in the section is wrong: all is reported together."""
         if not isinstance(dataset, Mapping):
             return
-        folder_name, file_names = dataset.get("template_dir"), dataset.get("template_files")
+        folder_name = dataset.get("template_dir")
+        file_names = dataset.get("template_files")
         if not isinstance(folder_name, str) or not isinstance(file_names, list):
             return
         folder = self._find_path(folder_name)

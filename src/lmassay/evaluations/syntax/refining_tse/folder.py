@@ -104,7 +104,8 @@ def _tse_summary(outcome: TseOutcome) -> Summary:
 
 
 def _verbs_summary(outcome: TseOutcome) -> Summary:
-    main, metric = outcome.config.main, outcome.config.voting
+    main = outcome.config.main
+    metric = outcome.config.voting
     assert main is not None
     assert metric is not None
     # The names of the original, and its order: the lines of a kind for both sides, then the next kind.

@@ -44,13 +44,15 @@ class MpeModel(Model):
 
     name = "mpe"
     can = frozenset({"slot"})
-    # It is not known what the class reads, e.g. which weights, so its answers cannot be cached.
+    # We cannot know what the class reads, such as which weights, so its answers are not cached.
     cached = False
 
     def __init__(
         self, file: str, settings: dict[str, Any] | None = None, label: str = "", base_dir: Path = Path()
     ) -> None:
-        self._file, self._settings, self._base = file, settings or {}, base_dir
+        self._file = file
+        self._settings = settings or {}
+        self._base = base_dir
         self._indices: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self.label = label or file.rpartition(":")[2]
 
@@ -58,9 +60,10 @@ class MpeModel(Model):
         """Raise a PluginError if the class lacks a method."""
         check_written(self._file, self._instance, MPEModel, "predict", "word_to_index")
         words = call_user_code(self._file, "word_to_index", getattr, self._instance, "word_to_index", None)
-        for name, exists in (("predict", hasattr(self._instance, "predict")), ("word_to_index", words is not None)):
-            if not exists:
-                raise PluginError(f"{self._file}: a model needs word_to_index and predict; {name} is missing")
+        if not hasattr(self._instance, "predict"):
+            raise PluginError(f"{self._file}: a model needs word_to_index and predict; predict is missing")
+        if words is None:
+            raise PluginError(f"{self._file}: a model needs word_to_index and predict; word_to_index is missing")
         check_tokenizer(self._file, self._base, self._instance)
 
     @property
@@ -171,7 +174,7 @@ _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
 class MetricTemplate(NamedTuple):
-    """What a metric learns about an example besides its number: the file, and the pair's verbs (right, wrong)."""
+    """What a metric learns about an example in addition to its number: the file, and the verbs (right, wrong)."""
 
     template_id: str
     lemma_inflections: tuple[str, str]
@@ -223,7 +226,10 @@ class UserMetric:
     """A metric class written for refining-tse."""
 
     def __init__(self, name: str, file: str, settings: Options, base: Path) -> None:
-        self.name, self._file, self._settings, self._base = name, file, settings, base
+        self.name = name
+        self._file = file
+        self._settings = settings
+        self._base = base
         words = settings.get("words", [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ConfigError(f"metrics.{name}.words: must be a list of words (got {words!r})")
@@ -277,7 +283,8 @@ class UserMetric:
         answer = call_user_code(self._file, "_compute", compute, _as_tensor(logits), list(labels), *others)
         if not isinstance(answer, tuple) or len(answer) != 3:
             raise PluginError(f"{self._file}: _compute must return (scores, extra information, dict); got {answer!r}")
-        scores, extras = _as_list(answer[0]), _as_list(answer[1])
+        scores = _as_list(answer[0])
+        extras = _as_list(answer[1])
         if scores is None:
             if len(labels) > 1:
                 return None
@@ -297,7 +304,10 @@ class UserMetric:
             raise PluginError(
                 f"{self._file}: _compute gave {score!r} as a score; it must be a number or None"
             ) from None
-        return None if math.isnan(number) else number
+        # The original treats a NaN as an example without a score.
+        if math.isnan(number):
+            return None
+        return number
 
     @cached_property
     def _class(self) -> type:
@@ -444,7 +454,7 @@ class RefiningTse(Syntax):
         return [replace(request, full_logits=True) for request in requests if isinstance(request, Slot)]
 
     def _metric_rows(self, context: int, example: Example) -> Iterator[MetricRow]:
-        """Yield every row of a context: the original passes each to a metric, also if several are in one context."""
+        """Yield every row of a context: the original passes each to a metric, even if several share a context."""
         file = self._templates[example.inputs["left"], example.inputs["right"]]
         for row, good, bad in example.inputs["rows"]:
             yield MetricRow(context, row, _NUMBERS[example.reference], MetricTemplate(file, (good, bad)))
@@ -503,7 +513,8 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     has = ~np.isnan(table.column(name))
     counts = table.column(rows_of(name))[has].astype(np.int64)
     in_data = np.array([int(count) for count in table.groups["rows"]])
-    n, n_error = int(counts.sum()), int(in_data[table.in_error()].sum())
+    n = int(counts.sum())
+    n_error = int(in_data[table.in_error()].sum())
     n_unscored = int(in_data.sum()) - n_error - n
     clusters = Syntax.design.clusters
     observed = observations(table, name, clusters=clusters, weight=rows_of(name), crossed=VERB_PAIR)

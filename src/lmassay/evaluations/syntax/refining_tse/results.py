@@ -225,7 +225,8 @@ def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
 
 def _read(run: Path) -> _ResultFolder:
     """Read a result folder, or raise a ValueError that says why it cannot be used."""
-    verbs, pairs = run / "metrics" / "main.txt", run / "metrics" / "ML.txt"
+    verbs = run / "metrics" / "main.txt"
+    pairs = run / "metrics" / "ML.txt"
     experiment = None
     if verbs.is_file():
         voting = _voting(run)
@@ -236,7 +237,8 @@ def _read(run: Path) -> _ResultFolder:
     tse = None
     if pairs.is_file():
         scores = _numbers(_named_values(pairs).get("Overall model score", ""))
-        tse = scores[0] if scores else None
+        if scores:
+            tse = scores[0]
     compat, written = _provenance(run)
     return _ResultFolder(run, compat, written, experiment, tse)
 
@@ -264,8 +266,12 @@ def _voting(run: Path) -> Voting | None:
         name = run.parent.name.lower()
         if "ew" in name:
             return "ew"
-        return "mw" if "mw" in name else None
-    return "ew" if is_equal else "mw"
+        if "mw" in name:
+            return "mw"
+        return None
+    if is_equal:
+        return "ew"
+    return "mw"
 
 
 def _curve(run: Path, values: Mapping[str, str], side: str) -> Curve:
@@ -281,7 +287,7 @@ def _curve(run: Path, values: Mapping[str, str], side: str) -> Curve:
 
 
 def _named_values(file: Path) -> dict[str, str]:
-    """Return the lines ``name: value`` of a file; of a name that appears twice, the last value."""
+    """Return the lines ``name: value`` of a file; if a name appears twice, its last value counts."""
     values = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         name, colon, value = line.partition(": ")
@@ -300,8 +306,8 @@ def _numbers(text: str) -> list[float]:
 # --- the paper's table in LaTeX: MW, EW and TSE of every model on every set of templates ------------------------------
 
 _HEAD = """\
-% Needs \\usepackage{booktabs}. MW in italics; of EW and TSE the larger one is bold, both where two decimals cannot
-% tell them apart."""
+% Needs \\usepackage{booktabs}. MW is in italics. The larger of EW and TSE is bold; both are if they are equal after
+% rounding to two decimals."""
 _MISSING = "-"
 _METRICS = ("MW", "EW", "TSE")
 
@@ -320,7 +326,9 @@ def latex_table(results: Results) -> str:
     if others:
         rows.append(latex.MIDRULE)
         rows += [_table_row(results, name) for name in others]
-    return f"{_HEAD}\n{latex.booktabs_table('l' + ' ccc' * len(models), header_rows, rows)}\n"
+    columns = "l" + " ccc" * len(models)
+    table = latex.booktabs_table(columns, header_rows, rows)
+    return f"{_HEAD}\n{table}\n"
 
 
 def _table_row(results: Results, templates: str) -> str:

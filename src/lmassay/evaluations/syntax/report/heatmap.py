@@ -144,6 +144,7 @@ def _colour_key() -> LegendEntry:
     """Return the legend: a strip of all colours."""
     marks: list[Mark] = []
     for number in range(_SHADES_IN_LEGEND):
-        start, end = number / _SHADES_IN_LEGEND, (number + 1) / _SHADES_IN_LEGEND
+        start = number / _SHADES_IN_LEGEND
+        end = (number + 1) / _SHADES_IN_LEGEND
         marks.append(Shade((start, end), _shade(number / (_SHADES_IN_LEGEND - 1))))
     return LegendEntry("0 to 1 (dotted: a half)", [*marks, ReferenceLine(_CHANCE)], width=126)

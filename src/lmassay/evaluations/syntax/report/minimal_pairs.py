@@ -385,7 +385,8 @@ def _compared_words(row: Row) -> list[str]:
 
 def sentence_texts(row: Row, _: Exchanges) -> NamedValues:
     """Return the two sentences of a pair with their log-probabilities."""
-    inputs, details = row.example.inputs, row.score.details
+    inputs = row.example.inputs
+    details = row.score.details
     logprobs = []
     for side in ("good", "bad"):
         if f"logprob_{side}" in details:

@@ -32,7 +32,8 @@ class Basis:
 
     def add(self, row: Row) -> None:
         """Count a scored row."""
-        noun, inputs = row.example.groups.get("noun", ""), row.example.inputs
+        noun = row.example.groups.get("noun", "")
+        inputs = row.example.inputs
         # A context whose noun is not known is its own cluster, named by its text.
         if noun in ("", f"{inputs.get('left')}_{inputs.get('right')}"):
             self.without_noun += 1

@@ -156,15 +156,21 @@ def _fact_cells(system: System, construction: str | None) -> list[Cell]:
                 lemmas.update(basis.lemmas)
                 nouns.update(basis.nouns)
                 without_noun += basis.without_noun
-    ew, tse = system.result("ew", construction), system.result("tse", construction)
-    contexts, rows, not_scored, errors = count(None), count(None), count(None), count(None)
+    ew = system.result("ew", construction)
+    tse = system.result("tse", construction)
+    contexts = count(None)
+    rows = count(None)
+    not_scored = count(None)
+    errors = count(None)
     below_contexts: list[str] = []
     if ew is not None:
-        contexts, errors = count(ew.n), count(ew.n_error)
+        contexts = count(ew.n)
+        errors = count(ew.n_error)
         if ew.n_unscored:
             below_contexts.append(f"{ew.n_unscored:,} unscored")
     if tse is not None:
-        rows, not_scored = count(tse.n), count(tse.n_unscored)
+        rows = count(tse.n)
+        not_scored = count(tse.n_unscored)
         if ew is None:
             errors = count(tse.n_error)
     below_nouns = [f"{without_noun:,} unknown"] if without_noun else []
@@ -189,7 +195,8 @@ def _verb_pairs(tse: Result | None) -> list[str]:
 def _range(numbers: set[int]) -> str:
     if not numbers:
         return ""
-    low, high = min(numbers), max(numbers)
+    low = min(numbers)
+    high = max(numbers)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
@@ -284,7 +291,8 @@ def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
 
 
 def _displayed_example(row: Row) -> DisplayedExample:
-    inputs, values = row.example.inputs, row.score.values
+    inputs = row.example.inputs
+    values = row.score.values
     scores = []
     for metric, title in _METRICS:
         if metric in values:
@@ -321,7 +329,8 @@ def _tse_verdicts(row: Row) -> list[tuple[str, str]]:
 
 def blank_texts(row: Row, _: Exchanges) -> NamedValues:
     """Return a context with its blank, and the verbs that were compared there."""
-    inputs, details = row.example.inputs, row.score.details
+    inputs = row.example.inputs
+    details = row.score.details
     if "left" not in inputs:
         return [("right", inputs.get("good")), ("wrong", inputs.get("bad")), ("where", inputs.get("where"))]
     hits = dict(details.get("tse", ()))

@@ -45,7 +45,9 @@ _SAMPLE_ID = re.compile(_TEMPLATE_ID.pattern + rb"-[^-]*-(?:amb|dis)-[^-]*(?:-[^
 _AMBIGUOUS, _BIASED_CONTEXT, _COUNTER_CONTEXT = range(3)
 _OUT_OF_CHOICE, _OUTCOMES = 0, 7
 _CODES = 3 * _OUTCOMES
-_RIGHT, _UNKNOWN, _BIASED = (2, 4, 6), (1, 2), (3, 4)
+_RIGHT = (2, 4, 6)
+_UNKNOWN = (1, 2)
+_BIASED = (3, 4)
 
 
 @dataclass(frozen=True, slots=True)

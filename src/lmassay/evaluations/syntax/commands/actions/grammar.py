@@ -79,7 +79,8 @@ def _two_different(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _marked(good: str, bad: str) -> str:
-    good_words, bad_words = good.split(), bad.split()
+    good_words = good.split()
+    bad_words = bad.split()
     if len(good_words) != len(bad_words):
         return f"{good} / *{bad}"
     words = []
