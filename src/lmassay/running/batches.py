@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,13 @@ from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, Resources, Running
 from lmassay.running.worker_model import WORK_LOCK, ModelDescription, answering_model, keep_freed_memory
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
-# A worker gets this many batches of a chunk, so that a slow one holds up the others for a fraction of the time only.
-_BATCHES_PER_WORKER = (8, 4, 2, 1)
-# Fewer batches are made if this share of the text would have to be read again because of the cuts.
+# Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are this part
+# of a worker's share; fewer and larger ones are made if too much text would have to be read again because of the cuts.
+_SMALLEST_PARTS = (16, 4, 1)
 _MAX_REPEATED_SHARE = 0.05
-# Characters. Smaller batches would leave a model's own batches half empty.
+# Characters. Smaller batches would leave a model's own batches half empty; larger ones would take long to repeat.
 _MIN_BATCH_COST = 2048
+_MAX_BATCH_COST = 65536
 _CHARACTERS_PER_TOKEN = 4
 # The fixed cost of a request, in characters.
 _COST_OF_REQUEST = 8
@@ -101,14 +103,12 @@ class WorkerModel:
             "identity": canonical(dict(self.model.identity())),
             "verb": verb,
         }
-        waiting = cut_into_batches(requests, self.workers)
-        # The last one is submitted first: large batches first, so that the last ones to end are small.
-        waiting.sort(key=len)
+        waiting = deque(cut_into_batches(requests, self.workers))
         running: RunningJobs[list[int]] = RunningJobs(self.executor, answer_batch)
 
         def submit_as_many_as_possible() -> None:
             while waiting and running.has_room(self.resources):
-                batch = waiting.pop()
+                batch = waiting.popleft()
                 batch_payload = {**payload, "requests": [requests[number] for number in batch]}
                 running.submit(batch, batch_payload, self.resources)
 
@@ -144,7 +144,10 @@ def _give_up(batch: Sequence[int]) -> Iterator[tuple[int, Response]]:
 
 
 def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int]]:
-    """Return the numbers of the requests in each batch; requests with a common beginning stay together."""
+    """Return the numbers of the requests in each batch, large batches first.
+
+    Requests with a common beginning stay together.
+    """
     order = sorted(range(len(requests)), key=lambda number: _sort_key(requests[number]))
     # For each request in order: how many characters it shares with the one before, and what it costs after that one.
     shared: list[int] = []
@@ -157,14 +160,10 @@ def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int
         costs.append(len(text) - common + _cost_of_answer(requests[number]))
         previous = text
     total = sum(costs)
-    max_batches = max(1, total // _MIN_BATCH_COST)
     ends: list[int] = []
-    for batches_per_worker in _BATCHES_PER_WORKER:
-        number = min(workers * batches_per_worker, max_batches)
-        if number > workers:
-            # A multiple of the workers, so that all of them end at about the same time.
-            number -= number % workers
-        ends = _ends(costs, shared, number)
+    for part in _SMALLEST_PARTS:
+        smallest = max(_MIN_BATCH_COST, total / (workers * part))
+        ends = _ends(costs, shared, workers, smallest)
         repeated = sum(shared[end] for end in ends[:-1])
         if repeated <= _MAX_REPEATED_SHARE * total:
             break
@@ -176,24 +175,32 @@ def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int
     return batches
 
 
-def _ends(costs: Sequence[int], shared: Sequence[int], batches: int) -> list[int]:
-    """Return where each batch ends: near equal shares of the cost, where two neighbours share least."""
-    target = sum(costs) / batches
+def _ends(costs: Sequence[int], shared: Sequence[int], workers: int, smallest: float) -> list[int]:
+    """Return where each batch ends: each is half of a worker's share of what remains, but not below ``smallest``."""
     ends: list[int] = []
+    start = 0
+    remaining = sum(costs)
+    while start < len(costs):
+        target = min(max(smallest, remaining / (2 * workers)), _MAX_BATCH_COST)
+        end = _best_end(costs, shared, start, target)
+        ends.append(end)
+        remaining -= sum(costs[start:end])
+        start = end
+    return ends
+
+
+def _best_end(costs: Sequence[int], shared: Sequence[int], start: int, target: float) -> int:
+    """Return where a batch of about the target cost ends: where two neighbours share least."""
     cost = 0
     best_end = 0
-    for end in range(1, len(costs)):
+    for end in range(start + 1, len(costs)):
         cost += costs[end - 1]
-        if cost < _EARLIEST_CUT * target:
-            continue
-        if not best_end or shared[end] < shared[best_end]:
+        if best_end and cost > _LATEST_CUT * target:
+            return best_end
+        if cost >= _EARLIEST_CUT * target and (not best_end or shared[end] < shared[best_end]):
             best_end = end
-        if cost >= _LATEST_CUT * target:
-            ends.append(best_end)
-            cost = sum(costs[best_end:end])
-            best_end = 0
-    ends.append(len(costs))
-    return ends
+    is_small_rest = cost <= _LATEST_CUT * target
+    return len(costs) if is_small_rest or not best_end else best_end
 
 
 def _sort_key(request: Request) -> tuple[Any, ...]:
