@@ -6,11 +6,11 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lmassay.errors import PluginError
 from lmassay.statistics.repetition import SAMPLE_OF
-from lmassay.storage.packing import pack, unpack
 from lmassay.types import Outcome, PerTestScores, Row, RowBatch
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lmassay.storage.store import Store
-
-
-_IDS = "ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ class ScoreTable:
                     labels.append("")
         self._length = len(ids)
         self._ids: list[str] | None = ids
-        self._packed_ids: list[bytes] = []
+        self._ids_of_batches: list[Sequence[str]] = []
         self._in_error = np.array(in_error, dtype=np.uint8).astype(bool)
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
@@ -109,15 +106,17 @@ class ScoreTable:
         columns: dict[str, array[float]] = {}
         length = 0
         for batch in batches:
-            # Packed ids take a quarter of the memory, and many tables never need them.
-            table._packed_ids.append(pack({_IDS: batch.ids}))
+            # Ids from a store are decoded when they are first needed; until then they take a quarter of the memory.
+            table._ids_of_batches.append(batch.ids)
             for name, values in batch.values.items():
                 # A column, or a group, that begins with this batch is empty above it.
                 if name not in columns:
                     columns[name] = array("d", [np.nan]) * length
                 columns[name].frombytes(values.tobytes())
             for name, labels in batch.groups.items():
-                table.groups.setdefault(name, [""] * length).extend(labels)
+                if name not in table.groups:
+                    table.groups[name] = [""] * length
+                table.groups[name].extend(labels)
             length += len(batch)
             # What the batch does not have is filled up.
             for column in columns.values():
@@ -134,10 +133,8 @@ class ScoreTable:
     def ids(self) -> list[str]:
         """The ids of the examples."""
         if self._ids is None:
-            self._ids = []
-            for packed in self._packed_ids:
-                self._ids.extend(unpack(packed)[_IDS])
-            self._packed_ids = []
+            self._ids = list(chain.from_iterable(self._ids_of_batches))
+            self._ids_of_batches = []
         return self._ids
 
     def __len__(self) -> int:

@@ -7,8 +7,8 @@ Packed columns begin with the length of a header (8 digits) and the header, whic
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from lmassay.types import compact
 
@@ -21,6 +21,59 @@ Column: TypeAlias = "Sequence[Any] | NDArray[np.float64]"
 """The values of one column, one for each example."""
 _Kind = Literal["floats", "texts", "labels", "json"]
 _HEADER_DIGITS = 8
+# Bytes of a length or of the number of a label.
+_NUMBER_SIZE = 4
+
+
+class PackedTexts(Sequence[str]):
+    """A column of texts that is decoded when it is first needed: statistics rarely look at ids."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+        self._text: str | None = None
+        self._ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int.from_bytes(self._packed[:_NUMBER_SIZE], "little")
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        text = self._decoded()
+        number = index % len(self)
+        start = self._ends[number - 1] if number else 0
+        return text[start : self._ends[number]]
+
+    def __iter__(self) -> Iterator[str]:
+        text = self._decoded()
+        start = 0
+        for end in self._ends.tolist():
+            yield text[start:end]
+            start = end
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _decoded(self) -> str:
+        """Return all texts as one, and set where each of them ends."""
+        import numpy as np
+
+        if self._text is None:
+            lengths, encoded = _without_numbers(self._packed)
+            self._ends = lengths.cumsum(dtype=np.int64)
+            self._text = encoded.decode("utf-8", "surrogatepass")
+        return self._text
 
 
 def pack(columns: Mapping[str, Column], labels: Collection[str] = ()) -> bytes:
@@ -84,18 +137,15 @@ def _unpacked(kind: _Kind, data: bytes) -> Column:
         return np.frombuffer(data, dtype="<f8")
     if kind == "json":
         return list(json.loads(data))
-    numbers, rest = _without_numbers(data)
-    if kind == "labels":
-        labels = json.loads(rest)
-        return [labels[number] for number in numbers.tolist()]
-    text = rest.decode("utf-8", "surrogatepass")
-    ends = numbers.cumsum(dtype=np.int64).tolist()
-    starts = [0, *ends[:-1]]
-    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    if kind == "texts":
+        return PackedTexts(data)
+    numbers, encoded_labels = _without_numbers(data)
+    labels = json.loads(encoded_labels)
+    return [labels[number] for number in numbers.tolist()]
 
 
 def _with_numbers(numbers: Sequence[int], rest: bytes) -> bytes:
-    """Return how many numbers there are, the numbers, each in four bytes, and what follows them."""
+    """Return how many numbers there are, the numbers, and what follows them."""
     import numpy as np
 
     return np.array([len(numbers), *numbers], dtype="<u4").tobytes() + rest
@@ -105,5 +155,5 @@ def _without_numbers(data: bytes) -> tuple[NDArray[np.uint32], bytes]:
     import numpy as np
 
     (count,) = np.frombuffer(data, dtype="<u4", count=1)
-    end = 4 * (int(count) + 1)
-    return np.frombuffer(data[4:end], dtype="<u4"), data[end:]
+    end = _NUMBER_SIZE * (int(count) + 1)
+    return np.frombuffer(data[_NUMBER_SIZE:end], dtype="<u4"), data[end:]
