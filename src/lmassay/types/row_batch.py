@@ -54,7 +54,9 @@ class RowBatch:
         """Return a batch with some of the examples, given by their numbers in this batch, counted from 0."""
 
         def entries(column: Sequence[Any]) -> list[Any]:
-            return [column[number] for number in numbers]
+            # A column of texts is decoded once, not entry by entry.
+            values = list(column)
+            return [values[number] for number in numbers]
 
         return RowBatch(
             first=self.first,
