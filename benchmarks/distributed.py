@@ -1,7 +1,7 @@
 """Requests to a local model on two Dask workers: speed against one process, and a worker that is killed midway.
 
-    python benchmarks/distributed.py speed [--pairs 40] [--sentences 40]
-    python benchmarks/distributed.py hosts [--pairs 40]      three hosts in network namespaces; needs root and iproute2
+    python benchmarks/distributed.py speed [--pairs 80] [--sentences 40]
+    python benchmarks/distributed.py hosts [--pairs 80]      three hosts in network namespaces; needs root and iproute2
     python benchmarks/distributed.py                         both
 
 `speed` runs minimal pairs and generation with the embedded model (`lmassay models get smollm2`): in one process with
@@ -329,7 +329,7 @@ def descendants(pid: int) -> set[int]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("speed", "hosts"), help="only this part")
-    parser.add_argument("--pairs", type=int, default=40, help="of each construction (default: %(default)s)")
+    parser.add_argument("--pairs", type=int, default=80, help="of each construction (default: %(default)s)")
     parser.add_argument("--sentences", type=int, default=40, help="to generate from (default: %(default)s)")
     parser.add_argument("--model", default="smollm2", help="of the part hosts (default: %(default)s)")
     parser.add_argument("--time", nargs="+", type=Path, help=argparse.SUPPRESS)
