@@ -34,6 +34,7 @@ _CORE = {
         Command("compare", "Compare runs on the examples they share.", f"{_CLI}.compare:compare"),
         Command("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures.", f"{_CLI}.report:report"),
         Command("view", "Browse a results folder in Datasette.", f"{_CLI}.view:view"),
+        Command("merge", "Merge results folders of several machines.", f"{_CLI}.merge:merge"),
         Command("export", "Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.", f"{_CLI}.export:export"),
     ),
     "Texts": (Command("surprisal", "Score every word or token of a text.", f"{_CLI}.surprisal:surprisal_command"),),

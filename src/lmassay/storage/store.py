@@ -163,7 +163,7 @@ class Store:
             _create_and_check_writable(folder)
         elif not self.file.is_file():
             raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             self._db = self._connect()
             self._open_schema(create)
 
@@ -185,7 +185,7 @@ class Store:
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
         """Record a run. Hold its lock, so that no other process considers it interrupted."""
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             self._insert_run(run, status)
 
     def _insert_run(self, run: NewRun, status: str) -> None:
@@ -213,21 +213,21 @@ class Store:
 
     def add_waiting(self, runs: Sequence[NewRun]) -> None:
         """Record runs that wait for their turn; either all are recorded or none."""
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             for run in runs:
                 self._insert_run(run, "waiting")
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
         """Set the status of a run and a note that explains it."""
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             self._db.execute(
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
             )
 
     def set_signature(self, run: str, signature: str, signature_parts: Mapping[str, str]) -> None:
         """Replace a run's signature, and the dict of its parts in the provenance."""
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
             (row,) = self._db.execute(query, (run,))
             record = dict(zip(_RECORD, row, strict=True))
@@ -242,7 +242,7 @@ class Store:
     def set_results(self, run: str, results: Sequence[Result]) -> None:
         """Store the results of a run, and how many rows they were computed from."""
         stored = canonical([result.as_dict() for result in results])
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
             self._set_digest(run, "results", digest(run, stored))
             self._set_digest(run, "rows", str(self._count_rows(run)))
@@ -252,7 +252,7 @@ class Store:
 
         A run that is marked as running although its process is gone gets the status ``interrupted``.
         """
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             # SQLite numbers rows as they are inserted. The times are not reliable: a clock may be wrong or set back.
             rows = self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
             digests = self._all_digests()
@@ -297,7 +297,7 @@ class Store:
             "SELECT error, COUNT(*) AS n FROM rows WHERE run = ? AND state = 'error'"
             " GROUP BY error ORDER BY n DESC, error LIMIT ?"
         )
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             return [(str(error), int(count)) for error, count in self._db.execute(query, (run, limit))]
 
     # --- answers --------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Store:
     def cached(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses to those of the keys that have one."""
         responses: dict[str, Response] = {}
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             for key in keys:
                 stored = self._stored_response(key)
                 if stored is not None:
@@ -314,7 +314,7 @@ class Store:
 
     def cached_keys(self, keys: Iterable[str]) -> set[str]:
         """Return those of the keys that have a stored response."""
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             return {key for key in keys if self._stored_response(key) is not None}
 
     def _stored_response(self, key: str) -> str | None:
@@ -324,23 +324,23 @@ class Store:
         if row is None:
             return None
         response, stored_digest = row
-        if stored_digest is not None and stored_digest != _short_digest(f"{key}\n{response}"):
+        if stored_digest is not None and stored_digest != response_digest(key, str(response)):
             return None
         return str(response)
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Store a response immediately, because it may have been paid for."""
         stored = compact(response_as_dict(response))
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             self._db.execute(
                 "INSERT OR REPLACE INTO responses (key, model, request, response, run, created, digest)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key, model, compact(request), stored, run, _now(), _short_digest(f"{key}\n{stored}")),
+                (key, model, compact(request), stored, run, _now(), response_digest(key, stored)),
             )
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
         """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             self._db.execute(
                 "INSERT INTO spending VALUES (?, 1, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET answers = answers + 1,"
                 " tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,"
@@ -350,7 +350,7 @@ class Store:
 
     def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
         """Return what a run, or all runs of a command, spent on models behind an API; None if nothing."""
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             # Stores of schema 1 do not have the table.
             if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'spending'").fetchone():
                 return None
@@ -377,7 +377,7 @@ class Store:
         for example_id, keys in (response_keys or {}).items():
             if keys:
                 stored_keys.append((run, _writable(example_id), compact(list(keys))))
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             self._db.executemany("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", stored_keys)
             self._db.executemany(
                 f"INSERT OR REPLACE INTO rows ({_ROW_COLUMNS}, outcomes, digest)"  # noqa: S608
@@ -388,7 +388,7 @@ class Store:
 
     def add_batch(self, run: str, batch: RowBatch) -> None:
         """Store consecutive examples that are scored, as columns."""
-        with _plain_errors(self.file), self._transaction():
+        with plain_errors(self.file), self._transaction():
             self._db.execute(
                 f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
                 StoredBatch.of(run, batch),
@@ -402,7 +402,7 @@ class Store:
     def finished_ids(self, run: str) -> set[str]:
         """Return the ids of examples that need no further work; those in error are tried again."""
         query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             ids = {example_id for (example_id,) in self._db.execute(query, (run,))}
         for batch in self._score_batches(run):
             ids.update(batch.ids)
@@ -413,12 +413,12 @@ class Store:
         if not self._has_batches:
             return []
         query = "SELECT first, examples FROM batches WHERE run = ? ORDER BY first"
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             return [range(first, first + examples) for first, examples in self._db.execute(query, (run,))]
 
     def has_single_rows(self, run: str) -> bool:
         """Return whether a run has examples that are not stored in batches."""
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             return self._db.execute("SELECT 1 FROM rows WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
 
     def drop_damaged_rows(self, run: str) -> int:
@@ -426,7 +426,7 @@ class Store:
 
         Hold the run's lock.
         """
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             damaged_rows = list(self._damaged_rows(run))
             damaged_batches = list(self._damaged_batches(run))
             with self._transaction():
@@ -439,7 +439,7 @@ class Store:
 
     def rows_are_whole(self, run: str) -> bool:
         """Return whether all rows of a run are there and undamaged."""
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             expected = self._digests(run).get("rows")
             if expected not in (None, str(self._count_rows(run))):
                 return False
@@ -495,7 +495,7 @@ class Store:
         return self._verified_batches(run, self._stored_scores(run))
 
     def _verified_batches(self, run: str, batches: Iterable[StoredBatch | StoredScores]) -> Iterator[RowBatch]:
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             for batch in batches:
                 if batch.is_damaged():
                     which = positions_text(batch.first, batch.examples)
@@ -538,7 +538,7 @@ class Store:
 
     def _single_rows(self, run: str) -> Iterator[tuple[int, Row]]:
         query = f"SELECT {self._row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             needs_digest = "record" in self._digests(run)
             for *columns, stored_digest in self._db.execute(query, (run,)):
                 row = _StoredRow(*columns)
@@ -577,7 +577,7 @@ class Store:
             f" {self._outcomes_column}, {self._digest_column} FROM rows"
             " WHERE run = ? ORDER BY position"
         )
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             needs_digest = "record" in self._digests(run)
             for stored_row in self._db.execute(query, (run,)):
                 example_id, position, state, groups, scores, error, outcomes, stored_digest = stored_row
@@ -619,7 +619,7 @@ class Store:
                 yield position, (example_id, [])
 
     def _exchanges(self, run: str) -> Iterator[tuple[int, _ExampleExchanges]]:
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             # Stores before schema 3 do not have the table.
             has_keys = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
             keys_column = "NULL"
@@ -638,7 +638,7 @@ class Store:
     def count(self, run: str) -> dict[str, int]:
         """Return the number of rows in each state."""
         query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             counts = {"scored": 0, "unscored": 0, "error": 0, **dict(self._db.execute(query, (run,)).fetchall())}
             counts["scored"] += self._count_in_batches(run)
         return counts
@@ -647,7 +647,7 @@ class Store:
         """Return the ids of the runs that have examples in batches."""
         if not self._has_batches:
             return []
-        with _plain_errors(self.file):
+        with plain_errors(self.file):
             query = "SELECT DISTINCT run FROM batches ORDER BY run"
             return [run for (run,) in self._db.execute(query)]
 
@@ -657,7 +657,7 @@ class Store:
         It is for tools that read the tables themselves. At most the first ``limit`` examples in batches of each run
         are copied.
         """
-        with Store(folder, create=True) as copy, _plain_errors(self.file):
+        with Store(folder, create=True) as copy, plain_errors(self.file):
             copy._db.execute("ATTACH ? AS original", (str(self.file),))
             for table in ("runs", "responses", "rows", "spending", "asked", "digests"):
                 names = [name for _, name, *_ in copy._db.execute(f"PRAGMA table_info({table})")]
@@ -907,6 +907,11 @@ def _short_digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).digest()
 
 
+def response_digest(key: str, response: str) -> bytes:
+    """Return the digest of a stored response, which is JSON."""
+    return _short_digest(f"{key}\n{response}")
+
+
 def _record_digest(fields: Mapping[str, Any]) -> str:
     return digest(*(fields[name] for name in _RECORD))
 
@@ -931,7 +936,7 @@ def _create_and_check_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _plain_errors(file: Path) -> Iterator[None]:
+def plain_errors(file: Path) -> Iterator[None]:
     """Turn errors of SQLite into messages that say what to do."""
     try:
         yield

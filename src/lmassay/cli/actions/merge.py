@@ -1,0 +1,56 @@
+"""What ``lmassay merge`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lmassay.cli.console import print_json, warn
+from lmassay.cli.tables import print_table
+from lmassay.storage.merging import MergedFolder
+from lmassay.storage.merging import merge as merge_folders
+
+_WITH_CONFLICTS = 1
+
+
+def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
+    """Merge results folders and print what each contributed; return the exit code."""
+    merged = merge_folders(folders, output)
+    for folder in merged:
+        _warn_about(folder)
+    if as_json:
+        print_json({"folders": [_as_json(folder) for folder in merged]})
+    else:
+        columns = ("folder", "runs copied", "already there", "conflicts", "answers copied")
+        rows = []
+        for folder in merged:
+            counts = (len(folder.copied), len(folder.duplicates), len(folder.conflicts), folder.answers)
+            rows.append((str(folder.folder), *counts))
+        print_table("", columns, rows, right=(1, 2, 3, 4))
+    has_problems = any(folder.conflicts or folder.damaged for folder in merged)
+    return _WITH_CONFLICTS if has_problems else 0
+
+
+def _warn_about(folder: MergedFolder) -> None:
+    for conflict in folder.conflicts:
+        warn(f"conflict: {folder.folder}: {conflict}")
+    for run in folder.damaged:
+        warn(f"{folder.folder}: the record of {run} is damaged, so the run was not copied")
+    if folder.different_answers:
+        warn(
+            f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "
+            "requests; its runs keep their own, and new runs use those of the other folder"
+        )
+
+
+def _as_json(folder: MergedFolder) -> dict[str, Any]:
+    return {
+        "folder": str(folder.folder),
+        "copied": folder.copied,
+        "already_there": folder.duplicates,
+        "conflicts": folder.conflicts,
+        "damaged": folder.damaged,
+        "answers": folder.answers,
+        "different_answers": folder.different_answers,
+    }

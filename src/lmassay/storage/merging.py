@@ -1,0 +1,289 @@
+"""Merge results folders of several machines into one.
+
+Every run is copied with its examples, answers, costs and digests. A run that several folders have is copied once. If
+two copies of a run differ, that is a conflict: the copy that is complete is kept, otherwise the first one. If two
+folders have different answers to the same request (models are sampled, or servers changed), the cache keeps the first,
+and the runs of the other folder keep their own under another key, so that every run still shows the answers that its
+scores were computed from.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmassay.errors import StoreError
+from lmassay.storage.batches import BATCH_COLUMNS
+from lmassay.storage.store import DAMAGED, SCHEMA, STORE_FILE, Store, plain_errors, response_digest
+from lmassay.types import RunRecord
+
+# The tables with a column that names the run.
+_TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
+_KEPT_MODELS = "models"
+
+
+@dataclass(slots=True)
+class MergedFolder:
+    """What a folder contributed."""
+
+    folder: Path
+    copied: list[str] = field(default_factory=list)
+    """The runs that were copied."""
+    duplicates: list[str] = field(default_factory=list)
+    """The runs that another folder had already, with the same examples."""
+    conflicts: list[str] = field(default_factory=list)
+    """One sentence for each run that differs from another folder's copy."""
+    damaged: list[str] = field(default_factory=list)
+    """The runs whose record is damaged; they are not copied."""
+    answers: int = 0
+    """The answers that were copied."""
+    different_answers: int = 0
+    """The answers that differ from another folder's answer to the same request."""
+
+
+def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
+    """Merge results folders into ``target``, which may be new or have runs already.
+
+    Each folder is merged in one transaction. If the command is interrupted, it can be started again.
+    """
+    _check_folders(folders, target)
+    with Store(target, create=True) as store:
+        orders = [_creation_order(store)]
+    for folder in folders:
+        with Store(folder) as store:
+            orders.append(_creation_order(store))
+    merged = []
+    for folder in folders:
+        with (
+            _current_schema(folder) as file,
+            plain_errors(target / STORE_FILE),
+            closing(sqlite3.connect(target / STORE_FILE)) as database,
+        ):
+            merged.append(_Merge(database, folder, file, target).run())
+    _sort_runs(target, orders)
+    return merged
+
+
+def _check_folders(folders: Sequence[Path], target: Path) -> None:
+    seen: dict[Path, Path] = {target.resolve(): target}
+    for folder in folders:
+        if folder.resolve() in seen:
+            raise StoreError(f"{folder} is given twice; give each folder once, and another one for -o")
+        seen[folder.resolve()] = folder
+        with Store(folder) as store:
+            running = [record.id for record in store.runs() if record.status == "running"]
+        if running:
+            raise StoreError(f"{folder}: the run {running[0]} is in progress; merge when it has finished")
+
+
+@contextmanager
+def _current_schema(folder: Path) -> Iterator[Path]:
+    """Yield a file with the current schema: that of the store, or an updated copy. The store itself is not changed."""
+    file = folder / STORE_FILE
+    can_write = os.access(folder, os.W_OK)
+    # Even for reading, SQLite writes files next to the store, unless it is told that nobody else writes.
+    mode = "mode=ro" if can_write else "mode=ro&immutable=1"
+    with plain_errors(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True)) as source:
+        (version,) = source.execute("PRAGMA user_version").fetchone()
+        if version == SCHEMA and can_write:
+            yield file
+            return
+        with tempfile.TemporaryDirectory(prefix="lmassay-merge-") as temporary:
+            copy = Path(temporary) / STORE_FILE
+            with closing(sqlite3.connect(copy)) as database:
+                source.backup(database)
+            with Store(Path(temporary), create=True):
+                pass
+            yield copy
+
+
+def _creation_order(store: Store) -> list[tuple[str, str]]:
+    """Return the runs of a store with times that follow the order in which they were recorded.
+
+    A clock may have been set back; the order is reliable, so each time is at least that of the run before it.
+    """
+    order: list[tuple[str, str]] = []
+    latest = ""
+    for record in store.runs():
+        latest = max(latest, record.created)
+        order.append((latest, record.id))
+    return order
+
+
+def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> None:
+    """Put the runs of all folders into the order of their creation, because ``latest`` is the last one recorded."""
+    wanted = dict.fromkeys(run for _, run in heapq.merge(*orders))
+    with plain_errors(target / STORE_FILE), closing(sqlite3.connect(target / STORE_FILE)) as database:
+        present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
+        in_order = [run for run in wanted if run in set(present)]
+        if in_order == present:
+            return
+        (last,) = database.execute("SELECT MAX(rowid) FROM runs").fetchone()
+        with database:
+            for number, run in enumerate(in_order, start=1):
+                database.execute("UPDATE runs SET rowid = ? WHERE id = ?", (last + number, run))
+
+
+class _Merge:
+    """Copies one folder into the target."""
+
+    def __init__(self, database: sqlite3.Connection, folder: Path, file: Path, target: Path) -> None:
+        self._db = database
+        self._target = target
+        self._folder = folder
+        self._file = file
+        self._outcome = MergedFolder(folder)
+
+    def run(self) -> MergedFolder:
+        """Copy what the target does not have, and return what was done."""
+        with Store(self._folder) as store:
+            records = store.runs()
+        with Store(self._target) as store:
+            present = {record.id: record for record in store.runs()}
+        self._db.isolation_level = None
+        self._db.execute("ATTACH ? AS source", (str(self._file),))
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            copied = self._copy_runs(records, present)
+            self._copy_answers(copied)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+        self._db.execute("DETACH source")
+        self._copy_kept_models(copied)
+        return self._outcome
+
+    def _copy_runs(self, records: Sequence[RunRecord], present: dict[str, RunRecord]) -> list[str]:
+        copied = []
+        for record in records:
+            if record.status == DAMAGED:
+                self._outcome.damaged.append(record.id)
+            elif record.id not in present:
+                self._copy_run(record.id)
+                copied.append(record.id)
+            elif self._is_same(record.id):
+                self._outcome.duplicates.append(record.id)
+            elif self._takes_precedence(record, present[record.id]):
+                self._delete_run(record.id)
+                self._copy_run(record.id)
+                copied.append(record.id)
+        self._outcome.copied = copied
+        return copied
+
+    def _is_same(self, run: str) -> bool:
+        """Whether both copies of a run have the same record, results and examples; times may differ."""
+        columns = {
+            "runs": "sweep, name, task, model, label, config, signature, provenance, planned, results",
+            "rows": "id, position, state, inputs, reference, groups, scores, unscored, details, error, outcomes",
+            "batches": "first, examples, scores_digest, texts_digest",
+        }
+        for table, compared in columns.items():
+            key = "id" if table == "runs" else "run"
+            ours = f"SELECT {compared} FROM main.{table} WHERE {key} = :run"  # noqa: S608
+            theirs = f"SELECT {compared} FROM source.{table} WHERE {key} = :run"  # noqa: S608
+            for query in (f"{ours} EXCEPT {theirs}", f"{theirs} EXCEPT {ours}"):
+                if self._db.execute(f"{query} LIMIT 1", {"run": run}).fetchone() is not None:
+                    return False
+        return True
+
+    def _takes_precedence(self, record: RunRecord, present: RunRecord) -> bool:
+        """Decide which of two different copies of a run is kept, and report the conflict."""
+        is_better = record.status == "done" and present.status != "done"
+        kept = f"the copy in {self._folder}" if is_better else "the copy that was there before"
+        self._outcome.conflicts.append(
+            f"{record.id} ({record.status}) differs from the copy that was there before ({present.status}); "
+            f"{kept} is kept"
+        )
+        return is_better
+
+    def _copy_run(self, run: str) -> None:
+        self._copy_rows_of_table("runs", "id", run)
+        for table in _TABLES_OF_RUN:
+            self._copy_rows_of_table(table, "run", run)
+
+    def _copy_rows_of_table(self, table: str, key: str, run: str) -> None:
+        columns = BATCH_COLUMNS
+        if table != "batches":
+            columns = ", ".join(name for _, name, *_ in self._db.execute(f"PRAGMA main.table_info({table})"))
+        self._db.execute(
+            f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM source.{table} WHERE {key} = ?",  # noqa: S608
+            (run,),
+        )
+
+    def _delete_run(self, run: str) -> None:
+        self._db.execute("DELETE FROM main.runs WHERE id = ?", (run,))
+        for table in _TABLES_OF_RUN:
+            self._db.execute(f"DELETE FROM main.{table} WHERE run = ?", (run,))  # noqa: S608
+
+    def _copy_answers(self, copied: Sequence[str]) -> None:
+        different = self._db.execute(
+            "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"
+            " WHERE source.responses.response != present.response"
+        ).fetchall()
+        columns = ", ".join(name for _, name, *_ in self._db.execute("PRAGMA main.table_info(responses)"))
+        inserted = self._db.execute(
+            f"INSERT OR IGNORE INTO main.responses ({columns}) SELECT {columns} FROM source.responses"  # noqa: S608
+        )
+        self._outcome.answers = inserted.rowcount
+        if different:
+            self._keep_different_answers({key for (key,) in different}, copied)
+
+    def _keep_different_answers(self, different: set[str], copied: Sequence[str]) -> None:
+        """Store the answers of this folder that differ under keys of their own, which only its runs use."""
+        used: set[str] = set()
+        for run in copied:
+            examples = self._db.execute("SELECT id, keys FROM main.asked WHERE run = ?", (run,)).fetchall()
+            for example, stored_keys in examples:
+                keys = json.loads(stored_keys)
+                if not different.intersection(keys):
+                    continue
+                used.update(different.intersection(keys))
+                own_keys = [self._own_key(key) if key in different else key for key in keys]
+                self._db.execute(
+                    "UPDATE main.asked SET keys = ? WHERE run = ? AND id = ?",
+                    (json.dumps(own_keys, separators=(",", ":")), run, example),
+                )
+        for key in used:
+            model, request, response, run, created = self._db.execute(
+                "SELECT model, request, response, run, created FROM source.responses WHERE key = ?", (key,)
+            ).fetchone()
+            own_key = self._own_key(key)
+            self._db.execute(
+                "INSERT OR IGNORE INTO main.responses (key, model, request, response, run, created, digest)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (own_key, model, request, response, run, created, response_digest(own_key, response)),
+            )
+        self._outcome.different_answers = len(different)
+
+    def _own_key(self, key: str) -> str:
+        """The key of an answer that another folder has, too, but with a different text."""
+        (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
+        return f"{key}@{response_digest(key, response).hex()}"
+
+    def _copy_kept_models(self, copied: Sequence[str]) -> None:
+        """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
+        source = self._folder / _KEPT_MODELS
+        target = self._target / _KEPT_MODELS
+        for run in copied:
+            listing = source / f"{run}.json"
+            if not listing.is_file():
+                continue
+            target.mkdir(exist_ok=True)
+            shutil.copy2(listing, target / listing.name)
+            for names in json.loads(listing.read_text(encoding="utf-8")).values():
+                for name in names:
+                    folder = source / Path(name).name
+                    if folder.is_dir() and not (target / folder.name).exists():
+                        unfinished = target / f".{folder.name}.unfinished"
+                        shutil.rmtree(unfinished, ignore_errors=True)
+                        shutil.copytree(folder, unfinished)
+                        unfinished.rename(target / folder.name)

@@ -1,0 +1,169 @@
+"""Results folders of several machines become one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lmassay.storage.store import STORE_FILE, Store
+from tests.helpers import lmassay, write_config, write_lines
+
+OLD_STORE = Path(__file__).parent / "old_store" / f"{STORE_FILE}.gz"
+
+
+def run(folder: Path, name: str, attack: str = "charswap") -> Path:
+    """A results folder with one run of an attack."""
+    write_lines(folder / "src.txt", ["the cat sat on the mat", "a dog ran home", "birds sing in spring"])
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": attack, "rate": 1}}
+    write_config(folder / "c.yaml", {"task": task, "model": "echo"})
+    results = folder / name
+    done = lmassay("run", "c.yaml", "--results", results, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return results
+
+
+def numbers(results: Path) -> dict[str, object]:
+    document = json.loads(lmassay("ls", "--results", results, "--json").stdout)
+    return {record["run"]: record["results"] for record in document["runs"]}
+
+
+@pytest.fixture
+def two(tmp_path):
+    return run(tmp_path, "one"), run(tmp_path, "two", "homoglyph")
+
+
+def test_runs_of_both_folders_are_in_the_new_one_with_the_same_numbers(two, tmp_path):
+    first, second = two
+    done = lmassay("merge", first, second, "-o", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    assert numbers(tmp_path / "both") == numbers(first) | numbers(second)
+
+
+def test_runs_keep_their_examples_and_answers(two, tmp_path):
+    first, second = two
+    lmassay("merge", first, second, "-o", tmp_path / "both")
+    for results in two:
+        (name,) = numbers(results)
+        exported = lmassay("export", name, "--results", results).stdout
+        assert exported.count("\n") == 3
+        assert lmassay("export", name, "--results", tmp_path / "both").stdout == exported
+        with Store(results) as store, Store(tmp_path / "both") as merged:
+            assert list(merged.requests_and_responses(name)) == list(store.requests_and_responses(name))
+
+
+def test_merging_again_changes_nothing(two, tmp_path):
+    first, second = two
+    lmassay("merge", first, second, "-o", tmp_path / "both")
+    before = numbers(tmp_path / "both")
+    again = json.loads(lmassay("merge", second, first, "-o", tmp_path / "both", "--json").stdout)
+    assert [len(folder["already_there"]) for folder in again["folders"]] == [1, 1]
+    assert [folder["copied"] for folder in again["folders"]] == [[], []]
+    assert numbers(tmp_path / "both") == before
+
+
+def test_the_latest_run_is_the_one_that_was_created_last(two, tmp_path):
+    first, second = two
+    with sqlite3.connect(first / STORE_FILE) as database:
+        database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00'")
+    lmassay("merge", second, first, "-o", tmp_path / "both")
+    with Store(tmp_path / "both") as store:
+        assert store.run("latest").id == next(iter(numbers(second)))
+
+
+def test_a_complete_copy_of_a_run_replaces_an_unfinished_one(two, tmp_path):
+    first, _ = two
+    unfinished = shutil.copytree(first, tmp_path / "unfinished")
+    with sqlite3.connect(unfinished / STORE_FILE) as database:
+        database.execute("DELETE FROM rows WHERE position = 2")
+        database.execute("DELETE FROM digests WHERE part != 'record'")
+        database.execute("UPDATE runs SET status = 'running', results = '[]'")
+    done = lmassay("merge", unfinished, first, "-o", tmp_path / "both", "--json")
+    assert done.returncode == 1
+    (conflict,) = json.loads(done.stdout)["folders"][1]["conflicts"]
+    assert f"the copy in {first} is kept" in conflict
+    assert numbers(tmp_path / "both") == numbers(first)
+
+
+def test_two_complete_copies_that_differ_are_a_conflict_and_the_first_is_kept(two, tmp_path):
+    first, _ = two
+    other = shutil.copytree(first, tmp_path / "other")
+    with Store(other, create=True) as store:
+        record = store.run("latest")
+        store.set_results(record.id, record.results[:1])
+    done = lmassay("merge", first, other, "-o", tmp_path / "both")
+    assert done.returncode == 1
+    assert "warning: conflict: " in done.stderr
+    assert numbers(tmp_path / "both") == numbers(first)
+
+
+def test_different_answers_to_one_request_stay_with_their_runs(tmp_path):
+    first, second = run(tmp_path, "one"), run(tmp_path, "two")
+    with Store(second, create=True) as store:
+        (name,) = (record.id for record in store.runs())
+        with sqlite3.connect(second / STORE_FILE) as database:
+            rows = database.execute("SELECT key, model, request, response FROM responses").fetchall()
+        for key, model, request, response in rows:
+            changed = store.cached([key])[key]
+            store.add_response(key, name, model, json.loads(request), type(changed)(f"{changed.text}!"))
+            assert response
+        expected = list(store.requests_and_responses(name))
+    document = json.loads(lmassay("merge", first, second, "-o", tmp_path / "both", "--json").stdout)
+    assert document["folders"][1]["different_answers"] == len(rows)
+    with Store(tmp_path / "both") as merged, Store(first) as original:
+        assert list(merged.requests_and_responses(name)) == expected
+        (other,) = (record.id for record in original.runs())
+        assert list(merged.requests_and_responses(other)) == list(original.requests_and_responses(other))
+
+
+def test_a_store_of_an_earlier_version_is_merged_and_not_changed(two, tmp_path):
+    first, _ = two
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / STORE_FILE).write_bytes(gzip.decompress(OLD_STORE.read_bytes()))
+    content = (old / STORE_FILE).read_bytes()
+    done = lmassay("merge", old, first, "-o", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    assert (old / STORE_FILE).read_bytes() == content
+    assert numbers(tmp_path / "both") == numbers(old) | numbers(first)
+
+
+def test_a_damaged_record_is_reported_and_not_copied(two, tmp_path):
+    first, second = two
+    with sqlite3.connect(first / STORE_FILE) as database:
+        database.execute("UPDATE runs SET label = 'changed'")
+    done = lmassay("merge", first, second, "-o", tmp_path / "both")
+    assert done.returncode == 1
+    assert "is damaged, so the run was not copied" in done.stderr
+    assert numbers(tmp_path / "both") == numbers(second)
+
+
+def test_kept_models_are_copied(two, tmp_path):
+    first, _ = two
+    (name,) = numbers(first)
+    model = first / "models" / "0123456789abcdef"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}", encoding="utf-8")
+    (first / "models" / f"{name}.json").write_text(json.dumps({"1": [model.name]}), encoding="utf-8")
+    lmassay("merge", first, "-o", tmp_path / "both")
+    assert (tmp_path / "both" / "models" / model.name / "config.json").read_text(encoding="utf-8") == "{}"
+    assert (tmp_path / "both" / "models" / f"{name}.json").is_file()
+
+
+@pytest.mark.parametrize("folders", [("one", "one"), ("one", "two", "one/../two")])
+def test_a_folder_that_is_given_twice_is_refused(two, tmp_path, folders):
+    done = lmassay("merge", *folders, "-o", "both", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is given twice" in done.stderr
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_folder_without_results_is_refused_before_anything_is_written(two, tmp_path):
+    done = lmassay("merge", two[0], tmp_path / "missing", "-o", tmp_path / "both")
+    assert done.returncode == 2
+    assert "there are no results in" in done.stderr
+    assert not (tmp_path / "both").exists()
