@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.errors import UserError
-from lmassay.statistics.conditions import Condition, likely_slip, parse_condition
+from lmassay.statistics.conditions import Condition, likely_mistake, parse_condition
 from lmassay.types import Metric
 
 
@@ -48,7 +48,7 @@ def test_a_condition_that_cannot_be_read_is_one_line(text):
     ("text", "meant"), [("accuracy<0.02", "accuracy<-0.02"), ("loss>-2%", "loss>2%"), ("a<=+1", "a<=-1")]
 )
 def test_a_threshold_on_the_wrong_side_of_zero_is_a_slip(text, meant):
-    with pytest.raises(UserError, match="new less base") as told:
+    with pytest.raises(UserError, match="new minus base") as told:
         parse_condition(text)
     assert f"did you mean '{meant}'?" in str(told.value)
 
@@ -163,4 +163,4 @@ def test_worse_has_no_direction_where_zero_is_best(text, reading):
     ],
 )
 def test_a_condition_that_blocks_an_improvement_is_pointed_out(text, reading, better, is_slip):
-    assert bool(likely_slip(parse_condition(text, reading), Metric("m", better=better))) is is_slip
+    assert bool(likely_mistake(parse_condition(text, reading), Metric("m", better=better))) is is_slip

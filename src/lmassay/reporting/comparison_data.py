@@ -18,7 +18,7 @@ from lmassay.statistics.comparison import (
     require_one_task,
     with_false_discovery_rate,
 )
-from lmassay.statistics.conditions import Condition, likely_slip
+from lmassay.statistics.conditions import Condition, likely_mistake
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
@@ -185,7 +185,7 @@ def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated
     for condition in conditions:
         if condition.metric not in gated_metrics:
             continue
-        warning = likely_slip(condition, metric_of(base.record, condition.metric))
+        warning = likely_mistake(condition, metric_of(base.record, condition.metric))
         if warning:
             warnings.append(warning)
     if not gated_metrics:

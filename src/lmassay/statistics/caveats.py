@@ -40,7 +40,8 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 def _coverage(base: Side, other: Side) -> list[str]:
     """How much of the two runs a comparison leaves out."""
     key = pairing_key(base, other)
-    ours, theirs = set(keys_of(base, key)), set(keys_of(other, key))
+    ours = set(keys_of(base, key))
+    theirs = set(keys_of(other, key))
     shared = len(ours & theirs)
     if not shared or (shared == len(ours) and shared == len(theirs)):
         return []
@@ -108,8 +109,9 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
 
 
 def wrong_order(base: Side, other: Side) -> list[str]:
-    """A new run that is older than its base may be a slip in naming the two."""
-    ours, theirs = base.record, other.record
+    """A warning if the new run is older than its base: the two may have been named in the wrong order."""
+    ours = base.record
+    theirs = other.record
     if not theirs.created or ours.created <= theirs.created:
         return []
     return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
@@ -117,7 +119,8 @@ def wrong_order(base: Side, other: Side) -> list[str]:
 
 def other_labels(base: Side, other: Side) -> list[str]:
     """Runs with different labels were asked differently: another attack, another prompt."""
-    ours, theirs = base.record, other.record
+    ours = base.record
+    theirs = other.record
     if _have_same_label(base, other):
         return []
     return [
@@ -155,7 +158,8 @@ def _have_same_label(base: Side, other: Side) -> bool:
     if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
-    ours, theirs = base.depends_on.get(identity), other.depends_on.get(identity)
+    ours = base.depends_on.get(identity)
+    theirs = other.depends_on.get(identity)
     return ours is not None and ours == theirs
 
 

@@ -64,7 +64,8 @@ def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], 
     import numpy as np
 
     names, codes = np.unique(np.asarray(labels)[where], return_inverse=True)
-    sums, counts = [], []
+    sums = []
+    counts = []
     for column in combination.terms:
         values = table.column(column)[where]
         present = ~np.isnan(values)
@@ -168,11 +169,7 @@ def mean_over_runs(
     import numpy as np
 
     first = results[0]
-    counts = (
-        sum(result.n for result in results),
-        sum(result.n_error for result in results),
-        sum(result.n_unscored for result in results),
-    )
+    counts = _total_counts(results)
     values = [result.value for result in results if result.value is not None]
     if not values:
         return Result(first.metric, first.group, None, None, None, *counts)
@@ -182,6 +179,18 @@ def mean_over_runs(
         return Result(first.metric, first.group, value, None, None, *counts, method=reason)
     mean = replace(mean_of_estimates(estimates), value=value)
     return result_of(mean, first.metric, first.group, counts, settings, by)
+
+
+def _total_counts(results: Sequence[Result]) -> tuple[int, int, int]:
+    """The numbers of scored, failed and unscored examples in all results together."""
+    n = 0
+    n_error = 0
+    n_unscored = 0
+    for result in results:
+        n += result.n
+        n_error += result.n_error
+        n_unscored += result.n_unscored
+    return n, n_error, n_unscored
 
 
 def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "overall") -> Result:
@@ -197,11 +206,7 @@ def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "ov
     >>> round(mean.value, 2), round(mean.low, 3), round(mean.high, 3), mean.n
     (0.7, 0.629, 0.771, 180)
     """
-    counts = (
-        sum(result.n for result in results),
-        sum(result.n_error for result in results),
-        sum(result.n_unscored for result in results),
-    )
+    counts = _total_counts(results)
     values = [result.value for result in results if result.value is not None]
     if not values or len(values) < len(results):
         return Result(metric, group, None, None, None, *counts, method="none: not every data set has a value")

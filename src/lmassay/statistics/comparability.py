@@ -16,8 +16,8 @@ from lmassay.types import RunRecord
 _MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed", "ci"})
 # A new release measures as before; a task that does not has another version, which is part of "task".
 _RELEASE = "lmassay"
-_MOST_VALUES = 8
-_LONGEST_VALUE = 60
+_MAX_VALUES = 8
+_MAX_VALUE_LENGTH = 60
 
 
 def measured_differently(records: Sequence[RunRecord]) -> list[str]:
@@ -91,11 +91,16 @@ def _note(names: Sequence[str], groups: Mapping[tuple[str | None, ...], str]) ->
         for settings, mark in groups.items():
             value = settings[position]
             marks_by_value.setdefault("unset" if value is None else value, []).append(mark)
-        values = [f"{' '.join(found)} {_short(value)}" for value, found in marks_by_value.items()]
-        more = ["…"] if len(values) > _MOST_VALUES else []
-        parts.append(f"{name} ({'; '.join([*values[:_MOST_VALUES], *more])})")
+        values = []
+        for value_text, marks_of_value in marks_by_value.items():
+            values.append(f"{' '.join(marks_of_value)} {_short(value_text)}")
+        if len(values) > _MAX_VALUES:
+            values = [*values[:_MAX_VALUES], "…"]
+        parts.append(f"{name} ({'; '.join(values)})")
     return f"Runs with different marks were measured differently; compare with care. They differ in {', '.join(parts)}."
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+    if len(value) <= _MAX_VALUE_LENGTH:
+        return value
+    return f"{value[: _MAX_VALUE_LENGTH - 1]}…"

@@ -276,7 +276,7 @@ class PairedColumn:
     """What each score belongs to in the test: its cluster (of two groupings, the one with fewer), or itself."""
 
     def changes(self) -> NDArray[np.float64]:
-        """New less base; 0 where scores differ by rounding only."""
+        """New minus base; 0 where scores differ by rounding only."""
         return _changes(self.before, self.after)
 
     def mean(self, values: NDArray[np.float64]) -> float:
@@ -330,7 +330,7 @@ class Pairs:
         columns = []
         for column in self.columns:
             low, high = _column_bounds(self.combination, column)
-            # A column that is taken off makes the metric fall where it rises.
+            # A column that is subtracted makes the metric fall where it rises.
             end = low if falls is (column.coefficient > 0) else high
             if not isfinite(end):
                 return None
@@ -366,7 +366,8 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
     by_label_before = labelled_units_of(base, metric, key)
     by_label_after = labelled_units_of(other, metric, key)
     if not by_label_before or not by_label_after:
-        by_label_before, by_label_after = _unlabelled(before), _unlabelled(after)
+        by_label_before = _unlabelled(before)
+        by_label_after = _unlabelled(after)
     shared: list[tuple[str, str]] = []
     for unit in by_label_before:
         # Units that stand for another number of rows in the two runs would compare different rows.
@@ -660,7 +661,7 @@ def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted:
 
 
 def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """New less base; 0 where scores differ by rounding only."""
+    """New minus base; 0 where scores differ by rounding only."""
     import numpy as np
 
     return np.where(the_same(before, after), 0.0, after - before)
@@ -678,7 +679,7 @@ def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
 
 
 def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
-    """What is paired, and what is taken for independent, in the comparisons of two runs."""
+    """What is paired, and what is treated as independent, in the comparisons of two runs."""
     design = base.record.design
     metrics = [row.metric for row in rows]
     tested = [metric for metric in metrics if paired_on_tests(base, other, metric)]
@@ -901,7 +902,7 @@ def count_changes(pairs: Pairs) -> ChangeCounts:
     higher: set[str] = set()
     for column in pairs.columns:
         low, high = _column_bounds(pairs.combination, column)
-        # A column that is taken off makes the metric fall where it rises.
+        # A column that is subtracted makes the metric fall where it rises.
         falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
         units.update(column.units)
         changed.update(compress(column.units, ~same_scores(column.before, column.after)))
@@ -921,7 +922,7 @@ def _column_bounds(combination: Combination | None, column: PairedColumn) -> Bou
 
 
 def _bounds(column: PairedColumn) -> Bounds:
-    """Scores that are all between 0 and 1 are taken for scores that cannot be elsewhere."""
+    """Scores that are all between 0 and 1 are assumed to be limited to this range."""
     for scores in (column.before, column.after):
         if not bool(((scores >= 0) & (scores <= 1)).all()):
             return -inf, inf

@@ -1,6 +1,6 @@
 """The conditions of a gate, as they are written: ``accuracy<-0.02``, ``accuracy<-2%``, ``accuracy worse by 0.02``.
 
-A condition is about the difference, new less base. Which question it asks depends on the option:
+A condition is about the difference, new minus base. Which question it asks depends on the option:
 
 - ``--fail-if CONDITION`` fails on evidence that the condition holds, such as a drop beyond the threshold;
 - ``--pass-only-if CONDITION`` passes only on evidence that it holds, such as no drop beyond the threshold.
@@ -41,7 +41,7 @@ _SHAPES: dict[Reading, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A statement about a difference, new less base. The threshold of a ``relative`` one is a share of the base."""
+    """A statement about a difference, new minus base. The threshold of a ``relative`` one is a share of the base."""
 
     metric: str
     sign: str
@@ -62,7 +62,7 @@ class Condition:
 
     @property
     def threshold_text(self) -> str:
-        # A threshold of 0 has no sign, though turning "worse by 0" around gives it one.
+        # Negating "worse by 0" gives -0.0; adding 0.0 removes the sign.
         threshold = self.threshold + 0.0
         return f"{100 * threshold:g}%" if self.relative else f"{threshold:g}"
 
@@ -78,13 +78,11 @@ class Condition:
             raise UserError(
                 f"{self.option}: 0 is the best value of {name}, so both directions can be worse; write {both}"
             )
+        is_worse = self.sign == "worse"
         if metric.better == "higher":
             # Worse is lower: "worse by 0.02" is a difference below -0.02.
-            worse, not_worse, threshold = "<", ">", -self.threshold
-        else:
-            worse, not_worse, threshold = ">", "<", self.threshold
-        sign = worse if self.sign == "worse" else not_worse
-        return replace(self, sign=sign, threshold=threshold)
+            return replace(self, sign="<" if is_worse else ">", threshold=-self.threshold)
+        return replace(self, sign=">" if is_worse else "<")
 
     @property
     def is_below(self) -> bool:
@@ -120,45 +118,58 @@ def parse_condition(text: str, reading: Reading = "fail if") -> Condition:
     'not worse'
     """
     option = f"--{reading.replace(' ', '-')} '{text}'"
-    worse = _WORSE.fullmatch(text.strip())
-    if worse is not None:
-        return _worse(worse, reading, option)
+    worse_match = _WORSE.fullmatch(text.strip())
+    if worse_match is not None:
+        return _parse_worse(worse_match, reading, option)
     match = _CONDITION.fullmatch(text.strip())
     if match is None:
         raise UserError(f"{option} cannot be read; {_SHAPES[reading]}")
-    metric, sign, percent = match["metric"], match["sign"], match["percent"]
+    metric = match["metric"]
+    sign = match["sign"]
+    percent = match["percent"]
     number = match["number"].replace("\N{MINUS SIGN}", "-")
     threshold = _threshold(number, percent, option)
-    # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
-    size = number.lstrip("+-")
-    slip = ""
-    if sign.startswith("<") and threshold > 0:
-        slip = f"a drop is below 0; did you mean '{metric}{sign}-{size}{percent}'?"
-    elif sign.startswith(">") and threshold < 0:
-        slip = f"a rise is above 0; did you mean '{metric}{sign}{size}{percent}'?"
-    if reading == "fail if" and slip:
-        raise UserError(f"{option}: a difference is new less base, so {slip}")
+    if reading == "fail if":
+        # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
+        size = number.lstrip("+-")
+        if sign.startswith("<") and threshold > 0:
+            raise UserError(
+                f"{option}: a difference is new minus base, so a drop is below 0; "
+                f"did you mean '{metric}{sign}-{size}{percent}'?"
+            )
+        if sign.startswith(">") and threshold < 0:
+            raise UserError(
+                f"{option}: a difference is new minus base, so a rise is above 0; "
+                f"did you mean '{metric}{sign}{size}{percent}'?"
+            )
     return Condition(metric, sign, threshold, bool(percent), reading)
 
 
 def _threshold(number: str, percent: str, option: str) -> float:
-    threshold = float(number) / (100 if percent else 1)
+    threshold = float(number)
+    if percent:
+        threshold /= 100
     if not math.isfinite(threshold):
         raise UserError(f"{option}: the threshold is not a finite number")
     return threshold
 
 
-def _worse(match: re.Match[str], reading: Reading, option: str) -> Condition:
+def _parse_worse(match: re.Match[str], reading: Reading, option: str) -> Condition:
+    """Parse a condition such as ``accuracy worse by 0.02``."""
+    # The pattern allows any white space in "not worse".
     sign = " ".join(match["sign"].split())
     metric = match["metric"]
     number = match["number"] or "0"
     percent = match["percent"] or ""
-    expected, takes = "not worse", "what must hold"
     if reading == "fail if":
-        expected, takes = "worse", "what must not hold"
-    if sign != expected:
+        expected_sign = "worse"
+        meaning = "what must not hold"
+    else:
+        expected_sign = "not worse"
+        meaning = "what must hold"
+    if sign != expected_sign:
         raise UserError(
-            f"{option}: this option takes {takes}; did you mean '{metric} {expected} by {number}{percent}'?"
+            f"{option}: this option takes {meaning}; did you mean '{metric} {expected_sign} by {number}{percent}'?"
         )
     size = _threshold(number, percent, option)
     if reading == "pass only if" and size == 0:
@@ -166,11 +177,12 @@ def _worse(match: re.Match[str], reading: Reading, option: str) -> Condition:
     return Condition(metric, sign, size, bool(percent), reading)
 
 
-def likely_slip(condition: Condition, metric: Metric) -> str:
+def likely_mistake(condition: Condition, metric: Metric) -> str:
     """A warning for a condition that blocks an improvement, or lets a regression pass; empty otherwise."""
     better = metric.better
     if condition.sign in ("worse", "not worse") or better == "zero":
         return ""
+    # A fall is a gain if lower is better, and a rise if higher is better.
     looks_for_gain = condition.is_below is (better == "lower")
     size = replace(condition, threshold=abs(condition.threshold)).threshold_text
     if condition.reading == "fail if" and looks_for_gain:

@@ -43,7 +43,7 @@ Kind = Literal["rate", "bounded mean", "mean"]
 Alternative = Literal["two-sided", "less", "greater"]
 Bounds = tuple[float | None, float | None]
 # Below this many independent units (examples, or clusters) nothing is known about the spread.
-FEWEST_UNITS = 2
+MIN_UNITS = 2
 # Pseudo-observations of a bounded mean close to its bound, and of a difference that is mostly 0.
 _PSEUDO_OBSERVATIONS = 2.0
 # Differences below this are rounding.
@@ -51,7 +51,7 @@ _ROUNDING = 1e-12
 _NO_SPREAD = "all {rows:,} values are the same"
 _NOTHING_COUNTS = "no example counts: all weights are 0"
 # Even in the middle of its range, scores that are all the same do not prove that all scores are.
-_LEAST_CLOSENESS = 0.05
+_MIN_CLOSENESS = 0.05
 # Scores pile up at a bound if their distances from it vary much. The squared coefficient of variation of the distances
 # is 1 if they are exponentially distributed, and larger if most scores are at the bound and a few far from it. Between
 # these values, protection fades in.
@@ -334,7 +334,7 @@ def _bounded_mean(
     # The variance of a score if all scores were at one bound or the other.
     largest_variance = smoothed_share * (1 - smoothed_share)
     # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
-    closeness = max(abs(2 * smoothed_share - 1), _LEAST_CLOSENESS)
+    closeness = max(abs(2 * smoothed_share - 1), _MIN_CLOSENESS)
     pseudo_count = unseen_weight * _PSEUDO_OBSERVATIONS
     added_variance = pseudo_count * largest_variance * closeness / effective_rows
     observed_variance = independent_variance * clustering.effect
@@ -369,7 +369,7 @@ def _bounded_mean(
         bounds=finite_bounds,
         effective_without_errors=effective_without_errors,
         # Flat at the ends of the range: one score that is a little lower must not take protection away.
-        unseen_weight=unseen_weight * max(1 - (2 * min(share, 1 - share)) ** 2, _LEAST_CLOSENESS) / effective_rows,
+        unseen_weight=unseen_weight * max(1 - (2 * min(share, 1 - share)) ** 2, _MIN_CLOSENESS) / effective_rows,
     )
 
 
@@ -506,7 +506,8 @@ def _values_exceed_bounds(terms: Sequence[Term], constant: float, finite_bounds:
 
     if len(terms) == 1:
         scores = constant + terms[0].coefficient * np.asarray(terms[0].values, dtype=float)
-        lowest, highest = float(scores.min()), float(scores.max())
+        lowest = float(scores.min())
+        highest = float(scores.max())
     else:
         # Bounds of a sum do not say which values each of the means can have, so only the sum can be checked.
         value = constant
@@ -531,7 +532,8 @@ def _pile_up(
         # Full protection: right/wrong scores are all at a bound, and for a sum of several means there is no single
         # distribution of scores to look at.
         return 1.0
-    term, summary = terms[0], summaries[0]
+    term = terms[0]
+    summary = summaries[0]
     deviations = np.asarray(term.values, dtype=float) - summary.mean
     weights = np.ones(summary.rows) if term.weights is None else term.weights
     sum_of_squares = float((weights**2 * deviations**2).sum())
@@ -775,13 +777,13 @@ def _units_of(summaries: Sequence[_TermSummary], groupings: Sequence[_Grouping])
     if not groupings:
         rows = sum(summary.rows for summary in summaries)
         is_one_rate = len(summaries) == 1 and summaries[0].is_binary
-        if rows < FEWEST_UNITS and not is_one_rate:
+        if rows < MIN_UNITS and not is_one_rate:
             return rows, "one value only"
         return rows, ""
     units = min(len(grouping.names) for grouping in groupings)
     for grouping in groupings:
         for codes in grouping.codes:
-            if len(np.unique(codes)) < FEWEST_UNITS:
+            if len(np.unique(codes)) < MIN_UNITS:
                 return units, "all examples belong to one cluster"
     return units, ""
 
@@ -815,7 +817,10 @@ def _clustering(
     if not groupings:
         rows = sum(summary.rows for summary in summaries)
         return _Clustering(effect=1.0, degrees=max(float(rows - len(summaries)), 1.0), size=1.0, largest_effect=1.0)
-    effect, largest, size, degrees = 1.0, 1.0, 1.0, math.inf
+    effect = 1.0
+    largest = 1.0
+    size = 1.0
+    degrees = math.inf
     for grouping in groupings:
         one_way = _one_way(terms, summaries, grouping, of_rate=of_rate)
         effect += one_way.effect - 1

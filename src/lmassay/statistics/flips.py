@@ -188,7 +188,8 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         pairs, left_out = _aligned_pairs(base, other, metric)
     else:
         pairs, left_out = _pairs_by_name(base, other, metric, key)
-    before, after = pairs.before, pairs.after
+    before = pairs.before
+    after = pairs.after
     is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
     is_changed = ~same_scores(before, after)
     changes = Changes(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])

@@ -32,7 +32,7 @@ from lmassay.statistics.comparison import (
 )
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.distributions import holm_adjusted
-from lmassay.statistics.estimation import Estimate, Term, estimate
+from lmassay.statistics.estimation import Alternative, Estimate, Term, estimate
 from lmassay.statistics.flips import scores_of
 from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 
@@ -302,7 +302,8 @@ def _adjusted(questions: Sequence[_Question]) -> tuple[list[float | None], int]:
 
 def _check(question: _Question, p: float | None, level: _Level) -> Check:
     """The verdict on one condition; ``p`` is adjusted for the number of tests."""
-    condition, row = question.condition, question.row
+    condition = question.condition
+    row = question.row
     measured = question.measured
     if measured is None or question.threshold is None:
         why = f"the base mean of {row.metric} is 0, so a share of it cannot be a threshold"
@@ -329,32 +330,44 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
 
 def _fail_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
     """Fail on evidence; pass otherwise, unless not even the worst possible result would be evidence."""
-    condition, row = question.condition, question.row
+    condition = question.condition
+    row = question.row
     threshold = question.threshold or 0.0
     spread = question.spread()
-    drop = None if spread is None else detectable(spread, abs(threshold), level.each)
+    drop = None
+    if spread is not None:
+        drop = detectable(spread, abs(threshold), level.each)
     if is_significant:
         return replace(check, state="fail", detectable=drop)
     worst = _worst(question)
     if worst is not None and not _is_beyond(condition, worst.value, threshold):
         why = f"{check.why}; from {row.base_mean:.4f} it cannot {condition.verb} that far"
         return replace(check, why=why)
-    p_at_worst = None if worst is None else worst.p_value(threshold, condition.alternative)
-    can_be_found = worst is None or (p_at_worst is not None and p_at_worst < level.each)
+    can_be_detected = True
+    if worst is not None:
+        p_at_worst = worst.p_value(threshold, condition.alternative)
+        can_be_detected = p_at_worst is not None and p_at_worst < level.each
     # A significant change in the other direction answers the question, however few scores could change in this one.
-    other_way = question.estimate.p_value(0.0, "greater" if condition.is_below else "less")
-    is_other_way = other_way is not None and other_way < level.alpha
-    if not can_be_found and not is_other_way:
-        several = f" in one of {level.tests} tests" if level.tests > 1 else ""
-        able = row.can_fall if condition.is_below else row.can_rise
+    if condition.is_below:
+        opposite: Alternative = "greater"
+        changeable = row.can_fall
+    else:
+        opposite = "less"
+        changeable = row.can_rise
+    p_of_opposite = question.estimate.p_value(0.0, opposite)
+    is_opposite = p_of_opposite is not None and p_of_opposite < level.alpha
+    if not can_be_detected and not is_opposite:
+        in_several_tests = ""
+        if level.tests > 1:
+            in_several_tests = f" in one of {level.tests} tests"
         why = (
-            f"{check.why}; even if all {able:,} of {_units(row)} that can {condition.verb} did, "
-            f"that would not be significant{several}"
+            f"{check.why}; even if all {changeable:,} of {_units(row)} that can {condition.verb} did, "
+            f"that would not be significant{in_several_tests}"
         )
         return replace(check, state="cannot judge", why=why)
     if worst is not None and (drop is None or drop > abs(worst.value)):
-        # The largest possible drop is the same in every comparison, so it is found for certain or never.
-        drop = abs(worst.value) if can_be_found else None
+        # The largest possible drop is the same in every comparison, so it is detected for certain or never.
+        drop = abs(worst.value) if can_be_detected else None
     return replace(check, detectable=drop, why=f"{check.why}; {_power_sentence(condition, drop, spread)}")
 
 
@@ -501,7 +514,9 @@ def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
 
 def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> Check:
     """Report examples that the test leaves out. A pass on less than half of the examples becomes "cannot judge"."""
-    base, new, metric = question.base, question.new, check.condition.metric
+    base = question.base
+    new = question.new
+    metric = check.condition.metric
     missing, total = _missing(base, new, metric)
     check = replace(check, lost=_lost(base, new, metric), missing=missing)
     unpaired = unpaired_text(check.row)

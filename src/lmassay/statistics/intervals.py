@@ -56,7 +56,7 @@ def mean_estimate(
 ) -> Estimate:
     """The mean of a metric's values, with all that its interval needs.
 
-    Without ``bounds``, scores that all lie between 0 and 1 are taken for scores that cannot lie elsewhere.
+    Without ``bounds``, scores that all lie between 0 and 1 are assumed to be limited to this range.
     """
     import numpy as np
 
@@ -251,7 +251,9 @@ def mean_results(
             continue
         for label, mask in table.parts(group):
             parts.append((f"{group}={label}", mask))
-    weights, bounds, crossed = weights or {}, bounds or {}, crossed or {}
+    weights = weights or {}
+    bounds = bounds or {}
+    crossed = crossed or {}
     results = []
     for name, where in parts:
         for metric in metrics:

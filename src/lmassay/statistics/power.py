@@ -31,8 +31,8 @@ POWER = 0.8
 # Pseudo-observations on either side together, as in an estimate of differences that are mostly 0.
 _PSEUDO_OBSERVATIONS = 2.0
 # No benchmark has more examples; a search that gets here has no answer that helps.
-_MOST_ROWS = 100_000_000
-_FEWEST_ROWS = 2
+_MAX_ROWS = 100_000_000
+_MIN_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,9 @@ def _shows(spread: Spread, margin: float, alpha: float, power: float) -> bool:
 
 
 def _rows(is_enough: Callable[[float], bool]) -> int | None:
-    if not is_enough(_MOST_ROWS):
+    if not is_enough(_MAX_ROWS):
         return None
-    low, high = _FEWEST_ROWS, _MOST_ROWS
+    low, high = _MIN_ROWS, _MAX_ROWS
     while low < high:
         middle = (low + high) // 2
         if is_enough(middle):

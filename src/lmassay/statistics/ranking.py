@@ -53,8 +53,11 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
     best_id, best_mean = _best(rows)
     best = by_id[best_id]
     metric = rows[0].metric
+    runs_in_order = [rows[0].base]
+    for row in rows:
+        runs_in_order.append(row.new)
     compared: list[Comparison] = []
-    for run in [rows[0].base, *[row.new for row in rows]]:
+    for run in runs_in_order:
         if run != best_id:
             compared += _against(best, by_id[run], metric)
 
@@ -86,12 +89,15 @@ def _best(rows: Sequence[Comparison]) -> tuple[str, float]:
     Plain means would favour a run that happens to have scored easier examples. Of equal runs the first one counts.
     """
     better = rows[0].better
-    best, mean = rows[0].base, rows[0].base_mean
+    best = rows[0].base
+    mean = rows[0].base_mean
     least = 0.0
     for row in rows:
         lead = _badness(row.new_mean, better) - _badness(row.base_mean, better)
         if lead < least:
-            best, mean, least = row.new, row.new_mean, lead
+            best = row.new
+            mean = row.new_mean
+            least = lead
     return best, mean
 
 

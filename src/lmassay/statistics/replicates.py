@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lmassay.statistics.distributions import normal_quantile, t_quantile
-from lmassay.statistics.estimation import FEWEST_UNITS, Bounds, Estimate, Term, estimate
+from lmassay.statistics.estimation import MIN_UNITS, Bounds, Estimate, Term, estimate
 from lmassay.statistics.variance import clusters_of, design_effect
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _AGREEING_TESTS = 1.0
 _USUAL_TAIL = 0.975
 _LARGEST_CORRELATION = 0.99
 # The variance between repetitions is taken to be at least this share of what the noise of the tests makes it.
-_LEAST_SPREAD = 0.25
+_MIN_SPREAD = 0.25
 _MANY_DEGREES = 1e6
 
 
@@ -126,8 +126,9 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
     # But no more than as many tosses as there are answers.
     relative = max(relative, answered_share / repetitions)
-    effect, degrees = 1.0, math.inf
-    if groups is not None and len(groups) and len(np.unique(groups)) < FEWEST_UNITS:
+    effect = 1.0
+    degrees = math.inf
+    if groups is not None and len(groups) and len(np.unique(groups)) < MIN_UNITS:
         by = ("test", "split") if repetitions > 1 else ("test",)
         reason = "all tests belong to one group"
         return Estimate(value, "rate", value, 0.0, 1.0, n_scores, 1, 0.0, bounds=UNIT, clustered_by=by, reason=reason)
@@ -204,7 +205,7 @@ def mean_of_repetitions(
     count = len(values)
     variance = float(values.var(ddof=1)) if count > 1 else 0.0
     reason = ""
-    if count < FEWEST_UNITS:
+    if count < MIN_UNITS:
         reason = f"one {by} only"
     elif variance <= 0:
         reason = f"all {count} {by}s scored the same"
@@ -250,7 +251,7 @@ def _between_repetitions(
         noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2
     # Two splits, or three, are now and then as accurate by chance although they are right on different tests. The noise
     # of the tests alone would nearly always make them differ more than this.
-    spread = max(float(results.var(ddof=1)), _LEAST_SPREAD * noise)
+    spread = max(float(results.var(ddof=1)), _MIN_SPREAD * noise)
     if spread <= 0:
         return NO_REPETITIONS
     kept = (spread + noise / 2) / (spread + noise + unseen_noise)
@@ -266,7 +267,7 @@ def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
     value = float(by_test.mean())
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     clusters = clusters_of(sizes.astype(float))
-    if clusters.are_single_rows or clusters.count < FEWEST_UNITS:
+    if clusters.are_single_rows or clusters.count < MIN_UNITS:
         return 1.0, math.inf
     residuals = np.bincount(codes, weights=by_test - value)
     grouped = float((residuals**2 / (1 - clusters.shares)).sum()) / tests**2
@@ -290,7 +291,8 @@ def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
     if between.spread <= 0 or total <= 0:
         return degrees
     wanted = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
-    low, high = min(degrees, between.degrees), min(max(degrees, between.degrees), _MANY_DEGREES)
+    low = min(degrees, between.degrees)
+    high = min(max(degrees, between.degrees), _MANY_DEGREES)
     # Quantiles fall as degrees of freedom grow; the search is over their logarithm.
     for _ in range(60):
         middle = math.sqrt(low * high)

@@ -26,7 +26,7 @@ class RunPairs:
 def named_runs(
     base_store: Store, store: Store, names: Sequence[str], *, gated: bool, allow_incomplete: bool = False
 ) -> RunPairs:
-    """The first run with each of the others. A gate is not content with the last run of a sweep: it takes all."""
+    """Pair the first run with each of the others. For a gate, ``latest`` means all runs of the latest sweep."""
     stores = [base_store, *[store] * (len(names) - 1)]
     records: list[RunRecord] = []
     for run_store, name in zip(stores, names, strict=True):
@@ -42,7 +42,10 @@ def named_runs(
         return RunPairs(pairs)
     sweeps: list[list[RunRecord]] = []
     for run_store, record, name in zip(stores, records, names, strict=True):
-        sweeps.append(sweep_of(run_store, record) if name == _LATEST else [record])
+        if name == _LATEST:
+            sweeps.append(sweep_of(run_store, record))
+        else:
+            sweeps.append([record])
     larger_sweeps = [sweep for sweep in sweeps if len(sweep) > 1]
     if not larger_sweeps:
         return RunPairs(pairs)
@@ -103,17 +106,21 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
     attack, the one left over is not the same as another strength.
     """
     new_run_of: dict[str, RunRecord] = {}
-    unpaired_base, unpaired_new = list(base), list(new)
+    unpaired_base = list(base)
+    unpaired_new = list(new)
     by_options = (_configured, _configured_but_model)
     by_label = (_label_and_model, _label, _base_label_and_model, _base_label)
     # From the strictest key to the loosest.
     for key in (_everything, _signature, _all_but_model, *by_options, *by_label):
         if key in by_label:
-            candidates_base, candidates_new = _unique(base, key), _unique(new, key)
+            candidates_base = _unique(base, key)
+            candidates_new = _unique(new, key)
         else:
-            candidates_base, candidates_new = _unique(unpaired_base, key), _unique(unpaired_new, key)
+            candidates_base = _unique(unpaired_base, key)
+            candidates_new = _unique(unpaired_new, key)
         for name in candidates_base.keys() & candidates_new.keys():
-            before, after = candidates_base[name], candidates_new[name]
+            before = candidates_base[name]
+            after = candidates_new[name]
             if key in by_options and _have_comparable_labels(before, after):
                 continue
             are_unpaired = before in unpaired_base and after in unpaired_new

@@ -38,7 +38,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one condition needs if so many answers change."""
+    """The number of examples that one condition needs if a given share of the answers changes."""
 
     condition: Condition
     changed: str

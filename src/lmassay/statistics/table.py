@@ -253,7 +253,10 @@ class ScoreTable:
     def _outcomes_in_columns(self, metric: str) -> Outcomes:
         import numpy as np
 
-        table_rows, labels, values, rows = [], [], [], []
+        table_rows = []
+        labels = []
+        values = []
+        rows = []
         for table_row, outcome in self._outcomes.get(metric, []):
             table_rows.append(table_row)
             labels.append(outcome.label)

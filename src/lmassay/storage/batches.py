@@ -70,7 +70,8 @@ class StoredBatch(NamedTuple):
         if batch.references is not None:
             texts[_REFERENCES] = batch.references
         packed_texts = pack(texts)
-        first, examples = batch.first, len(batch)
+        first = batch.first
+        examples = len(batch)
         return StoredBatch(
             run,
             first,

@@ -18,7 +18,7 @@ from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparison import Side, load_side, with_equal_samples
-from lmassay.statistics.conditions import Condition, likely_slip, parse_condition
+from lmassay.statistics.conditions import Condition, likely_mistake, parse_condition
 from lmassay.statistics.gate import require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
 from lmassay.storage.store import Store
@@ -129,7 +129,7 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
     for condition in conditions:
         for plan in planned:
             metric = checked_metric(condition.metric, metrics_of(plan.task), like)
-            warning = likely_slip(condition, metric)
+            warning = likely_mistake(condition, metric)
             if warning:
                 warn(warning)
             if metric.range is not None:
