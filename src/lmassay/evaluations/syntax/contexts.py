@@ -111,6 +111,7 @@ def gather(
             contexts[key] = context
         context.rows.append((blanked_row.row, blanked.good, blanked.bad))
         if number:
+            # The first row decides, as in the original; the set shows whether rows contradict each other.
             context.number = context.number or number
             context.numbers.add(number)
         context.noun = context.noun or _named_noun(pair, options.cluster)
@@ -179,8 +180,13 @@ def _number(row: BlankedRow, number_of_form: Mapping[str, Number], inferred: Inf
 def _named_noun(pair: MinimalPair, cluster: str) -> str:
     if cluster == "none":
         return ""
-    noun = pair.fields.get("noun" if cluster == "auto" else cluster)
-    return "" if noun is None else str(noun)
+    field_name = cluster
+    if cluster == "auto":
+        field_name = "noun"
+    noun = pair.fields.get(field_name)
+    if noun is None:
+        return ""
+    return str(noun)
 
 
 def _nouns(

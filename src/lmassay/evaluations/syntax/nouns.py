@@ -50,11 +50,15 @@ def _noun_position(contexts: Sequence[Evidence], length: int) -> int | None:
     """Return the position of the noun that determines the number of the verb; None if there is none."""
     best_position: int | None = None
     most_words = 0
-    counts_by_position = [Counter(left[position].lower() for left, _ in contexts) for position in range(length)]
+    counts_by_position: list[Counter[str]] = []
+    for position in range(length):
+        words_at_position = [left[position].lower() for left, _ in contexts]
+        counts_by_position.append(Counter(words_at_position))
     for position, counts in enumerate(counts_by_position):
         if not _determines_number(contexts, position) or not _is_repeated(counts):
             continue
         noun_position = position
+        # Where the article shows the number (German der, die), the noun is the word after it.
         if _are_articles(counts) and position + 1 < length:
             next_counts = counts_by_position[position + 1]
             if len(next_counts) > len(counts) and _is_repeated(next_counts):

@@ -196,7 +196,9 @@ class MinimalPairs(Task):
         good, bad = (answer.answer for answer in answers)
         assert isinstance(good, Continuation)
         assert isinstance(bad, Continuation)
-        good_length, bad_length = (len(continuation) for _, continuation in example.inputs["asked"])
+        (_, good_text), (_, bad_text) = example.inputs["asked"]
+        good_length = len(good_text)
+        bad_length = len(bad_text)
         values = {
             # Ties count as wrong: the model does not prefer the grammatical sentence.
             "accuracy": float(good.total > bad.total),

@@ -175,7 +175,8 @@ class Syntax(Task):
         forms_of_data: set[str] = set()
         for context in contexts:
             if context.contrast == "verb":
-                forms_of_data.update(form.lower() for _, *forms in context.rows for form in forms)
+                for _, good, bad in context.rows:
+                    forms_of_data.update((good.lower(), bad.lower()))
         if forms_of_data and not forms_of_data & listed_forms:
             notes.append(
                 f"none of the verbs of the data is in the verb list {self._verbs.name}; if the sentences are in "
@@ -499,7 +500,10 @@ def _forms_of_rows(example: Example) -> list[str]:
 
 def _few_verb_pairs_note(contexts: Sequence[Context]) -> list[str]:
     """Warn before the run; how many verbs are single tokens of the model is known only after it."""
-    pairs = {verb_pair(good, bad) for context in contexts for _, good, bad in context.rows}
+    pairs: set[str] = set()
+    for context in contexts:
+        for _, good, bad in context.rows:
+            pairs.add(verb_pair(good, bad))
     if not pairs or len(pairs) >= FEW_LABELS:
         return []
     return [

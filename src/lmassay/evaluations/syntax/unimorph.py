@@ -127,7 +127,9 @@ def read_lexicon(path: Path) -> Iterator[LexiconRow]:
                 f"{path}, line {number}: a row must be lemma, form and features with tabs between them, such as "
                 f"gehen, geht, {SINGULAR}"
             )
-        lemma, form, features = (unicodedata.normalize("NFC", column.strip()) for column in columns[:_MIN_COLUMNS])
+        # Accents may be composed or decomposed, and words are compared as text.
+        normalized = [unicodedata.normalize("NFC", column.strip()) for column in columns[:_MIN_COLUMNS]]
+        lemma, form, features = normalized
         yield LexiconRow(lemma, form, features_of(features))
 
 
