@@ -31,7 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 _READ_AT_START = ("PYTHON", "HF_", "LC_", "LANG")
 # Modules that exist only while one command runs: users' files, and the packages that stand in for the originals'.
 _STAND_INS = ("teapot", "src")
-_INSTALLED = tuple(map(str, (sys.prefix, sys.base_prefix, ROOT / "src", ROOT / "tests")))
+# Packages can also be in the user's own folder or in one that PYTHONPATH names.
+_PACKAGES = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+_INSTALLED = tuple(map(str, (sys.prefix, sys.base_prefix, ROOT / "src", ROOT / "tests", *_PACKAGES)))
 
 
 def run(

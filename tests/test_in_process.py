@@ -94,7 +94,7 @@ def test_it_prints_and_ends_as_a_process_does(tmp_path, arguments):
 
 
 def test_a_bug_is_a_traceback_and_exit_code_one(monkeypatch):
-    from lmassay.cli import components
+    from lmassay.cli.actions import components
 
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
