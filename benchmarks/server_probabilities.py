@@ -25,6 +25,8 @@ from lmassay.types import Candidates, Slot
 _EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "syntax.yaml"
 # Words below this log-probability do not matter for a decision.
 _IMPROBABLE = -10.0
+# In nats: about the mean difference between the two computations of a log-probability.
+_NEAR_TIE = 0.1
 
 
 def distinct_slots(count: int) -> list[Slot]:
@@ -63,6 +65,9 @@ def main() -> None:
     differences: list[float] = []
     probable: list[float] = []
     same_best = 0
+    gaps: list[float] = []
+    # The distance between the local model's best two words, for blanks with the same best word and for the others.
+    margins: list[tuple[float, bool]] = []
     for index, slot in enumerate(slots):
         remote = from_server[index]
         local = from_local[index]
@@ -70,12 +75,19 @@ def main() -> None:
         differences += np.abs(remote - local)[is_word].tolist()
         probable += np.abs(remote - local)[is_word & (local > _IMPROBABLE)].tolist()
         best_remote, best_local = int(np.nanargmax(remote)), int(np.nanargmax(local))
+        second, best = np.sort(local[is_word])[-2:]
+        margins.append((float(best - second), best_remote == best_local))
         if best_remote == best_local:
             same_best += 1
         else:
-            gap = local[best_local] - local[best_remote]
+            gap = float(local[best_local] - local[best_remote])
+            gaps.append(gap)
             print(f"{slot.left!r}: {slot.candidates[best_remote]} instead of {slot.candidates[best_local]}, {gap:.3f}")
     print(f"{same_best} of {len(slots)} blanks have the same best of {len(slots[0].candidates)} words")
+    if gaps:
+        print(f"for the local model, the other best words are {min(gaps):.3f} to {max(gaps):.3f} nats less probable")
+    clear = [is_same for margin, is_same in margins if margin > _NEAR_TIE]
+    print(f"{sum(clear)} of {len(clear)} where its best two words are more than {_NEAR_TIE:g} nats apart")
     print(f"difference of log-probabilities: mean {np.mean(differences):.4f}, maximum {max(differences):.4f}")
     print(f"words above {_IMPROBABLE:g}: mean {np.mean(probable):.4f}, maximum {max(probable):.4f}")
 

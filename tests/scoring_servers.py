@@ -42,6 +42,10 @@ class VllmServer:
     reports_usage: bool = True
     removes_spaces: bool = False
     """Whether a token loses the space that it begins with when it is decoded by itself, as SentencePiece's do."""
+    max_logprobs: int = 20
+    """``--max-logprobs``: how many of the next tokens are returned at most; -1 for all of the vocabulary."""
+    shifts_ids: bool = False
+    """Whether the ids of next tokens are not those of the tokenizer."""
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,9 +60,18 @@ class VllmServer:
         if any(name in body for name in self.rejects):
             return 400, JSON, json.dumps({"error": {"message": "unknown parameter"}}).encode()
         if path == "/v1/completions":
+            allowed = self.max_logprobs if self.max_logprobs >= 0 else self.model.config.vocab_size
+            if (body.get("logprobs") or 0) > allowed:
+                complaint = (
+                    f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed: {allowed}"
+                )
+                return 400, JSON, json.dumps({"error": {"message": complaint}}).encode()
             return self._reply(self._completion(body))
         if path == "/tokenize" and "messages" in body:
             return self._reply({"tokens": self._tokenize(body)})
+        if path == "/tokenize" and "prompt" in body:
+            ids = self.tokenizer(body["prompt"], add_special_tokens=body["add_special_tokens"])["input_ids"]
+            return self._reply({"tokens": list(ids)})
         if path == "/detokenize":
             return self._reply({"prompt": self.tokenizer.decode(body["tokens"])})
         return 404, JSON, b'{"error": "not found"}'
@@ -83,10 +96,11 @@ class VllmServer:
         scored = self.lie(Scored(ids, [self._decode(token) for token in ids], logprobs, highest))
         choice: dict[str, Any] = {"index": 0, "text": self._decode(best), "finish_reason": "length"}
         top = sorted(range(len(next_row)), key=lambda token: -next_row[token])[: body.get("logprobs") or 1]
+        named = self._token_name if body.get("return_tokens_as_token_ids") else self._decode
         generated = {
-            "tokens": [self._decode(best)],
+            "tokens": [named(best)],
             "token_logprobs": [next_row[best]],
-            "top_logprobs": [{self._decode(token): next_row[token] for token in top}],
+            "top_logprobs": [{named(token): next_row[token] for token in top}],
         }
         if body.get("echo") and self.returns_numbers:
             generated["tokens"] = [*scored.texts, *generated["tokens"]]
@@ -103,6 +117,9 @@ class VllmServer:
     def _decode(self, token: int) -> str:
         text = str(self.tokenizer.decode([token]))
         return text.removeprefix(" ") if self.removes_spaces else text
+
+    def _token_name(self, token: int) -> str:
+        return f"token_id:{(token + self.shifts_ids) % self.model.config.vocab_size}"
 
     def _prompt_logprobs(self, scored: Scored) -> list[Any]:
         entries: list[Any] = []

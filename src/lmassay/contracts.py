@@ -162,6 +162,10 @@ class Task:
         """Return notes that the user sees before the run, such as possible problems with the data."""
         return ()
 
+    def facts(self) -> Sequence[str]:
+        """Return what ``lmassay check`` shows about the task and its model, such as how words are tokenized."""
+        return ()
+
     def choose_for(self, model: Model) -> None:
         """Choose how to ask this model, for a task that can ask in several ways.
 

@@ -167,6 +167,9 @@ def test_an_entry_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
     assert "already offers" in found.problems[1]
     with pytest.raises(DataError, match=r"some-package has a data set that cannot be used: .*broken\.yaml"):
         found.find("broken")
+    # The name of another file that ends in the same letters is not meant.
+    with pytest.raises(DataError, match="there is no data set 'roken'"):
+        found.find("roken")
 
 
 def test_the_shipped_entries_are_read_without_problems():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -10,12 +11,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmassay.storage.store import STORE_FILE, Store
 from tests.helpers import lmassay, write_config, write_lines
-from tests.servers import completion, failure, openai_server, prompt_of
+from tests.servers import Reply, completion, failure, openai_server, prompt_of
 
 SENTENCES = [f"sentence number {i} goes round the house" for i in range(120)]
 CONCURRENCY = 4
@@ -83,6 +85,54 @@ def test_kill_minus_nine_then_resume_equals_an_unbroken_run_and_pays_nothing_twi
         # Only what was in flight at the moment of death, and so never recorded, can have been asked again.
         assert repeated <= asked_before - recorded <= CONCURRENCY
     assert results_of(broken) == results_of(whole)
+
+
+def chat_config(folder: Path, url: str) -> Path:
+    """In-context learning in chat form: 2 splits, each of which asks about 8 dev and 30 test examples."""
+    for name, count in (("train", 16), ("test", 30)):
+        texts = [f"{name} text {number} was {('awful', 'lovely')[number % 2]}" for number in range(count)]
+        rows = [f"{text},{number % 2}" for number, text in enumerate(texts)]
+        write_lines(folder / f"{name}.csv", ["text,label", *rows])
+    description = {
+        "data": {"train": "train.csv", "dev": "test.csv"},
+        "fields": ["text"],
+        "label": "label",
+        "labels": ["0", "1"],
+        "patterns": ["{text} It was [mask]"],
+        "words": {"0": "bad", "1": "good"},
+    }
+    write_config(folder / "texts.yaml", description)
+    task = {"name": "fewshot", "data": "texts.yaml", "labelled": ["train"], "splits": {"k": 2}}
+    task["method"] = {"name": "icl", "shots": 4}
+    model = {"name": "openai", "base_url": url, "model": "m", "concurrency": CONCURRENCY}
+    return write_config(folder / "config.yaml", {"task": task, "model": model})
+
+
+def chat_answer(body: dict[str, Any], _: int) -> Reply:
+    question = body["messages"][-1]["content"]
+    if "text 7 " in question:
+        return completion("Who knows?")
+    return completion("good" if "lovely" in question else "bad")
+
+
+def test_kill_minus_nine_of_a_chat_run_loses_no_answer_and_repeats_no_request(tmp_path):
+    with openai_server(chat_answer, latency=0.01) as server:
+        process = started(tmp_path, chat_config(tmp_path, server.url))
+        wait_for_answers(tmp_path, 25, process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        recorded = answers_in_store(tmp_path)
+        asked_before = len(server.prompts)
+        done = lmassay("resume", "latest", "--results", tmp_path / "results")
+        assert done.returncode == 0, done.stderr
+    requests = Counter(json.dumps(body["messages"]) for body in server.bodies)
+    # Only requests that were in flight, and so had no recorded answer, may have been sent again.
+    assert sum(requests.values()) - len(requests) <= asked_before - recorded <= CONCURRENCY
+    status, results, _ = results_of(tmp_path)
+    values = {result.metric: result.value for result in results if result.group == "overall"}
+    assert status == "done"
+    assert values["acc"] == 1.0
+    assert values["ooc"] == pytest.approx(1 / 30)
 
 
 def test_ctrl_c_says_how_to_go_on_and_exits_130(tmp_path):

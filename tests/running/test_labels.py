@@ -42,6 +42,17 @@ def labels(folder, task, model="echo", **more):
             {},
             ["charswap, rate=0.5", "charswap, rate=0.7", "worddrop"],
         ),
+        # An attack without a search has no options of one.
+        (
+            {"attack": ["charswap", {"search": {"perturbations": ["charswap", "delete"], "beam": 2}}]},
+            {},
+            ["charswap", "search (charswap, delete)"],
+        ),
+        (
+            {"attack": ["charswap", {"search": {"perturbations": ["delete"], "budget": [3, 5]}}]},
+            {},
+            ["charswap", "search (delete), attack.search.budget=3", "search (delete), attack.search.budget=5"],
+        ),
         # A name of the user's own does not show what it stands for.
         (
             {"attack": [{"name": "mine", "perturb": ["charswap", "worddrop"]}]},

@@ -88,6 +88,23 @@ def test_standard_input_cannot_be_two_files():
         open_parallel({"src": Path("-"), "ref": Path("-")})
 
 
+@pytest.mark.parametrize(
+    ("encoding", "advice"),
+    [
+        ("utf-16", "is UTF-16, not UTF-8; convert it: iconv -f utf-16 -t utf-8"),
+        ("utf-16-le", "iconv -f utf-16le"),
+        ("utf-16-be", "iconv -f utf-16be"),
+        ("utf-32", "iconv -f utf-32 "),
+        ("latin1", "line 1: byte 0xe9 .* iconv -f latin1"),
+    ],
+)
+def test_the_advice_names_the_encoding_of_the_file(tmp_path, encoding, advice):
+    path = tmp_path / "src"
+    path.write_bytes("Café\n".encode(encoding))
+    with pytest.raises(DataError, match=advice):
+        open_text(path, "src")
+
+
 def test_an_empty_a_missing_and_a_folder_are_told_apart(tmp_path):
     (tmp_path / "empty").touch()
     for name, told in (("empty", "is empty"), ("none", "does not exist"), (".", "is a folder")):

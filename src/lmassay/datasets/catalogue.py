@@ -12,7 +12,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource
@@ -37,14 +37,15 @@ class Catalogue:
     origins: Mapping[str, str]
     """The package that each entry comes from."""
     problems: Sequence[str]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    """The problems by the names of the files that have them, without their ending."""
 
     def find(self, name: str) -> DataSet:
         """The entry of this name."""
         if name not in self.entries:
-            for problem in self.problems:
+            if name in self.unusable:
                 # The entry is there, but it has a mistake.
-                if f"{name}.yaml" in problem:
-                    raise DataError(problem)
+                raise DataError(self.unusable[name])
             raise DataError(f"there is no data set '{name}'{did_you_mean(name, self.entries)} (all: lmassay data)")
         return self.entries[name]
 
@@ -59,6 +60,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
     entries: dict[str, DataSet] = {}
     origins: dict[str, str] = {}
     problems: list[str] = []
+    unusable: dict[str, str] = {}
     for package, folder in _folders(problems):
         for path in sorted(folder.glob("*.yaml")):
             try:
@@ -67,7 +69,9 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
                 with record_reads():
                     entry = read_entry(path)
             except LmassayError as error:
-                problems.append(f"the package {package} has a data set that cannot be used: {error}")
+                problem = f"the package {package} has a data set that cannot be used: {error}"
+                problems.append(problem)
+                unusable[path.stem] = problem
                 continue
             if entry.name in entries:
                 problems.append(
@@ -77,7 +81,7 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
                 continue
             entries[entry.name] = entry
             origins[entry.name] = package
-    return Catalogue(dict(sorted(entries.items())), origins, problems)
+    return Catalogue(dict(sorted(entries.items())), origins, problems, unusable)
 
 
 def _folders(problems: list[str]) -> list[tuple[str, Path]]:

@@ -63,12 +63,12 @@ def checked_mapping(owner: str, method: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def checked_notes(owner: str, value: Any) -> Sequence[str]:
-    """Return what a plug-in's ``notes()`` returned, after checking its type."""
+def checked_notes(owner: str, value: Any, method: str = "notes") -> Sequence[str]:
+    """Return what a plug-in's ``notes()`` or ``facts()`` returned, after checking its type."""
     is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
     if not is_sequence or not all(isinstance(note, str) for note in value):
         remedy = "write a list with one text in it" if isinstance(value, str) else ""
-        raise PluginError(f"{owner}: {expected_message('notes()', 'a list of texts', value, remedy)}")
+        raise PluginError(f"{owner}: {expected_message(f'{method}()', 'a list of texts', value, remedy)}")
     notes: Sequence[str] = value
     return notes
 

@@ -58,18 +58,23 @@ def no_interval_reason(result: Result) -> str:
 
 
 def no_interval_notes(results: Iterable[Result]) -> list[str]:
-    """Notes to print below a table: which metrics have no interval, and why.
+    """Notes to print below a table: which metrics have no value or no interval, and why.
 
     >>> no_interval_notes([Result("accuracy", "overall", 0.5, None, None, 1, method="none: one value only")])
     ['[n/a] No interval for accuracy: one value only.']
     """
-    metrics_by_reason: dict[str, dict[str, None]] = {}
+    without_value: dict[str, dict[str, None]] = {}
+    without_interval: dict[str, dict[str, None]] = {}
     for result in results:
         reason = no_interval_reason(result)
-        if reason and result.value is not None:
-            metrics_by_reason.setdefault(reason, {})[result.metric] = None
+        if not reason:
+            continue
+        metrics_by_reason = without_value if result.value is None else without_interval
+        metrics_by_reason.setdefault(reason, {})[result.metric] = None
     notes = []
-    for reason, metrics in metrics_by_reason.items():
+    for reason, metrics in without_value.items():
+        notes.append(f"[no data] No {', '.join(metrics)}: {reason}.")
+    for reason, metrics in without_interval.items():
         notes.append(f"[n/a] No interval for {', '.join(metrics)}: {reason}.")
     return notes
 

@@ -169,9 +169,24 @@ def _values_or_defaults(key: VariedKey, plans: Sequence[Plan]) -> dict[int, Any]
     values: dict[int, Any] = {}
     for number, value in key.values.items():
         if value is ABSENT:
+            if _lacks_section(plans[number], key.path[:-1]):
+                # An attack by gradient has no search whose options could vary.
+                continue
             value = _default(plans[number], key.path)
         values[number] = value
     return values
+
+
+def _lacks_section(plan: Plan, path: KeyPath) -> bool:
+    """Whether a run does not have a group of options, and has none by default."""
+    configuration = plan.config.unresolved
+    if len(path) < 2 or _value_at(configuration, path) is not None:
+        return False
+    try:
+        field = _declared_option(configuration, path, plan.config.base_dir)
+    except LmassayError:
+        return False
+    return field is not None and not field.is_required() and field.get_default(call_default_factory=True) is None
 
 
 def _is_shown(key: VariedKey, base_labels: Sequence[str]) -> bool:

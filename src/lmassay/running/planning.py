@@ -64,6 +64,11 @@ class Plan:
             notes += checked_notes(f"the model {self.model.name}", self.model.notes())
         return notes
 
+    @property
+    def facts(self) -> list[str]:
+        """What ``lmassay check`` shows about the task and its model."""
+        return list(checked_notes(f"the task {self.task.name}", self.task.facts(), "facts"))
+
     def provenance(self, card: CardPart | None = None) -> Provenance:
         """Return the provenance of a run that starts now."""
         evaluation = self.task.evaluation

@@ -252,6 +252,25 @@ class _Item:
     """The responses of earlier rounds, by key, if later requests depend on them."""
 
 
+@dataclass(slots=True)
+class _ChunkProgress:
+    """How far the requests of a chunk of examples are. Requests may come in rounds that depend on earlier answers."""
+
+    examples: int
+    expected: int = 0
+    """The largest number of requests in all rounds; 0 if there is only one round."""
+    sent: int = 0
+    """The requests of earlier rounds."""
+    furthest: float = 0.0
+
+    def examples_done(self, answered: int, requests: int) -> float:
+        """How many examples are done, in fractions, if this many requests of the round are answered."""
+        expected = max(self.expected, self.sent + requests)
+        # A round may have more requests than expected; the bar still never goes back.
+        self.furthest = max(self.furthest, (self.sent + answered) / expected)
+        return self.examples * self.furthest
+
+
 class Worker:
     """Processes the examples of one run."""
 
@@ -272,6 +291,7 @@ class Worker:
         self.total = planned.size
         self.progress = progress or (lambda done, total: None)
         self.done = 0
+        self.chunk_progress = _ChunkProgress(0)
         self.model_inputs = planned.model_inputs
         identity: dict[str, Any] = {}
         self.cached = True
@@ -385,6 +405,7 @@ class Worker:
             requests = self._requests(example)
             keys = [self.key(request, example, number) for number, request in enumerate(requests)]
             items.append(_Item(position, example, requests, keys))
+        self.chunk_progress = _ChunkProgress(len(items), self._most_requests(len(items)))
         self._fill_in_responses(items)
         self._follow_up(items)
         rows: list[tuple[int, Row]] = []
@@ -407,6 +428,12 @@ class Worker:
         self.progress(self.done, self.total)
         if self.budget_reached is not None:
             raise self.budget_reached
+
+    def _most_requests(self, examples: int) -> int:
+        """The largest number of requests for these examples if the task asks in rounds, else 0."""
+        if type(self.task).follow_up is Task.follow_up:
+            return 0
+        return examples * (self.task.requests_each or 0)
 
     def _follow_up(self, items: Sequence[_Item]) -> None:
         """Send the requests that depend on earlier answers, in rounds, until the task has none left."""
@@ -543,7 +570,7 @@ class Worker:
                 responses[key] = self.failed[key]
         open_requests = {key: request for key, request in requests.items() if key not in responses}
         try:
-            self._send(open_requests, responses, len(items))
+            self._send(open_requests, responses)
         except BudgetReached as reached:
             # First the examples that are fully answered are scored and stored.
             self.budget_reached = reached
@@ -565,7 +592,7 @@ class Worker:
             responses[key_of_private[private_key]] = response
         return responses
 
-    def _send(self, open_requests: Mapping[str, Request], responses: dict[str, Response], examples: int) -> None:
+    def _send(self, open_requests: Mapping[str, Request], responses: dict[str, Response]) -> None:
         """Send requests to the model, store each response as it arrives, and add it to ``responses``."""
         if not open_requests:
             return
@@ -587,7 +614,9 @@ class Worker:
                     self.budget.require_usage(response)
                 # Trainings that others depend on are not among the open requests and do not count.
                 answered += key in open_requests
-                self.progress(self.done + examples * answered / len(open_requests), self.total)
+                done = self.done + self.chunk_progress.examples_done(answered, len(open_requests))
+                self.progress(done, self.total)
+        self.chunk_progress.sent += len(open_requests)
 
     def _responses_to(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
         """Yield each request of a batch with its key and response; for trainings, also those they depend on."""
@@ -710,7 +739,8 @@ class Worker:
                 if key not in self.failed and self.lacks_kept_model(key, request):
                     missing[key] = request
         responses: dict[str, Response] = {}
-        self._send(missing, responses, 0)
+        self.chunk_progress = _ChunkProgress(0)
+        self._send(missing, responses)
         for response in responses.values():
             if response.error is not None:
                 raise ModelError(f"a trained model is missing and could not be trained again: {response.error}")

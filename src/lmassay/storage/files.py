@@ -6,6 +6,7 @@ Lines end at a line feed, a carriage return or both, as in Python. Trailing whit
 from __future__ import annotations
 
 import atexit
+import codecs
 import gzip
 import hashlib
 import io
@@ -65,7 +66,9 @@ def open_text(path: Path, role: str) -> TextFile:
     once, so they are copied to a temporary file first.
     """
     require_file(path, role)
+    name = f"{role} file {path}"
     if is_stream(path):
+        name = f"{role} from standard input" if path == STANDARD_INPUT else name
         path = _copied_stream(path)
     record_read(path)
     lines = 0
@@ -75,7 +78,7 @@ def open_text(path: Path, role: str) -> TextFile:
             has_bom = line.startswith(BOM)
         lines += 1
     if lines == 0:
-        raise DataError(f"the {role} file {path} is empty; it must have at least one line")
+        raise DataError(f"the {name} is empty; it must have at least one line")
     return TextFile(path, lines, sha256(path), has_bom)
 
 
@@ -349,8 +352,30 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         raise DataError(_not_utf8_message(path)) from None
 
 
+def _encoding_of_mark(path: Path) -> str:
+    """The encoding that a byte-order mark or NUL bytes at the beginning show; empty if they show none."""
+    with open_bytes(path) as stream:
+        beginning = stream.read(64)
+    # UTF-32 comes first: its mark begins with that of UTF-16.
+    for encoding, marks in (
+        ("utf-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+        ("utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+    ):
+        if beginning.startswith(marks):
+            return encoding
+    # Every second byte of Latin letters is NUL in UTF-16 without a mark.
+    if beginning[1:2] == b"\0" and beginning[:1] != b"\0":
+        return "utf-16le"
+    if beginning[:1] == b"\0" and beginning[1:2] != b"\0":
+        return "utf-16be"
+    return ""
+
+
 def _not_utf8_message(path: Path) -> str:
     """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
+    encoding = _encoding_of_mark(path)
+    if encoding:
+        return f"{path} is {encoding.upper()}, not UTF-8; convert it: iconv -f {encoding} -t utf-8"
     number = 0
     with open_bytes(path) as stream:
         for raw in stream:

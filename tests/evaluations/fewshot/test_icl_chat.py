@@ -214,7 +214,18 @@ def test_answers_that_are_all_odd_leave_no_accuracy(folder):
     with openai_server(lambda body, before: completion("banana")) as server:
         (run,) = evaluate({"task": TASK, "model": openai_model(server)})
     assert run["ooc"].value == 1.0
-    assert "acc" not in {result.metric for result in run.results}
+    assert (run["acc"].value, run["acc"].n, run["acc"].n_unscored) == (None, 0, 2)
+
+
+def test_the_table_says_why_there_is_no_accuracy(folder):
+    with openai_server(lambda body, before: completion("banana")) as server:
+        config = {"task": TASK, "model": openai_model(server)}
+        (folder / "icl.yaml").write_text(json.dumps(config), encoding="utf-8")
+        done = in_process.run(["run", "icl.yaml"])
+    assert "no data (n = 0)" in done.stdout
+    assert "[no data] No acc, dev: no answer can be read as a label." in done.stdout
+    notes = in_process.run(["protocol"]).stdout
+    assert "no dev answer can be read as a label" in " ".join(notes.split())
 
 
 def test_an_error_is_not_an_answer_and_resuming_asks_only_for_it(folder):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.helpers import lmassay, write_config
+from tests.helpers import ROOT, lmassay, write_config
 from tests.scoring_servers import LIES, VllmServer, vllm_server
 from tests.servers import failure, openai_server
 from tests.tiny_models import TEMPLATE, save_model
@@ -32,6 +32,7 @@ def loaded(folder):
 def vllm(loaded):
     """The server, honest again and with nothing asked."""
     loaded.lie, loaded.returns_numbers, loaded.rejects = (lambda scored: scored), True, ()
+    loaded.max_logprobs = 20
     loaded.requests.clear()
     return loaded
 
@@ -192,14 +193,50 @@ def test_a_model_without_the_option_is_refused_offline_with_advice(pairs, tmp_pa
     assert "set model.probabilities to auto" in refused.stderr
 
 
-def test_blanks_need_a_whole_vocabulary(vllm, tmp_path):
-    task = {"name": "syntax", "data": "english:simple", "max_per_file": 4}
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_bias_by_log_probability_has_the_results_of_the_local_model(vllm, folder, tmp_path, api):
+    """In chat form, the server writes the turns with its own template, which is that of the local model."""
+    data = str(ROOT / "examples/bias/questions.yaml")
+    task = {"name": "bias", "data": data, "per_category": 1, "answer_by": "choices"}
     with vllm_server(vllm) as server:
-        offline = lmassay("check", config(tmp_path, task, server_model(server.url, probabilities="echo")))
-        online = lmassay("check", config(tmp_path, task, server_model(server.url)), "--online")
-    assert offline.returncode == online.returncode == 2
-    assert "openai cannot rank words at a blank" in offline.stderr
-    assert "does not return the probabilities of its whole vocabulary" in online.stderr
+        remote = run(tmp_path, config(tmp_path, task, server_model(server.url, api=api), limit=6))
+    assert "server:echo(" in document(remote)["signature"]
+    if api == "chat":
+        local = run(tmp_path, config(tmp_path, task, {"name": "hf", "model": str(folder)}, limit=6))
+        assert values(remote) == pytest.approx(values(local), abs=1e-4)
+
+
+@pytest.fixture
+def blanks(tmp_path):
+    """Words that are single tokens of the tiny model stand for verbs."""
+    subjects = ("The surgeon", "Some dancers", "A customer who is old")
+    rows = [{"sentence_good": f"{subject} laugh.", "sentence_bad": f"{subject} author."} for subject in subjects]
+    path = tmp_path / "blanks.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    verbs = tmp_path / "verbs.csv"
+    verbs.write_text("sing,plur\nauthor,laugh\nhe,the\n", encoding="utf-8")
+    return {"name": "syntax", "data": str(path), "verbs": str(verbs)}
+
+
+def test_cut_offs_need_a_whole_vocabulary(vllm, blanks, tmp_path):
+    with vllm_server(vllm) as server:
+        file = config(tmp_path, blanks, server_model(server.url))
+        online = lmassay("check", file, "--online")
+        refused = run(tmp_path, file)
+    assert "each word is scored by itself and not ranked" in " ".join(online.stdout.split())
+    assert refused.returncode == 2
+    assert "start vLLM with --max-logprobs -1" in refused.stderr
+
+
+@pytest.mark.parametrize("cutoffs", [{}, {"cutoffs_top": [], "cutoffs_bottom": []}], ids=["ranked", "one by one"])
+def test_a_syntax_run_against_a_server_has_the_results_of_the_local_model(vllm, folder, blanks, tmp_path, cutoffs):
+    vllm.max_logprobs = 20 if cutoffs else -1
+    task = {**blanks, **cutoffs}
+    local = run(tmp_path, config(tmp_path, task, {"name": "hf", "model": str(folder)}))
+    with vllm_server(vllm) as server:
+        remote = run(tmp_path, config(tmp_path, task, server_model(server.url)))
+    assert values(remote) == pytest.approx(values(local), abs=1e-4)
+    assert ("vocabulary=" in document(remote)["signature"]) is not bool(cutoffs)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
         # A user's own task or model may print something while it is asked for its notes.
         with plugin_output_to_stderr():
             notes = plan.notes
+            facts = plan.facts
         rows.append(
             {
                 "task": plan.task.name,
@@ -147,6 +148,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
                 "examples": plan.size,
                 "requests": _max_requests(plan),
                 "notes": notes,
+                "facts": facts,
             }
         )
         if as_json:
@@ -168,6 +170,12 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     print_table(title, columns, table, right=(3, 4))
     for keys in swept_keys(plans):
         print_sentence(f"{_ONE_RUN_EACH}: {keys}")
+    facts_of_all_runs: list[str] = []
+    for row in rows:
+        facts_of_all_runs += row["facts"]
+    # Runs of a sweep often have the same.
+    for fact in dict.fromkeys(facts_of_all_runs):
+        print_sentence(fact)
 
 
 def _max_requests(plan: Plan) -> int | None:

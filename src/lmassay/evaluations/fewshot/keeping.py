@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import lmassay
 from lmassay.errors import DataError, LmassayError, ModelError
 from lmassay.evaluations.fewshot.methods.contract import (
-    Choice,
     TrainedClassifier,
     TrainingInputs,
     as_classifier,
@@ -52,30 +51,31 @@ def check_folder(folder: Path) -> None:
 
 
 def keep(
-    classifier: TrainedClassifier, inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path, folder: Path
+    classifier: TrainedClassifier,
+    inputs: TrainingInputs,
+    spec: Mapping[str, Any],
+    base_dir: Path,
+    folder: Path,
+    dev_scores: Sequence[Mapping[str, float]],
 ) -> None:
-    """Write the classifier with its best weights to a folder, which appears only when it is complete."""
-    choice = _best(classifier.choices)
-    if choice is not None:
-        classifier.use(choice)
+    """Write the classifier with its best weights to a folder, which appears only when it is complete.
+
+    ``dev_scores`` are those of each of its choices, or of the classifier if it has none. A training that evaluates only
+    once chooses without them, so the choice itself may not have them.
+    """
+    best = max(range(len(dev_scores)), key=lambda number: _mean(dev_scores[number]))
+    if classifier.choices:
+        classifier.use(classifier.choices[best])
 
     def fill(new_folder: Path) -> None:
         classifier.save(new_folder)
         # The method may have written a card on the training.
         course = _read_json(new_folder / CARD) if (new_folder / CARD).is_file() else {}
         card = {**_description(inputs, spec, base_dir, new_folder), "training": folder.name, **course}
+        card["dev"] = dict(dev_scores[best])
         (new_folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     populated(folder, fill, cache=False)
-
-
-def _best(choices: Sequence[Choice]) -> Choice | None:
-    """The choice with the best dev score; the first of equals."""
-    best: Choice | None = None
-    for choice in choices:
-        if best is None or _mean(choice.dev) > _mean(best.dev):
-            best = choice
-    return best
 
 
 def _mean(scores: Mapping[str, float]) -> float:
@@ -154,7 +154,8 @@ class KeptModel:
     @property
     def dev(self) -> dict[str, float]:
         """The dev scores of its weights; empty if no examples were held out."""
-        return dict(self.card.get("choice", {}).get("dev", {}))
+        # Models that an earlier version kept have only the scores of the choice.
+        return dict(self.card.get("dev") or self.card.get("choice", {}).get("dev", {}))
 
     @property
     def dev_score(self) -> float | None:

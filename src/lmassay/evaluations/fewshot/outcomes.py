@@ -28,6 +28,7 @@ OUT_OF_CHOICE = "ooc"
 """The share of tests whose answers cannot be read as a label."""
 # Numbers of updates are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
+_NO_READABLE_ANSWER = "none: no answer can be read as a label"
 _UNIT_INTERVAL = (0.0, 1.0)
 _ROUNDING = 1e-9
 
@@ -71,7 +72,8 @@ def score(
     if on_test:
         values["test"] = _selection_score(on_test)
     elif tested and unread == len(tested):
-        unscored["test"] = f"none of {len(tested)} answers can be read as a label"
+        reason = f"none of {len(tested)} answers can be read as a label"
+        unscored.update(dict.fromkeys([*task.metrics, "test"], reason))
     else:
         unscored["test"] = "the test examples have no labels"
     if "unusable" in first_outcome and tested:
@@ -186,7 +188,9 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
     for metric in metrics:
         names.append(f"dev_{metric}")
     names += _COUNTS
-    reported = [name for name in names if table.has(name)]
+    expected = {*metrics, "dev"} if table.has(OUT_OF_CHOICE) else set()
+    # A metric that no answer can be scored by is reported as well, so that a reader sees that it is missing.
+    reported = [name for name in names if table.has(name) or name in expected]
     selected = _best_interval(table)
     rows = []
     for metric in reported:
@@ -208,7 +212,8 @@ def _mean_result(
     """The mean of a metric over a part of the trainings (all if ``part`` is None)."""
     counts = table.counts(metric, part)
     if not counts[0]:
-        return Result(metric, group, None, None, None, *counts)
+        method = _NO_READABLE_ANSWER if table.has(OUT_OF_CHOICE) else ""
+        return Result(metric, group, None, None, None, *counts, method=method)
     # FewNLU's mean is over trainings, which matters if splits have different numbers of them.
     mean = float(table.values(metric, part).mean())
     if metric in _COUNTS:

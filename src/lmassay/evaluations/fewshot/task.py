@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot import evaluation, outcomes, trainer
+from lmassay.evaluations.fewshot.label_word_tokens import LabelWordTokens
 from lmassay.evaluations.fewshot.methods.contract import (
     Method,
     NoChoiceError,
@@ -211,10 +212,12 @@ class FewShot(Task):
         """Raise a UserError for a model that the method cannot train."""
         self._model = model
         self._method.check_model(model)
+        for words in self._label_words():
+            words.check(reads_left_to_right=not model.sees_right)
 
     def notes(self) -> list[str]:
         """How a prompt method asks, and warnings about the splits: missing labels, repetitions, leaks, no labels."""
-        method_notes = self._word_tokenization()
+        method_notes: list[str] = []
         if isinstance(self._method, PromptMethod):
             method_notes = list(self._method.notes())
         if self._is_model_informed:
@@ -240,33 +243,20 @@ class FewShot(Task):
         prefix = f"{self._task.name}, {strategy_name(self._options.strategy)}"
         return [*method_notes, *(f"{prefix}: {warning}" for warning in warnings)]
 
-    def _word_tokenization(self) -> list[str]:
-        """How the label words are tokenized, for patterns with a word of several tokens."""
+    def facts(self) -> list[str]:
+        """How the label words are tokenized."""
+        return [f"label words of {words.description()}" for words in self._label_words()]
+
+    def _label_words(self) -> list[LabelWordTokens]:
+        """The label words of each pattern, if the method reads them and the model's tokenizer is on this machine."""
         method = self._method
         if not isinstance(self._model, HuggingFace) or method.pattern is None or not method.can_restore:
             return []
         if self._task.kind != "labels":
             return []
-        from lmassay.evaluations.fewshot.tokens import CachedTokenizer
-
         tokenizer = self._model.tokenizer.tokenizer
-        cached = CachedTokenizer(tokenizer)
-        notes = []
-        for pattern in self._regime.patterns or [method.pattern]:
-            # A method whose pattern is a number of prompt tokens uses the words of the first pattern.
-            words_pattern = pattern if pattern in self._task.patterns["cloze"] else 0
-            tokenized = []
-            is_single = True
-            for label in self._task.labels:
-                for word in self._task.verbalize(label, words_pattern):
-                    tokens = tokenizer.convert_ids_to_tokens(cached.ids(word))
-                    is_single = is_single and len(tokens) == 1
-                    tokenized.append(f"{word} → {' '.join(tokens)} ({len(tokens)})")
-            if not is_single:
-                notes.append(
-                    f"{self._task.name}, pattern {pattern}: label words of several tokens: {'; '.join(tokenized)}"
-                )
-        return notes
+        patterns = self._regime.patterns or [method.pattern]
+        return [LabelWordTokens(self._task, pattern, tokenizer) for pattern in patterns]
 
     def size(self) -> int | None:
         """The number of trainings; None if the model decides about the splits."""

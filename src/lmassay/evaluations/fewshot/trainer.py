@@ -99,7 +99,8 @@ def teach(
     if data_paths.get("keep"):
         # After everything else: what is kept does not influence the outcome.
         folder = Path(data_paths["keep"])
-        _named_on_failure(method, lambda: keeping.keep(classifier, inputs, spec, base_dir, folder))
+        dev_scores = [tested["dev"] for tested in outcome["choices"]]
+        _named_on_failure(method, lambda: keeping.keep(classifier, inputs, spec, base_dir, folder, dev_scores))
     return outcome
 
 

@@ -106,6 +106,9 @@ evaluation = Evaluation(
             "bertscore": Component(
                 f"{_SCORERS}.bertscore:BERTScore", "F1 of token embeddings of a local encoder (extra: hf)"
             ),
+            "comet": Component(
+                f"{_SCORERS}.comet:COMET", "COMET of a local model, run by another Python that has unbabel-comet"
+            ),
             "semantic": Component(f"{_SCORERS}.semantic:Semantic", "cosine of sentence embeddings (extra: semantic)"),
         },
         "perturbation": {

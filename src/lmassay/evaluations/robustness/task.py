@@ -68,6 +68,9 @@ class _ScoredTexts:
         return [column[owner] for owner in self.owners]
 
 
+_CandidateKey = tuple[str, str, str, str]
+"""The id of an example, its output without attack, an attacked input, and the output for it."""
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -150,6 +153,8 @@ class Robustness(Task):
             self._adaptive = adaptive_attack(attack, base_dir)
         if self._adaptive is not None:
             self.requests_each = self._adaptive.max_queries
+        self._known_fitness: dict[_CandidateKey, float] = {}
+        """s_src + d_tgt of the candidates of attacks that are under way."""
         self._opened: ParallelText | QuestionText | None = None
         self._lines = 0
         self._outputs = ""
@@ -160,6 +165,10 @@ class Robustness(Task):
     def check(self) -> None:
         if self._has_texts:
             self._text()
+        if self._s_src is not None and self._s_src.needs_source:
+            raise ConfigError(f"task.s_src: {self._s_src.name} scores translations, not inputs; use it as s_tgt")
+        if self._s_tgt is not None and self._s_tgt.needs_source and not self._has_source:
+            raise ConfigError(f"task.s_tgt: {self._s_tgt.name} also reads the inputs; give them as src")
         if self._s_src is not None:
             self._s_src.check(self._src_lang)
         if self._s_tgt is not None:
@@ -275,6 +284,8 @@ class Robustness(Task):
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         """Score all candidates of all examples together, then keep the best candidate of each example."""
         responses = [_outputs(answers) for answers in responses]
+        # The attacks on these examples are over.
+        self._known_fitness.clear()
         # The columns have one row per candidate. For each row, the index of its example:
         owners: list[int] = []
         first_row: list[int] = []
@@ -517,16 +528,33 @@ class Robustness(Task):
     def _fitness_by_example(
         self, examples: Sequence[Example], outputs: Sequence[Sequence[Response]]
     ) -> list[list[float]]:
-        """s_src + d_tgt of all candidates of each example that have been answered so far."""
+        """s_src + d_tgt of all candidates of each example that have been answered so far.
+
+        An adaptive attack asks for it after every round. Only new candidates are scored, because some scorers are slow.
+        """
+        keys_by_example: list[list[_CandidateKey]] = []
+        new_examples: list[Example] = []
+        new_outputs: list[Sequence[Response]] = []
+        new_keys: list[_CandidateKey] = []
         owners: list[int] = []
-        for index, example in enumerate(examples):
-            owners += [index] * len(example.inputs["adv_src"])
-        by_example: list[list[float]] = [[] for _ in examples]
+        for example, answers in zip(examples, outputs, strict=True):
+            candidates = example.inputs["adv_src"]
+            keys: list[_CandidateKey] = []
+            for text, answer in zip(candidates, answers[1:], strict=True):
+                keys.append((example.id, answers[0].text, text, answer.text))
+            keys_by_example.append(keys)
+            # The scored candidates come first; a round adds others after them.
+            scored = sum(key in self._known_fitness for key in keys)
+            if scored == len(keys):
+                continue
+            owners += [len(new_examples)] * (len(keys) - scored)
+            new_examples.append(replace(example, inputs={**example.inputs, "adv_src": candidates[scored:]}))
+            new_outputs.append([answers[0], *answers[1 + scored :]])
+            new_keys += keys[scored:]
         if owners:
-            fitness = self._fitness(self._score_columns(_texts_of(examples, outputs, owners)))
-            for owner, value in zip(owners, fitness, strict=True):
-                by_example[owner].append(float(value))
-        return by_example
+            fitness = self._fitness(self._score_columns(_texts_of(new_examples, new_outputs, owners)))
+            self._known_fitness.update(zip(new_keys, map(float, fitness), strict=True))
+        return [[self._known_fitness[key] for key in keys] for keys in keys_by_example]
 
     def _score_columns(self, texts: _ScoredTexts) -> dict[str, Column]:
         """The scores of all candidates."""
@@ -550,16 +578,23 @@ class Robustness(Task):
         # The output without attack, once per candidate.
         base_out = texts.of_owners(texts.out)
         owner_lines = texts.of_owners(texts.lines)
+        # Also for outputs under attack: their reference translates the original input.
+        owner_sources = texts.of_owners(texts.sources)
         if not self._has_reference:
             with self._errors_by_line(owner_lines):
-                return {"s_tgt": np.asarray(scorer.score(texts.adv_out, base_out, lang=self._tgt_lang))}
+                s_tgt = scorer.score_with_sources(texts.adv_out, base_out, owner_sources, lang=self._tgt_lang)
+                return {"s_tgt": np.asarray(s_tgt)}
         owner_references = texts.of_owners(texts.references)
         with self._errors_by_line(texts.lines):
             # Scored once per example, not once per candidate.
-            s_out_of_example = np.asarray(scorer.score(texts.out, texts.references, lang=self._tgt_lang))
+            s_out_of_example = np.asarray(
+                scorer.score_with_sources(texts.out, texts.references, texts.sources, lang=self._tgt_lang)
+            )
         s_out = s_out_of_example[np.asarray(texts.owners)]
         with self._errors_by_line(owner_lines):
-            s_adv = np.asarray(scorer.score(texts.adv_out, owner_references, lang=self._tgt_lang))
+            s_adv = np.asarray(
+                scorer.score_with_sources(texts.adv_out, owner_references, owner_sources, lang=self._tgt_lang)
+            )
         d_tgt = criterion.relative_decrease(s_out, s_adv)
         if has_own_decrease(scorer):
             with self._errors_by_line(owner_lines):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lmassay.errors import ModelError
+from lmassay.models.api.blanks import BLANK_IN_WORD
 from lmassay.models.api.scoring import (
     NO_SYSTEM,
     NOTHING_BEFORE,
@@ -129,7 +130,7 @@ class LlamaCppScorer:
         # The space before the blank belongs to the word.
         text = request.left.rstrip(" ")
         if text and text == request.left:
-            raise ModelError("the blank is inside a word; put a space before it, or score whole sentences")
+            raise ModelError(BLANK_IN_WORD)
         tokenized = await self.tokenize(text)
         context = (*self._prefix.before(bool(text)), *tokenized.ids)
         if not context:

@@ -42,8 +42,6 @@ class ScoringModel(ApiModel):
         abilities = super().can
         if self._probabilities == "none":
             return abilities
-        if self._probabilities in ("echo", "prompt_logprobs"):
-            return abilities | {"logprobs"}
         return abilities | _SCORED
 
     def remedy(self, missing: Set[str]) -> str:
@@ -51,11 +49,6 @@ class ScoringModel(ApiModel):
             return ""
         if self._probabilities == "none":
             return f"if the server is {_WAYS}, set model.probabilities to auto"
-        if "slot" in missing:
-            return (
-                f"with `probabilities: {self._probabilities}`, a server scores texts but not all words of its "
-                "vocabulary; llama.cpp does (`probabilities: llama.cpp`)"
-            )
         return ""
 
     def identity(self) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.api.alignment import UnclearBoundaryError
+from lmassay.models.api.blanks import MORE_THAN_ANY_VOCABULARY, CompletionsBlanks, most_tokens_allowed
 from lmassay.models.api.client import Client
 from lmassay.models.api.concurrency import RequestPolicy, with_tries
 from lmassay.models.api.failures import failure_of, refuse_error
@@ -75,13 +76,6 @@ class ProbeResult:
     tokens_out: int
 
     @property
-    def verbs(self) -> frozenset[str]:
-        """What the server was shown to be able to do."""
-        if self.vocabulary is None:
-            return frozenset({"logprobs"})
-        return frozenset({"logprobs", "slot"})
-
-    @property
     def signature(self) -> str:
         """What the numbers depend on."""
         parts = [f"prefix={self.prefix.name}"]
@@ -104,13 +98,15 @@ class ServerConnection:
         """What answers requests, as the probe found out."""
         if isinstance(result.prefix, LlamaCppPrefix):
             return LlamaCppScorer(self.post_native, self.settings, result.prefix)
-        return CompletionsScorer(self.post, self.post_native, self.settings, result.way, result.prefix)
+        return CompletionsBlanks(
+            self.post, self.post_native, self.settings, result.way, result.prefix, result.vocabulary
+        )
 
 
 async def probe(connection: ServerConnection, wanted: Probabilities, needs: frozenset[str]) -> ProbeResult:
     """Find a way to ask a server for probabilities. Raises a FatalModelError with what was found if there is none.
 
-    ``needs`` are the verbs that the task needs; a way that offers less is not used.
+    ``needs`` are the verbs that the task needs; the whole vocabulary is only asked for if there are blanks.
     """
     ways: Sequence[Way] = ("echo", "prompt_logprobs", "llama.cpp")
     if wanted not in ("auto", "none"):
@@ -119,18 +115,11 @@ async def probe(connection: ServerConnection, wanted: Probabilities, needs: froz
     findings: list[str] = []
     usage = _Usage()
     for way in ways:
-        attempt = _Attempt(connection, way, usage)
+        attempt = _Attempt(connection, way, usage, tests_blanks="slot" in needed)
         try:
             result = await attempt.run()
         except _NotSupportedError as error:
             findings.append(f"{way}: {error}")
-            continue
-        lacking = needed - result.verbs
-        if lacking:
-            findings.append(
-                f"{way}: works for texts, but the server does not return the probabilities of its whole vocabulary, "
-                "which a blank needs"
-            )
             continue
         findings.append(f"{way}: {attempt.summary(result)}")
         return replace(result, findings=tuple(findings), tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
@@ -172,7 +161,10 @@ class _Attempt:
     connection: ServerConnection
     way: Way
     usage: _Usage
+    tests_blanks: bool = False
     deviations: list[float] = field(default_factory=list)
+    vocabulary_note: str = ""
+    """Why the whole vocabulary is not used at blanks."""
 
     async def run(self) -> ProbeResult:
         """Raises _NotSupportedError if the server fails a test."""
@@ -189,7 +181,10 @@ class _Attempt:
         """What was found, for the user."""
         agreement = f"two computations of the same log-probability differ by at most {result.deviation:.4f}"
         if result.vocabulary is None:
-            return f"log-probabilities of prompts; {agreement}"
+            blanks = ""
+            if self.tests_blanks:
+                blanks = f"; at a blank, each word is scored by itself and not ranked ({self.vocabulary_note})"
+            return f"log-probabilities of prompts{blanks}; {agreement}"
         return f"log-probabilities of given tokens, and of all {result.vocabulary:,} tokens at a blank; {agreement}"
 
     # --- OpenAI-compatible completions --------------------------------------------------------------------------------
@@ -197,14 +192,52 @@ class _Attempt:
     async def _test_completions(self) -> ProbeResult:
         post = self._patient(self.connection.post)
         settings = self.connection.settings
-        scorer = CompletionsScorer(post, post, settings, self.way, TextPrefix())
+        native = self._patient(self.connection.post_native)
+        scorer = CompletionsBlanks(post, native, settings, self.way, TextPrefix())
         sentence = await self._scored(scorer, _SENTENCE)
         longer = await self._scored(scorer, _SENTENCE + _ENDING)
         self._require_same_beginning(sentence, longer)
         for context in _CONTEXTS:
             await self._compare_with_generation(post, scorer, context)
         prefix = await self._prefix(scorer, sentence)
-        return ProbeResult(self.way, prefix, None, max(self.deviations), (), 0, 0)
+        vocabulary = await self._vocabulary(post, scorer) if self.tests_blanks else None
+        return ProbeResult(self.way, prefix, vocabulary, max(self.deviations), (), 0, 0)
+
+    async def _vocabulary(self, post: Post, scorer: CompletionsBlanks) -> int | None:
+        """The size of the vocabulary if the server returns all of it after a text; else None, with a note why."""
+        try:
+            count = await self._most_tokens(scorer)
+            for context in _CONTEXTS:
+                await self._compare_with_top_tokens(post, scorer, context, count)
+        except ModelError as error:
+            self.vocabulary_note = f"the server does not return its whole vocabulary: {error}"
+            return None
+        return count
+
+    async def _most_tokens(self, scorer: CompletionsBlanks) -> int:
+        """How many next tokens the server returns at most. vLLM names the number if more are requested."""
+        try:
+            next_tokens = await scorer.next_tokens(_CONTEXTS[0], MORE_THAN_ANY_VOCABULARY)
+        except _NotSupportedError as error:
+            allowed = most_tokens_allowed(str(error))
+            if allowed is None:
+                raise
+            return allowed
+        return len(next_tokens.by_id)
+
+    async def _compare_with_top_tokens(self, post: Post, scorer: CompletionsBlanks, context: str, count: int) -> None:
+        """Tokens that the server names by their texts and by their ids must have the same numbers."""
+        next_tokens = await scorer.next_tokens(context, count)
+        tokens_before = await scorer.tokenize(context)
+        compared = 0
+        for text, logprob in (await self._next_tokens(post, context)).items():
+            tokens = await scorer.tokenize(context + text)
+            if tokens[:-1] != tokens_before or tokens[-1] not in next_tokens.by_id:
+                continue
+            self._compare(logprob, next_tokens.by_id[tokens[-1]], f"the token {text!r} has two log-probabilities")
+            compared += 1
+        if not compared:
+            raise _NotSupportedError("none of the server's next tokens has the id that /tokenize gives it")
 
     async def _scored(self, scorer: CompletionsScorer, text: str) -> ScoredPrompt:
         """A scored text whose tokens spell it."""

@@ -245,9 +245,6 @@ class CompletionsScorer:
         seconds = time.monotonic() - started
         return Response(answer, tokens_in=scored.tokens_in, tokens_out=scored.tokens_out, seconds=seconds)
 
-    async def slot(self, request: Slot) -> Response:
-        raise ModelError("the server does not return the probabilities of its whole vocabulary, which a blank needs")
-
     async def score(self, prompt: str, *, is_templated: bool = False) -> ScoredPrompt:
         """The tokens of a prompt with their log-probabilities."""
         body: dict[str, Any] = {"model": self._settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}

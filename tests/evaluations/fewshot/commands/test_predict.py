@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,42 @@ def copy(finished, tmp_path) -> Path:
     return tmp_path / "copy"
 
 
+TEXTS = ["the author laughs", "a customer swims", "Some dancers are tall"]
+
+
+@pytest.fixture(scope="module")
+def trained_reviews(tmp_path_factory) -> Path:
+    """A folder with a finished run of a task of one's own."""
+    folder = tmp_path_factory.mktemp("reviews")
+    save_bert(folder / "bert")
+    rows = [f"{TEXTS[number % 2]} {number},{('bad', 'good')[number % 2]}" for number in range(16)]
+    (folder / "texts.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    description = {
+        "data": dict.fromkeys(("train", "dev", "unlabeled"), "texts.csv"),
+        "fields": ["text"],
+        "label": "label",
+        "labels": ["bad", "good"],
+        "patterns": ["{text} [mask]", "the movie {text} [mask]"],
+        "words": {"bad": "no", "good": "yes"},
+    }
+    (folder / "reviews.yaml").write_text(json.dumps(description), encoding="utf-8")
+    done = lmassay("run", configuration(folder, data="reviews.yaml", data_dir=None, splits={"k": 1}), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def reviews(trained_reviews, tmp_path) -> Path:
+    shutil.copytree(trained_reviews, tmp_path / "reviews")
+    return tmp_path / "reviews"
+
+
+def piped(path: Path, text: str) -> None:
+    """A named pipe that gets this text, once."""
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=(text,), kwargs={"encoding": "utf-8"}, daemon=True).start()
+
+
 def kept_folders(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / "results/models").iterdir() if path.is_dir())
 
@@ -72,9 +110,7 @@ def test_every_text_gets_a_label_and_probabilities(finished):
 
 
 def test_the_best_split_is_the_one_with_the_highest_dev_score(finished):
-    scores = {
-        path.name: json.loads((path / "lmassay.json").read_text())["choice"]["dev"] for path in kept_folders(finished)
-    }
+    scores = {path.name: json.loads((path / "lmassay.json").read_text())["dev"] for path in kept_folders(finished)}
     best = max(scores, key=lambda name: scores[name]["acc"])
     by_folder = lmassay("predict", f"results/models/{best}", "--in", "new.jsonl", cwd=finished)
     assert lmassay("predict", "--in", "new.jsonl", cwd=finished).stdout == by_folder.stdout
@@ -89,6 +125,78 @@ def test_compressed_input_and_tables_are_read_and_written(copy):
     plain = lmassay("predict", "--in", "new.jsonl", cwd=copy).stdout.splitlines()
     assert [row["label"] for row in rows] == [json.loads(line)["label"] for line in plain]
     assert set(rows[0]) == {"idx", "label", "p(entailment)", "p(not_entailment)"}
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.csv.gz", "pipe"])
+def test_tables_and_streams_get_the_labels_of_json_lines(reviews, name):
+    """Texts are numbered from 0, whatever the format; empty lines do not count."""
+    (reviews / "new.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    expected = lmassay("predict", "--in", "new.jsonl", cwd=reviews).stdout
+    separator = "\t" if "tsv" in name else ","
+    table = "\n".join([f"text{separator}more", *(f"{text}{separator}x" for text in TEXTS)])
+    if name == "pipe":
+        piped(reviews / name, f"{table}\n")
+    elif name.endswith(".gz"):
+        (reviews / name).write_bytes(gzip.compress(f"{table}\n\n".encode()))
+    else:
+        (reviews / name).write_text(f"{table}\n\n", encoding="utf-8")
+    done = lmassay("predict", "--in", name, cwd=reviews)
+    assert done.stdout == expected
+    assert [json.loads(line)["idx"] for line in done.stdout.splitlines()] == [0, 1, 2]
+
+
+def test_an_error_in_a_stream_names_the_stream(reviews):
+    piped(reviews / "pipe", '{"text": "a"}\n{"txt": "b"}\n')
+    done = lmassay("predict", "--in", "pipe", cwd=reviews)
+    assert done.returncode == 2
+    assert done.stderr == "error: pipe, line 2: the field 'text' is missing; did you mean 'txt'?\n"
+
+
+@pytest.mark.parametrize(
+    ("regime", "names", "models"),
+    [
+        ({"name": "ensemble", "patterns": [0, 1]}, ["split-0"], 2),
+        ({"name": "ipet", "patterns": [0, 1], "generations": 2}, ["split-0-p0", "split-0-p1"], 2),
+        ({"name": "distillation", "patterns": [0, 1], "student": {**QUICK, "name": "pet"}}, ["split-0"], 1),
+    ],
+    ids=["ensemble", "ipet", "distillation"],
+)
+def test_combined_trainings_are_kept_and_label_texts(reviews, regime, names, models):
+    # With one evaluation at the end, nothing is chosen by dev scores, but they are there.
+    task = {"data": "reviews.yaml", "data_dir": None, "splits": {"k": 1}, "regime": regime}
+    task["method"] = {**QUICK, "eval_ratios": 1.0}
+    done = lmassay("run", configuration(reviews, **task), "--results", regime["name"], cwd=reviews)
+    assert done.returncode == 0, done.stderr
+    listed = lmassay("predict", "--list", "--results", regime["name"], cwd=reviews).stdout
+    assert [line.split()[1] for line in listed.splitlines() if line[:1].isdigit()] == names
+    assert "none held out" not in listed
+    assert len([*(reviews / regime["name"] / "models").glob("[!.]*/lmassay.json")]) == models
+    (reviews / "new.jsonl").write_text('{"text": "the author laughs"}\n', encoding="utf-8")
+    labelled = lmassay("predict", "--in", "new.jsonl", "--results", regime["name"], cwd=reviews)
+    assert json.loads(labelled.stdout)["label"] in ("bad", "good")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
+    ) as running:
+        yield running.scheduler_address
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_models_that_workers_keep_label_texts_as_those_of_one_process(copy, executor, request):
+    expected = lmassay("predict", "--in", "new.jsonl", cwd=copy).stdout
+    options = ["--executor", executor]
+    if executor == "dask":
+        options += ["--scheduler", request.getfixturevalue("cluster")]
+    else:
+        options += ["--workers", "2"]
+    done = lmassay("run", "run.yaml", "--results", "elsewhere", *options, cwd=copy)
+    assert done.returncode == 0, done.stderr
+    assert lmassay("predict", "--in", "new.jsonl", "--results", "elsewhere", cwd=copy).stdout == expected
 
 
 def test_a_kept_model_needs_neither_data_nor_base_model_nor_run(copy, tmp_path):

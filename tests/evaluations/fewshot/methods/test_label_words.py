@@ -10,7 +10,6 @@ import pytest
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
-from lmassay.evaluations.fewshot.task import FewShot
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from tests.evaluations.fewshot.methods.conftest import Opened
 
@@ -145,12 +144,3 @@ def test_a_word_outside_the_vocabulary_is_refused(tiny: Opened, korean: NluTask)
 def test_a_window_without_room_for_the_words_is_refused(tiny: Opened, korean: NluTask) -> None:
     with pytest.raises(ConfigError, match="max_seq_length: the longest label word leaves"):
         learner_for(korean, open_network(tiny("roberta")), Reading(max_seq_length=12))
-
-
-def test_check_shows_the_tokens_of_label_words_with_several(tiny: Opened, korean: NluTask) -> None:
-    path = korean.own_files["file"]
-    task = FewShot(str(path), {"name": "pet", **QUICK}, labelled=["train"])
-    task.check_model(tiny("gpt2"))
-    (note,) = (note for note in task.notes() if "label words" in note)
-    tokens = tiny("gpt2").tokenizer.tokenizer.tokenize(" 나쁨")
-    assert f"나쁨 → {' '.join(tokens)} ({len(tokens)})" in note

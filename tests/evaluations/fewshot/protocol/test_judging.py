@@ -86,7 +86,7 @@ def test_without_a_dev_set_only_a_single_configuration_stands():
     assert single.selected.test.value == 0.7
     several = judge([Trial(name, {}, 0, None, 0.7, {"acc": 0.7}) for name in "ab"])
     assert several.selected is None
-    assert several.notes == ["there is no dev set to select one of 2 configurations on"]
+    assert several.notes == ["there is no dev set; none of the 2 configurations can be selected"]
 
 
 def test_repetitions_on_a_split_are_averaged_first():

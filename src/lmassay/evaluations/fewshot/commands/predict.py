@@ -18,8 +18,8 @@ from lmassay.cli.options import calls, results_option
     "--in",
     "source",
     type=click.Path(path_type=Path),
-    help="Texts to label, with the task's fields: .jsonl, .csv or .tsv, may be compressed with gzip; - for JSON Lines "
-    "from standard input.",
+    help="Texts to label, with the task's fields: .jsonl, .csv or .tsv, may be compressed with gzip; - for standard "
+    "input.",
 )
 @click.option(
     "-o",

@@ -358,9 +358,14 @@ def _select(
         # Every training of every configuration failed.
         return None, (), ("all trainings failed; nothing to select",)
     if not with_dev:
+        # A method that answers in words may have a dev set and no answer that can be read.
+        answers_in_words = trained[0].out_of_choice.value is not None
+        reason = "there is no dev set"
+        if answers_in_words:
+            reason = "there is no dev set, or no dev answer can be read as a label"
         if len(configurations) == 1:
-            return trained[0], (), ("there is no dev set; the only configuration is reported without selection",)
-        return None, (), (f"there is no dev set to select one of {len(configurations)} configurations on",)
+            return trained[0], (), (f"{reason}; the only configuration is reported without selection",)
+        return None, (), (f"{reason}; none of the {len(configurations)} configurations can be selected",)
 
     notes = []
     candidates = [(dev, configuration) for dev, configuration in with_dev if not configuration.missing]

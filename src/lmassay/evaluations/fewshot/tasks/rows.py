@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ class DataRow:
     fields: Mapping[str, Any]
     path: Path
     line: int
+    row_number: int = 0
+    """The number of the row in its file, from 0; empty lines and the header of a table do not count."""
 
     @property
     def where(self) -> str:
@@ -86,8 +89,8 @@ def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterato
     first = next(rows, None)
     if first is None:
         raise DataError(f"{path} has no examples; it must have at least one")
-    yield first
-    yield from rows
+    for number, row in enumerate(itertools.chain([first], rows)):
+        yield replace(row, row_number=number)
 
 
 def _json_lines(path: Path) -> Iterator[DataRow]:

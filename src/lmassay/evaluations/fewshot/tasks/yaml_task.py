@@ -341,16 +341,16 @@ class YamlProcessor(RowProcessor):
         if columns.question:
             meta["question_idx"] = str(row.get(columns.question))
             meta.setdefault("group", meta["question_idx"])
-        number = row.line - 1
-        name = str(number)
+        line_number = row.line - 1
+        name = str(line_number)
         if columns.id in row.fields:
             name = str(row.get(columns.id))
         guid = f"{set_type}-{name}"
         if not name.isdigit():
             # Ids that are text need not be unique; the number of the line is.
-            guid += f"-{number}"
+            guid += f"-{line_number}"
         label = self.label(row, set_type, columns.label)
-        yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=number)
+        yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=row.row_number)
 
 
 def _text(row: DataRow, column: str) -> str:

@@ -48,6 +48,8 @@ class Scorer:
     """True if ``score_corpus`` gives the same scores when a corpus is passed in chunks."""
     is_binary: ClassVar[bool] = False
     """True if every score is 0 (wrong) or 1 (right)."""
+    needs_source: ClassVar[bool] = False
+    """True if the scorer also reads the input that was translated; it then has ``score_translations``."""
     chunk: ClassVar[int] = 4096
     """Pairs per chunk, which is also the step of the progress bar."""
 
@@ -84,10 +86,29 @@ class Scorer:
         ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenised
         text.
         """
+        return self._checked_scores(hyps, refs, lambda: self.score_corpus(hyps, refs, lang=lang))
+
+    def score_with_sources(
+        self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str], lang: str | None = None
+    ) -> list[float]:
+        """Like ``score``, where the inputs are known. Most scorers do not read them."""
+        if not self.needs_source:
+            return self.score(hyps, refs, lang=lang)
+        if len(sources) != len(hyps):
+            raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(sources)} sources; they must pair up")
+        return self._checked_scores(hyps, refs, lambda: self.score_translations(hyps, refs, sources))
+
+    def score_translations(self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str]) -> Sequence[float]:
+        """The scores of all translations, for a scorer with ``needs_source``."""
+        raise PluginError(f"the scorer {self.name} has needs_source, but no score_translations; write it")
+
+    def _checked_scores(
+        self, hyps: Sequence[str], refs: Sequence[str], compute: Callable[[], Sequence[float]]
+    ) -> list[float]:
         if len(hyps) != len(refs):
             raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(refs)} references; they must pair up")
         try:
-            scores = list(self.score_corpus(hyps, refs, lang=lang))
+            scores = list(compute())
         except LmassayError:
             raise
         except Exception as error:

@@ -141,6 +141,11 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
             passes = [("adv_out", "out", "ref")]
         sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, passes)
     for side in sides.values():
+        if side.scorer.needs_source:
+            raise UserError(
+                f"the scorer {side.scorer.name} also reads the source of each translation, which TEAPOT's command does "
+                "not pass on; use it as s_tgt of the robustness task (lmassay run)"
+            )
         side.scorer.check(side.lang)
     text = open_parallel(paths)
     warnings = [*_incomplete_sides(args), *_byte_order_marks(text)]

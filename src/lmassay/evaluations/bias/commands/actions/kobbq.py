@@ -149,10 +149,12 @@ def infer(
 
 def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing: Any) -> None:
     """Read a choice out of each answer. An answer in which none can be read stays, and counts as out of choice."""
+    from lmassay.evaluations.bias.kobbq.answering_model import models_behind
     from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess as step
 
     with progress_bar("reading answers") as advance:
         done = step(predictions, preprocessed, ooc_path=ooc, parsing=parsing, advance=advance)
+    _say_models(models_behind(predictions))
     for warning in done.warnings:
         warn(warning)
     if parsing == "robust":
@@ -169,6 +171,7 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
 
     with progress_bar("collecting"):
         done = step(predictions, preprocessed, output)
+    _say_models(done.models)
     for warning in done.warnings:
         warn(warning)
     if done.unused:
@@ -212,6 +215,12 @@ def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequ
         for name, average in ((default, comparison.default), (debiased, comparison.debiased)):
             if not average.rows:
                 warn(f"{comparison.model} has no rows in {name}_{','.join(prompt_ids)}.tsv")
+
+
+def _say_models(models: Sequence[str]) -> None:
+    """Name the models behind an alias such as clova-x."""
+    if models:
+        say(f"these answers were given by {' and '.join(models)}")
 
 
 def _rate(part: int, whole: int) -> str:
@@ -276,7 +285,9 @@ def _build_model(spec: dict[str, Any], budget_usd: float | None, config: Path | 
 
 def _notes(predictions: Path) -> Any:
     """Open the file next to the predictions that says how each answer ended and how many tokens it took."""
-    path = predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl")
+    from lmassay.evaluations.bias.kobbq.answering_model import notes_path
+
+    path = notes_path(predictions)
     stream = path.open("a+b", buffering=0)
     if stream.tell() and path.read_bytes()[-1:] != b"\n":
         # A crash cut off the last note; the next one must begin on a new line.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.answering_model import models_behind, record_models
 from lmassay.evaluations.bias.kobbq.pandas_output import as_pandas_rewrites, rewritten
 from lmassay.evaluations.bias.kobbq.steps.postprocess import PREDICTION, UNFINISHED
 from lmassay.evaluations.bias.kobbq.steps.preprocess import LETTERS
@@ -22,6 +23,8 @@ class Collected:
     unused: int
     """Predictions for other questions."""
     warnings: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    """The models that gave the answers, if the file's name has an alias."""
 
 
 def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) -> Collected:
@@ -63,7 +66,9 @@ def collect(predictions_path: Path, preprocessed_path: Path, output_path: Path) 
         collected_column.append(prediction)
     with atomic_write(output_path) as stream:
         stream.writelines(rewritten(questions, PREDICTION, collected_column))
+    models = models_behind(predictions_path)
+    record_models(output_path, models)
     warnings = []
     if not answers.complete:
         warnings.append(f"{answers.where(answers.count - 1)}: the last row has no line end; it may be cut off")
-    return Collected(questions.count, out_of_choice, answers.count - questions.count, tuple(warnings))
+    return Collected(questions.count, out_of_choice, answers.count - questions.count, tuple(warnings), tuple(models))

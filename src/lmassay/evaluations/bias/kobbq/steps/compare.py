@@ -10,6 +10,7 @@ import numpy as np
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias import scores
+from lmassay.evaluations.bias.kobbq.answering_model import is_shown_as
 from lmassay.evaluations.bias.kobbq.pandas_output import float_series
 from lmassay.evaluations.bias.kobbq.steps.evaluate import HEADER, METRICS
 from lmassay.evaluations.bias.kobbq.tsv import read_table
@@ -87,7 +88,7 @@ def compare(default: str, debiased: str, prompt_ids: Sequence[str], models: Sequ
     comparisons = []
     for model in models:
         comparison = DebiasingComparison(
-            model,
+            _shown_name(model, [*before, *after]),
             default=_average(before, model, only_overall=False),
             debiased=_average(after, model, only_overall=False),
             default_overall=_average(before, model, only_overall=True),
@@ -119,10 +120,19 @@ def _read_results(name: str, prompt_ids: Sequence[str]) -> list[_ResultsRow]:
     return rows
 
 
+def _shown_name(model: str, rows: Sequence[_ResultsRow]) -> str:
+    """The model as step 5 names it: an alias with the model behind it."""
+    names: list[str] = []
+    for row in rows:
+        if is_shown_as(model, row.model) and row.model not in names:
+            names.append(row.model)
+    return ", ".join(names) or model
+
+
 def _average(rows: Sequence[_ResultsRow], model: str, *, only_overall: bool) -> ResultsAverage:
     values = []
     for row in rows:
-        if row.model == model and (row.group == _OVERALL or not only_overall):
+        if is_shown_as(model, row.model) and (row.group == _OVERALL or not only_overall):
             values.append(row.values)
     columns = np.array(values, np.float64).reshape(-1, len(METRICS)).T
     means = [scores.mean_over_prompts(column) for column in columns]

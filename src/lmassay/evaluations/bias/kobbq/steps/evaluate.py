@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lmassay.errors import DataError
 from lmassay.evaluations.bias import scores
+from lmassay.evaluations.bias.kobbq.answering_model import recorded_models, shown_name
 from lmassay.evaluations.bias.kobbq.pandas_output import lines
 from lmassay.evaluations.bias.kobbq.samples import file_name_of, parse_choice_bytes
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
@@ -82,7 +83,8 @@ def evaluate(
     for model in models:
         path = folder / f"{topic}_{prompt_id}_{file_name_of(model)}.tsv"
         if path.is_file():
-            yield evaluate_file(model, path, unknown, mode)
+            # An alias such as clova-x is shown with the model that gave the answers.
+            yield evaluate_file(shown_name(model, recorded_models(path)), path, unknown, mode)
         else:
             yield Evaluated(model, path, None, {}, ())
 

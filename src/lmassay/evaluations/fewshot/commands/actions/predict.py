@@ -17,7 +17,7 @@ from lmassay.cli.console import say
 from lmassay.cli.tables import print_table
 from lmassay.errors import DataError, UserError
 from lmassay.running import kept
-from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_text
+from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_decoded, open_text
 from lmassay.storage.store import Store
 
 if TYPE_CHECKING:
@@ -133,13 +133,24 @@ def _examples(task: NluTask, source: Path) -> Any:
     """The texts, read as the task reads its unlabeled examples."""
     if not is_stream(source):
         return task.processor._create_examples(str(source), "unlabeled")
-    # A stream has no ending that says its format.
     copy = open_text(source, "input").path
+    name = "standard input" if source == STANDARD_INPUT else str(source)
     with tempfile.TemporaryDirectory(prefix="lmassay-predict-") as folder:
-        name = "standard-input" if source == STANDARD_INPUT else source.name
-        file = Path(folder) / f"{name}.jsonl"
+        file = Path(folder) / f"texts{_ending_of(copy)}"
         shutil.copyfile(copy, file)
-        return task.processor._create_examples(str(file), "unlabeled")
+        try:
+            return task.processor._create_examples(str(file), "unlabeled")
+        except DataError as error:
+            raise DataError(str(error).replace(str(file), name)) from None
+
+
+def _ending_of(stream_copy: Path) -> str:
+    """The ending of a file with this content: a stream has none that would say its format."""
+    with open_decoded(stream_copy, encoding="utf-8-sig") as stream:
+        first_line = stream.readline().strip()
+    if first_line.startswith(("{", "[")):
+        return ".jsonl"
+    return ".tsv" if "\t" in first_line else ".csv"
 
 
 def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:

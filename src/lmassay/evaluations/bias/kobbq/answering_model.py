@@ -1,0 +1,88 @@
+"""Which model gave the answers. KoBBQ's file names may have an alias: answers of ``clova-x`` come from HCX-005.
+
+Step 2 writes notes next to the answers, which name the model. Step 4 records it next to its output for step 5. Files of
+the original programs have neither, and are shown under their own names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmassay.errors import DataError
+from lmassay.evaluations.bias.kobbq.samples import file_name_of
+from lmassay.storage.files import atomic_write
+
+
+def notes_path(predictions: Path) -> Path:
+    """The file next to the answers that says how each of them ended, and which model gave it."""
+    return predictions.with_name(f"{predictions.name.removesuffix('.tsv')}.notes.jsonl")
+
+
+def models_behind(predictions: Path) -> list[str]:
+    """The models that gave these answers, if the name of the file does not have them; read from the notes of step 2."""
+    try:
+        lines = notes_path(predictions).read_bytes().splitlines()
+    except OSError:
+        return []
+    models: list[str] = []
+    for line in lines:
+        try:
+            note = json.loads(line)
+        except ValueError:
+            # A crash may cut off a note.
+            continue
+        model = note.get("model") if isinstance(note, dict) else None
+        if not isinstance(model, str) or model in models:
+            continue
+        if file_name_of(model) not in predictions.name:
+            models.append(model)
+    return models
+
+
+def record_models(collected: Path, models: Sequence[str]) -> None:
+    """Record the models behind the answers of a file of step 4. Without models, an older record is removed."""
+    path = _record_path(collected)
+    if not models:
+        path.unlink(missing_ok=True)
+        return
+    with atomic_write(path) as stream:
+        stream.write(json.dumps({"models": list(models)}, ensure_ascii=False) + "\n")
+
+
+def recorded_models(collected: Path) -> list[str]:
+    """The models that step 4 recorded; none for a file of the original program."""
+    path = _record_path(collected)
+    if not path.is_file():
+        return []
+    try:
+        models = json.loads(path.read_bytes())["models"]
+    except (ValueError, LookupError, TypeError):
+        models = None
+    if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
+        raise DataError(f"{path} does not name a model; delete it, or run `lmassay kobbq collect` again")
+    return models
+
+
+def shown_name(name: str, models: Sequence[str]) -> str:
+    """
+    >>> shown_name("clova-x", ["HCX-005"])
+    'clova-x (HCX-005)'
+    >>> shown_name("gpt-4", [])
+    'gpt-4'
+    """
+    return f"{name} ({', '.join(models)})" if models else name
+
+
+def is_shown_as(name: str, shown: str) -> bool:
+    """Whether a table shows the model of this name, alone or with the model behind it.
+
+    >>> is_shown_as("clova-x", "clova-x (HCX-005)"), is_shown_as("clova", "clova-x (HCX-005)")
+    (True, False)
+    """
+    return shown == name or shown.startswith(f"{name} (")
+
+
+def _record_path(collected: Path) -> Path:
+    return collected.with_name(f"{collected.name.removesuffix('.tsv')}.model.json")

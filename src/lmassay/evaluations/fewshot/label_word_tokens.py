@@ -1,0 +1,95 @@
+"""How a tokenizer splits the label words of a pattern, and whether the labels can be told apart by them.
+
+This needs only the tokenizer, so that ``lmassay check`` finds words that cannot work before anything is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmassay.errors import ConfigError
+from lmassay.evaluations.fewshot.tokens import CachedTokenizer, special_ids
+
+if TYPE_CHECKING:
+    from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+
+
+@dataclass(frozen=True)
+class LabelWordTokens:
+    """The label words of one pattern as a tokenizer splits them."""
+
+    task: NluTask
+    pattern: int
+    tokenizer: Any
+
+    def description(self) -> str:
+        """Such as ``rte, pattern 0: Yes → ĠYes (1 token), No → ĠNo (1 token)``."""
+        words = []
+        for _, word, ids in self._words():
+            tokens = self.tokenizer.convert_ids_to_tokens(ids)
+            count = "1 token" if len(tokens) == 1 else f"{len(tokens)} tokens"
+            words.append(f"{word} → {' '.join(tokens)} ({count})")
+        return f"{self.task.name}, pattern {self.pattern}: {', '.join(words)}"
+
+    def check(self, *, reads_left_to_right: bool) -> None:
+        """Raise a ConfigError for words outside the vocabulary, and for labels that their tokens do not tell apart."""
+        self._require_known_words()
+        first_words: dict[tuple[tuple[int, ...], ...], str] = {}
+        for label, tokens in self._tokens_by_label().items():
+            if tokens in first_words:
+                raise ConfigError(
+                    f"{self._where}: the labels '{first_words[tokens]}' and '{label}' have the same tokens "
+                    f"({self._spelled(tokens[0])}), so no model can tell them apart; choose other words"
+                )
+            first_words[tokens] = label
+        if reads_left_to_right:
+            self._require_no_beginnings()
+
+    def _require_known_words(self) -> None:
+        unknown = special_ids(self.tokenizer)
+        for label, word, ids in self._words():
+            if not ids or any(token in unknown for token in ids):
+                raise ConfigError(
+                    f"{self._where}: the word '{word}' for the label '{label}' is not in the vocabulary of this model "
+                    f"(it becomes {self._spelled(ids) or 'nothing'}); choose another word"
+                )
+
+    def _require_no_beginnings(self) -> None:
+        """By the chain rule, a word is never more probable than the words that its tokens begin with."""
+        single_words: dict[str, tuple[int, ...]] = {}
+        for label, words in self._tokens_by_label().items():
+            # The score of a label with several words is their mean, which can exceed that of any other word.
+            if len(words) == 1:
+                single_words[label] = words[0]
+        for label, word in single_words.items():
+            for longer_label, longer_word in single_words.items():
+                if longer_label != label and longer_word[: len(word)] == word:
+                    raise ConfigError(
+                        f"{self._where}: the word for the label '{longer_label}' ({self._spelled(longer_word)}) begins "
+                        f"with the word for '{label}' ({self._spelled(word)}), so a model that reads from left to "
+                        f"right can never prefer '{longer_label}'; choose other words"
+                    )
+
+    def _tokens_by_label(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
+        for label, _, ids in self._words():
+            tokens[label] = (*tokens.get(label, ()), tuple(ids))
+        return tokens
+
+    def _words(self) -> Iterator[tuple[str, str, list[int]]]:
+        """Label, word and tokens."""
+        cached = CachedTokenizer.of(self.tokenizer)
+        # A method whose pattern is a number of prompt tokens uses the words of the first pattern.
+        words_pattern = self.pattern if self.pattern in self.task.patterns["cloze"] else 0
+        for label in self.task.labels:
+            for word in self.task.verbalize(label, words_pattern):
+                yield label, word, cached.ids(word)
+
+    def _spelled(self, ids: tuple[int, ...] | list[int]) -> str:
+        return " ".join(self.tokenizer.convert_ids_to_tokens(list(ids)))
+
+    @property
+    def _where(self) -> str:
+        return f"{self.task.name}, pattern {self.pattern}"

@@ -1,0 +1,246 @@
+"""Words in a blank, through OpenAI-compatible completions.
+
+There are two ways. vLLM returns the log-probabilities of its whole vocabulary after a text if it is started with
+``--max-logprobs -1``; one request per blank is then enough, and words can be ranked. Every server that scores prompts
+can score the text with each word filled in, which needs one request per word and gives no ranks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lmassay.errors import FatalModelError, ModelError
+from lmassay.models.api.failures import refuse_error
+from lmassay.models.api.scoring import (
+    NOTHING_BEFORE,
+    CompletionsScorer,
+    Post,
+    ServerSettings,
+    TextPrefix,
+    Way,
+    checked_logprob,
+)
+from lmassay.models.hf.logits import candidate_columns
+from lmassay.models.spelling import not_comparable
+from lmassay.types import Candidates, Response, Slot
+
+# More tokens than any vocabulary has. vLLM then answers how many it allows.
+MORE_THAN_ANY_VOCABULARY = 1 << 20
+_MOST_ALLOWED = re.compile(r"max allowed: (\d+)")
+_TOKEN_ID = re.compile(r"token_id:(\d+)")
+# Servers compute in 16 bits, so the probabilities of a large vocabulary do not add up to exactly 1.
+_SUM_TOLERANCE = 0.01
+# A word between the ones to be spelled, so that they are spelled as inside a sentence.
+_SEPARATOR = "the"
+_WORDS_PER_REQUEST = 200
+BLANK_IN_WORD = "the blank is inside a word; put a space before it, or score whole sentences"
+_NO_RANKS = (
+    "ranks and cut-offs need the probabilities of the whole vocabulary, which this server does not return; start vLLM "
+    "with --max-logprobs -1, or use a task without cut-offs (cutoffs_top: [], cutoffs_bottom: [])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokens:
+    """The log-probabilities of all tokens after a text, by token."""
+
+    by_id: Mapping[int, float]
+    tokens_in: int | None
+    tokens_out: int | None
+
+
+def most_tokens_allowed(message: str) -> int | None:
+    """The number of tokens that vLLM's message allows; None if it names none.
+
+    >>> most_tokens_allowed("Requested sample logprobs of 1048576, which is greater than max allowed: 49152")
+    49152
+    """
+    allowed = _MOST_ALLOWED.search(message)
+    return None if allowed is None else int(allowed[1])
+
+
+class CompletionsBlanks(CompletionsScorer):
+    """Scores texts and words in blanks through /completions."""
+
+    def __init__(
+        self,
+        post: Post,
+        post_native: Post,
+        settings: ServerSettings,
+        way: Way,
+        prefix: TextPrefix,
+        vocabulary: int | None = None,
+    ) -> None:
+        super().__init__(post, post_native, settings, way, prefix)
+        self._vocabulary = vocabulary
+        self._spellings: dict[str, tuple[int, ...]] = {}
+        # Several blanks need the same words at the same time.
+        self._spelling = asyncio.Lock()
+
+    async def slot(self, request: Slot) -> Response:
+        """The log-probabilities of words in a blank."""
+        started = time.monotonic()
+        # The space before the blank belongs to the word.
+        text = request.left.rstrip(" ")
+        if text and text == request.left:
+            raise ModelError(BLANK_IN_WORD)
+        context = self._prefix.before(text) + text
+        is_first_word = not text.strip()
+        if self._vocabulary is None or request.multi_token:
+            if request.ranked:
+                raise FatalModelError(_NO_RANKS)
+            answer, tokens_in, tokens_out = await self._filled_in(request, context, is_first_word)
+        else:
+            next_tokens = await self.next_tokens(context, self._vocabulary)
+            answer = await self._looked_up(request, next_tokens, is_first_word)
+            tokens_in, tokens_out = next_tokens.tokens_in, next_tokens.tokens_out
+        return Response(answer, tokens_in=tokens_in, tokens_out=tokens_out, seconds=time.monotonic() - started)
+
+    # --- one text per word --------------------------------------------------------------------------------------------
+
+    async def _filled_in(
+        self, request: Slot, context: str, is_first_word: bool
+    ) -> tuple[Candidates, int | None, int | None]:
+        """The words' own log-probabilities, each in a text of its own; no ranks."""
+        logprobs = np.full(len(request.candidates), np.nan)
+        spellings: list[tuple[int, ...]] = []
+        tokens_in: int | None = 0
+        tokens_out: int | None = 0
+        number_of_text: dict[str | None, int] = {}
+        for index, word in enumerate(request.candidates):
+            filled = word if is_first_word else f" {word}"
+            scored = await self.score(context + filled)
+            tokens_in = _sum(tokens_in, scored.tokens_in)
+            tokens_out = _sum(tokens_out, scored.tokens_out)
+            start = scored.start(len(context))
+            values = scored.logprobs[start:]
+            spellings.append(tuple(number_of_text.setdefault(t, len(number_of_text)) for t in scored.texts[start:]))
+            if len(values) != 1 and not request.multi_token:
+                # A word of several tokens is not in the vocabulary.
+                continue
+            known_values = [value for value in values if value is not None]
+            if len(known_values) < len(values):
+                raise ModelError(NOTHING_BEFORE)
+            logprobs[index] = math.fsum(known_values)
+        if request.multi_token:
+            logprobs[not_comparable(spellings)] = np.nan
+        return Candidates(logprobs), tokens_in, tokens_out
+
+    # --- the whole vocabulary -----------------------------------------------------------------------------------------
+
+    async def next_tokens(self, context: str, count: int) -> NextTokens:
+        """The log-probabilities of all tokens after a text. Raises a ModelError if they are not those of all tokens."""
+        body = {
+            "model": self._settings.model,
+            "prompt": context,
+            "max_tokens": 1,
+            # At temperature 1, sampling options cannot have changed the reported numbers.
+            "temperature": 1,
+            "logprobs": count,
+            # Different tokens may have the same text.
+            "return_tokens_as_token_ids": True,
+            **self._settings.parameters,
+        }
+        data = await self._post("/completions", body)
+        refuse_error(data, "choice")
+        try:
+            top = data["choices"][0]["logprobs"]["top_logprobs"][0]
+            entries = list(top.items())
+        except (LookupError, TypeError, AttributeError):
+            raise ModelError("the server returns no log-probabilities of the next token") from None
+        by_id: dict[int, float] = {}
+        for name, logprob in entries:
+            token = _TOKEN_ID.fullmatch(name)
+            if token is None:
+                raise ModelError("the server does not name tokens by their ids")
+            by_id[int(token[1])] = checked_logprob(logprob)
+        total = math.fsum(math.exp(value) for value in by_id.values())
+        if abs(total - 1) > _SUM_TOLERANCE:
+            raise ModelError(f"the probabilities of the server's {len(by_id)} tokens add up to {total:.3f}, not to 1")
+        usage = data.get("usage")
+        if not isinstance(usage, dict):
+            usage = {}
+        return NextTokens(by_id, usage.get("prompt_tokens"), usage.get("completion_tokens"))
+
+    async def _looked_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
+        ids = np.array(list(next_tokens.by_id), dtype=np.int64)
+        logprobs = np.array(list(next_tokens.by_id.values()), dtype=np.float32)
+        row_of_id = {int(token): row for row, token in enumerate(ids)}
+        rows = np.full(len(request.candidates), -1, dtype=np.int64)
+        for index, spelling in enumerate(await self._spell(request.candidates, is_first_word)):
+            if len(spelling) == 1:
+                rows[index] = row_of_id.get(spelling[0], -1)
+        return candidate_columns(logprobs, np.exp(logprobs) if request.ranked else None, rows)
+
+    # --- how words are spelled ----------------------------------------------------------------------------------------
+
+    async def _spell(self, words: Sequence[str], is_first_word: bool) -> list[tuple[int, ...]]:
+        """The tokens of words after a space, or at the beginning of a text. Words repeat, so they are kept."""
+        if is_first_word:
+            return [await self.tokenize(word) for word in words]
+        async with self._spelling:
+            unknown = [word for word in dict.fromkeys(words) if word not in self._spellings]
+            for start in range(0, len(unknown), _WORDS_PER_REQUEST):
+                chunk = unknown[start : start + _WORDS_PER_REQUEST]
+                self._spellings.update(await self._spellings_of(chunk))
+        return [self._spellings[word] for word in words]
+
+    async def _spellings_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """The tokens of words inside a sentence: "the cat the dog the" is split where " the" is."""
+        first = await self.tokenize(_SEPARATOR)
+        twice = await self.tokenize(f"{_SEPARATOR} {_SEPARATOR}")
+        between = twice[len(first) :]
+        text = _SEPARATOR
+        for word in words:
+            text += f" {word} {_SEPARATOR}"
+        tokens = await self.tokenize(text)
+        segments = _split(tokens[len(first) :], between)
+        begins_alike = twice[: len(first)] == first == tokens[: len(first)]
+        if begins_alike and len(segments) == len(words):
+            return dict(zip(words, segments, strict=True))
+        # A word may contain the separator.
+        if len(words) > 1:
+            return {word: (await self._spellings_of([word]))[word] for word in words}
+        both = await self.tokenize(f"{_SEPARATOR} {words[0]}")
+        if both[: len(first)] != first:
+            raise ModelError(f"the server's tokens do not show where the word '{words[0]}' begins")
+        return {words[0]: both[len(first) :]}
+
+    async def tokenize(self, text: str) -> tuple[int, ...]:
+        """The server's tokens of a text, without those that it puts before it."""
+        body = {"model": self._settings.model, "prompt": text, "add_special_tokens": False}
+        data = await self._post_native("/tokenize", body)
+        tokens = data.get("tokens") if isinstance(data, dict) else None
+        if not isinstance(tokens, list) or not tokens or not all(type(token) is int for token in tokens):
+            raise ModelError("the server's /tokenize has an unknown format")
+        return tuple(tokens)
+
+
+def _split(tokens: Sequence[int], separator: Sequence[int]) -> list[tuple[int, ...]]:
+    """The tokens before each separator; the last one must be at the end.
+
+    >>> _split([1, 9, 2, 3, 9], [9])
+    [(1,), (2, 3)]
+    """
+    segments: list[tuple[int, ...]] = []
+    segment: list[int] = []
+    for token in tokens:
+        segment.append(token)
+        if separator and segment[-len(separator) :] == list(separator):
+            segments.append(tuple(segment[: -len(separator)]))
+            segment = []
+    if segment or not all(segments):
+        return []
+    return segments
+
+
+def _sum(total: int | None, count: int | None) -> int | None:
+    """The sum of two counts; None if one is unknown."""
+    return None if total is None or count is None else total + count
