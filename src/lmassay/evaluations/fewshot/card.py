@@ -219,7 +219,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     if result is None:
         return None
     score = metric_of(record, metric).display_title
-    scope = [_described(record), counted(result.n, "split")]
+    scope = [_described(record), _splits_text(store, record, result)]
     tests = tests_of(store, record)
     if tests:
         scope.append(f"{tests:,} tests")
@@ -290,6 +290,15 @@ def _shows_none(record: RunRecord) -> bool:
     """Whether the run is in-context learning without any example in the prompt."""
     name, options = _method_of(record)
     return name == "icl" and options.get("shots", 8) == 0
+
+
+def _splits_text(store: Store, record: RunRecord, result: Result) -> str:
+    """The number of splits, and of trainings if a split has several, such as one for each pattern."""
+    splits = {row.example.groups.get("split") for row in store.rows(record.id) if row.state == "scored"}
+    text = counted(len(splits), "split")
+    if result.n > len(splits):
+        text = f"{counted(result.n, 'training')} on {text}"
+    return text
 
 
 def tests_of(store: Store, record: RunRecord) -> int:
