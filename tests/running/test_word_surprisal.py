@@ -160,3 +160,10 @@ def test_a_model_behind_an_api_and_a_missing_file_are_refused_in_one_line(tmp_pa
     done = command("surprisal", GPT2, "--in", "none.txt", cwd=tmp_path)
     assert done.returncode == 2
     assert "none.txt does not exist" in done.stderr
+
+
+def test_unknown_words_cause_a_warning(tmp_path):
+    (tmp_path / "text.txt").write_text("The dog.\nThe 개 barks.\n", encoding="utf-8")
+    done = command("surprisal", BERT, "--in", "text.txt", "-o", "scores.tsv", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "first in line 2; the surprisal of such a word is that of [UNK]" in done.stderr

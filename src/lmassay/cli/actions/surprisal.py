@@ -42,6 +42,7 @@ def surprisal_command(
     with plugin_output_to_stderr():
         local_model = local_model_of(model)
     _warn_about_repeated_prefix(local_model.tokenizer, lines)
+    _warn_about_unknown_words(local_model.tokenizer, lines)
     unread: list[tuple[int, str]] = []
 
     def scored() -> Iterator[tuple[int, TextSurprisal]]:
@@ -80,6 +81,18 @@ def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:
                 "twice; remove it from the text, or use the option prefix: none of the model"
             )
             return
+
+
+def _warn_about_unknown_words(tokenizer: Any, lines: Sequence[str]) -> None:
+    unknown_by_line = {number: tokenizer.unknown_tokens(line) for number, line in enumerate(lines, start=1)}
+    total = sum(unknown_by_line.values())
+    if not total:
+        return
+    first = next(number for number, count in unknown_by_line.items() if count)
+    warn(
+        f"the model's vocabulary lacks {counted(total, 'word')}, first in line {first}; the "
+        f"surprisal of such a word is that of {tokenizer.tokenizer.unk_token}, which stands for everything unknown"
+    )
 
 
 def _write(stream: IO[str], scored: Iterator[tuple[int, TextSurprisal]], separator: str) -> int:

@@ -276,6 +276,14 @@ class WordTokenizer:
         encoded = self.tokenizer(joined, add_special_tokens=False, return_offsets_mapping=True, truncation=False)
         return [(max(start - added, 0), max(end - added, 0)) for start, end in encoded["offset_mapping"]]
 
+    def unknown_tokens(self, text: str) -> int:
+        """How many tokens of a text are the unknown token, which stands for all that the vocabulary lacks."""
+        unknown = self.tokenizer.unk_token_id
+        # GPT-2's unknown token is its end of text; a byte-level vocabulary can spell everything.
+        if unknown is None or unknown in (self.tokenizer.eos_token_id, self.tokenizer.bos_token_id):
+            return 0
+        return self._ids(text).count(unknown)
+
     def repeats_own_prefix(self, text: str) -> bool:
         """Whether a text begins with the token that the tokenizer puts before it anyway."""
         ids = self._ids(text)
