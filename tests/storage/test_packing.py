@@ -44,3 +44,14 @@ def test_a_range_is_read_as_a_list():
 def test_a_number_that_json_does_not_have_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         pack({"inputs/x": [float("nan"), 1]})
+
+
+def test_a_column_of_texts_is_a_sequence():
+    texts = ["", "été", "강아지", "a\n"]
+    (column,) = unpack(pack({"id": texts})).values()
+    assert len(column) == 4
+    assert [column[number] for number in range(-4, 4)] == [*texts, *texts]
+    assert column[1:3] == texts[1:3]
+    for outside in (4, -5):
+        with pytest.raises(IndexError):
+            column[outside]
