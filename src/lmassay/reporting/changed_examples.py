@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmassay.reporting.browser import BrowserRow, browser_rows
 from lmassay.reporting.comparison_data import ComparedRun
+from lmassay.reporting.example_choice import ChosenRows
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
@@ -34,7 +36,8 @@ class ChangedExamples:
         changes_by_example: dict[str, dict[str, Change]] = {}
         for flips in all_flips:
             for change in flips.changes:
-                changes_by_example.setdefault(change.id, {})[flips.metric] = change
+                if change.id in self.after:
+                    changes_by_example.setdefault(change.id, {})[flips.metric] = change
         rows = []
         for example, row in self.after.items():
             if example in self.before and example in changes_by_example:
@@ -50,9 +53,38 @@ def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable
     return ChangedExamples(_rows_by_id(base, wanted), _rows_by_id(new, wanted))
 
 
+def choose_changes(all_flips: Sequence[Flips], limit: int) -> list[Change]:
+    """At most ``limit`` examples that changed: those that a score of 0 or 1 flipped on, then a random sample."""
+    # A dictionary, because an example may have changed by several metrics.
+    flipped: dict[str, Change] = {}
+    others: dict[str, Change] = {}
+    for flips in all_flips:
+        changes_by_id = flipped if flips.is_rate else others
+        for change in flips.changes:
+            changes_by_id.setdefault(change.id, change)
+    chosen = list(flipped.values())
+    candidates = [change for example, change in others.items() if example not in flipped]
+    # A fixed seed: the same runs give the same page.
+    rng = random.Random(0)
+    if len(chosen) > limit:
+        return rng.sample(chosen, limit)
+    if len(chosen) + len(candidates) > limit:
+        candidates = rng.sample(candidates, limit - len(chosen))
+    return chosen + candidates
+
+
 def _rows_by_id(run: ComparedRun, wanted: set[str]) -> dict[str, BrowserRow]:
-    rows = browser_rows(run.store, run.side.record, run.title)
+    rows = browser_rows(run.store, run.side.record, run.title, _chosen_rows(run, wanted))
     return {row.id: row for row in rows if row.id in wanted}
+
+
+def _chosen_rows(run: ComparedRun, wanted: set[str]) -> ChosenRows | None:
+    """The rows of these examples, so that others are not read; None if the table does not have all rows of the run."""
+    table = run.side.table
+    if len(table) != sum(run.store.count(run.side.record.id).values()):
+        return None
+    numbers = [number for number, example in enumerate(table.ids) if example in wanted]
+    return ChosenRows(numbers, [False] * len(numbers))
 
 
 def changed_group_rows(base: ComparedRun, new: ComparedRun, all_flips: Sequence[Flips]) -> list[BrowserRow]:

@@ -25,10 +25,16 @@ from lmassay.reporting.blocks import (
     text_cell,
 )
 from lmassay.reporting.browser import BrowserRow, browser
-from lmassay.reporting.changed_examples import ChangedExamples, changed_group_rows, read_changed_examples
+from lmassay.reporting.changed_examples import (
+    ChangedExamples,
+    changed_group_rows,
+    choose_changes,
+    read_changed_examples,
+)
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Group, Interval, LinearAxis, Mark, Panel
 from lmassay.reporting.comparison_data import DIRECTION_TEXTS, ComparedRun, RunComparison, interval_text
 from lmassay.reporting.comparison_tables import ranking_table
+from lmassay.reporting.example_choice import MAX_ROWS
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
@@ -78,7 +84,9 @@ def render(comparison: RunComparison) -> str:
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=lmassay.__version__,
             sections=sections,
-            browser=browser(_changed_rows(comparison, changed), heading="Examples that changed"),
+            browser=browser(
+                _changed_rows(comparison, changed), heading="Examples that changed", total=_count_changed(comparison)
+            ),
             reproduced=reproduced,
         )
     )
@@ -86,11 +94,25 @@ def render(comparison: RunComparison) -> str:
 
 
 def _read_changed(comparison: RunComparison, base: ComparedRun, new: ComparedRun) -> ChangedExamples:
-    changes: list[Change] = []
-    for flips in comparison.flips_of(new):
-        if flips.paired_by == "example":
-            changes += flips.changes
-    return read_changed_examples(base, new, changes)
+    paired_by_example = [flips for flips in comparison.flips_of(new) if flips.paired_by == "example"]
+    # The list of flips shows the first changes, the example browser as many as it can.
+    listed: list[Change] = []
+    for flips in paired_by_example:
+        listed += flips.first(_MAX_LISTED_CHANGES)
+    return read_changed_examples(base, new, [*listed, *choose_changes(paired_by_example, MAX_ROWS)])
+
+
+def _count_changed(comparison: RunComparison) -> int | None:
+    """How many examples changed; None if runs are paired by something other than examples."""
+    total = 0
+    for run in comparison.others:
+        changed_ids: set[str] = set()
+        for flips in comparison.flips_of(run):
+            if flips.paired_by != "example":
+                return None
+            changed_ids.update(flips.changes.ids)
+        total += len(changed_ids)
+    return total
 
 
 def _changed_rows(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> Iterator[BrowserRow]:

@@ -31,12 +31,13 @@ class Changes(Sequence[Change]):
     """Changes as columns; a :class:`Change` is made when one is looked at, because there may be a million."""
 
     def __init__(self, ids: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
-        self._ids = ids
+        self.ids = ids
+        """What each change is about."""
         self._before = before
         self._after = after
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     @overload
     def __getitem__(self, index: int) -> Change: ...
@@ -46,11 +47,11 @@ class Changes(Sequence[Change]):
 
     def __getitem__(self, index: int | slice) -> Change | Changes:
         if isinstance(index, slice):
-            return Changes(self._ids[index], self._before[index], self._after[index])
-        return Change(self._ids[index], float(self._before[index]), float(self._after[index]))
+            return Changes(self.ids[index], self._before[index], self._after[index])
+        return Change(self.ids[index], float(self._before[index]), float(self._after[index]))
 
     def __iter__(self) -> Iterator[Change]:
-        return map(Change, self._ids, self._before.tolist(), self._after.tolist())
+        return map(Change, self.ids, self._before.tolist(), self._after.tolist())
 
     def risen(self) -> Changes:
         """The changes to a higher score."""
@@ -65,10 +66,10 @@ class Changes(Sequence[Change]):
         import numpy as np
 
         order = np.argsort(-np.abs(self._after - self._before), kind="stable")
-        return Changes([self._ids[row] for row in order.tolist()], self._before[order], self._after[order])
+        return Changes([self.ids[row] for row in order.tolist()], self._before[order], self._after[order])
 
     def _where(self, mask: NDArray[np.bool_]) -> Changes:
-        return Changes(list(compress(self._ids, mask)), self._before[mask], self._after[mask])
+        return Changes(list(compress(self.ids, mask)), self._before[mask], self._after[mask])
 
 
 @dataclass(frozen=True, slots=True)
