@@ -20,6 +20,7 @@ import pytest
 from lmassay.running import executors
 from lmassay.storage.store import Store
 from tests.dask_cluster import DaskCluster, dask_cluster
+from tests.faults.test_crash import answers_in_store
 from tests.helpers import lmassay, write_config
 from tests.tiny_models import FIGURES_GPT2
 
@@ -179,8 +180,8 @@ def test_a_worker_that_dies_costs_its_current_batch_only(tmp_path, cluster):
     assert not (tmp_path / "die").exists(), "no worker died"
     assert values(tmp_path / "results") == EXPECTED
     begun = Counter(number for number, _ in requests_by_process(tmp_path))
-    # A batch has at most two of the twelve requests here.
-    assert sum(begun.values()) <= 12 + 2
+    # The batch of the request that kills has at most three of the twelve requests here.
+    assert sum(begun.values()) <= 12 + 3
 
 
 @pytest.mark.parametrize("executor", ["dask", "processes"])
@@ -195,7 +196,7 @@ def test_a_batch_that_always_kills_its_worker_is_an_error_and_resume_tries_it_ag
     assert "died 2 times; was it out of memory?" in done.stderr
     with Store(tmp_path / "results") as store:
         counts = store.count(store.run("latest").id)
-    assert counts["error"] in (1, 2)
+    assert 1 <= counts["error"] <= 3
     assert counts["scored"] == 12 - counts["error"]
     (tmp_path / "die").unlink()
     resumed = lmassay("resume", "--results", tmp_path / "results")
@@ -289,7 +290,7 @@ def test_a_scheduler_without_workers_and_one_that_disappears_are_reported_and_re
             [*command, "--scheduler", cluster.address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         deadline = time.monotonic() + 240
-        while not (tmp_path / "log").exists() or len(requests_by_process(tmp_path)) < 5:
+        while answers_in_store(tmp_path) < 1:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -298,9 +299,9 @@ def test_a_scheduler_without_workers_and_one_that_disappears_are_reported_and_re
     assert process.returncode == 2
     assert "the Dask scheduler stopped, and what its workers were computing is lost" in errors
     assert "Traceback" not in errors
-    before = len(requests_by_process(tmp_path))
+    stored, before = answers_in_store(tmp_path), len(requests_by_process(tmp_path))
     resumed = lmassay("resume", "--results", tmp_path / "results")
     assert resumed.returncode == 0, resumed.stderr
     assert values(tmp_path / "results") == EXPECTED
     # Answers that had arrived are not requested again.
-    assert len(requests_by_process(tmp_path)) - before < 12
+    assert len(requests_by_process(tmp_path)) - before == 12 - stored
