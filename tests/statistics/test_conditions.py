@@ -45,7 +45,11 @@ def test_a_condition_that_cannot_be_read_is_one_line(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"), [("accuracy<0.02", "accuracy<-0.02"), ("loss>-2%", "loss>2%"), ("a<=+1", "a<=-1")]
+    ("text", "meant"),
+    [
+        *(("accuracy<0.02", "accuracy<-0.02"), ("loss>-2%", "loss>2%"), ("a<=+1", "a<=-1")),
+        *(("acc<<3", "acc<-3"), ("acc < <3", "acc<-3"), ("loss>>-2%", "loss>2%")),
+    ],
 )
 def test_a_threshold_on_the_wrong_side_of_zero_is_a_slip(text, meant):
     with pytest.raises(UserError, match="new minus base") as told:

@@ -132,15 +132,17 @@ def parse_condition(text: str, reading: Reading = "fail if") -> Condition:
     if reading == "fail if":
         # "Fail on evidence that the gain is below 0.02" would fail on a run that is the same: nobody means that.
         size = number.lstrip("+-")
+        # A sign that was typed twice is not a part of the name.
+        name = metric.rstrip("<>= ") or metric
         if sign.startswith("<") and threshold > 0:
             raise UserError(
                 f"{option}: a difference is new minus base, so a drop is below 0; "
-                f"did you mean '{metric}{sign}-{size}{percent}'?"
+                f"did you mean '{name}{sign}-{size}{percent}'?"
             )
         if sign.startswith(">") and threshold < 0:
             raise UserError(
                 f"{option}: a difference is new minus base, so a rise is above 0; "
-                f"did you mean '{metric}{sign}{size}{percent}'?"
+                f"did you mean '{name}{sign}{size}{percent}'?"
             )
     return Condition(metric, sign, threshold, bool(percent), reading)
 
