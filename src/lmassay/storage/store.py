@@ -683,11 +683,12 @@ class Store:
         return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
+        # First: if another process is just creating the tables, what is read below belongs to these tables.
+        (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         if version > SCHEMA and application == APPLICATION_ID:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
-        (tables,) = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
             raise StoreError(f"{self.file} is a database of another program; choose another --results folder")
         if not tables and not create:
