@@ -2,9 +2,10 @@
 
     python benchmarks/capacity.py
 
-Reads ``writer.tsv`` (written by ``writer.py -o``), ``core_100k.txt`` and ``core_400k.txt`` (the output of ``core.py``)
-in ``benchmarks/measured`` and prints the tables as Markdown. A test compares the page with them. What the tables need
-and nobody measured is a constant below; the page calls it an assumption.
+Reads ``writer.tsv`` and ``writer_quick.tsv`` (written by ``writer.py -o``) and ``core_100k.txt``, ``core_400k.txt`` and
+``core_1m.txt`` (the output of ``core.py``) in ``benchmarks/measured`` and prints the tables as Markdown. A test
+compares the page with them. What the tables need and nobody measured is a constant below, which the
+page calls an assumption.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 # Also as a script, which has only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.writer import costs_from, read_values, shards_table, simulation_table
+from benchmarks.writer import REQUESTS_PER_BATCH, costs_from, read_values, shards_table, simulation_table
 
 MEASURED = Path(__file__).parent / "measured"
 REQUESTS = 10**9
@@ -219,7 +220,7 @@ def tables() -> dict[str, list[str]]:
     values = read_values(MEASURED / "writer.tsv")
     costs = costs_from(values)
     small = read_core(MEASURED / "core_100k.txt")
-    large = read_core(MEASURED / "core_400k.txt")
+    large = read_core(MEASURED / "core_1m.txt")
     return {
         "one process": store_table(values),
         "requests to a model": model_table(values),
@@ -238,15 +239,29 @@ def statements() -> list[str]:
     costs = costs_from(values)
     answers = f"{values['answers']:,.0f}"
     busy_workers = TARGET_IDLE / (1 - TARGET_IDLE) / costs.around
+    seconds = costs.per_request(REQUESTS_PER_BATCH)
+    smallest = min(BATCH_SIZES)
+    quick = read_values(MEASURED / "writer_quick.tsv")
+    small = read_core(MEASURED / "core_100k.txt")
+    medium = read_core(MEASURED / "core_400k.txt")
+    lines = (small.lines, medium.lines)
+    run_us = per_line(small.run_us * small.lines, medium.run_us * medium.lines, lines)
+    report_us = per_line(1e6 * small.report_seconds, 1e6 * medium.report_seconds, lines)
+    compare_us = per_line(1e6 * small.compare_seconds, 1e6 * medium.compare_seconds, lines)
+    of_smallest = 1000 * smallest * costs.per_request(smallest)
     return [
-        f"at most {1 / costs.total:,.0f} requests per second",
-        f"storing answers takes {100 * costs.storing / costs.total:.0f} % of it",
+        f"about {round(1 / seconds, -2):,.0f} requests per second",
+        f"storing answers takes {100 * costs.storing / seconds:.0f} % of it",
         f"{values['answer_written_first']:,.0f} bytes per answer at the beginning",
         f"{values['answer_written_last']:,.0f} after {answers} answers",
         f"from {values['answer_read_first']:,.0f} to {values['answer_read_last']:,.0f} bytes per answer",
         f"{values['scheduler_batch_us'] / 1000:.1f} ms per batch",
         f"{values['client_batch_us'] / 1000:.1f} ms per batch for sending it and receiving the answers",
         f"`N = {busy_workers:,.0f} · t`",
+        f"{quick['run_us']:.0f} µs per request instead of {values['run_us']:.0f}",
+        f"{run_us:.1f} µs for the run, {report_us:.1f} for the report and {compare_us:.1f} for the comparison",
+        f"the report took {medium.report_seconds:.1f} CPU seconds",
+        f"{smallest} · {values['run_us'] / 1000:.2f} + {values['client_batch_us'] / 1000:.1f} = {of_smallest:.1f} ms",
     ]
 
 
