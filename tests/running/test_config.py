@@ -221,9 +221,15 @@ def test_a_bomb_of_anchors_is_refused(tmp_path):
     assert "anchors" in refuse(tmp_path, text)
 
 
-def test_a_file_that_is_not_there_or_not_utf8_is_told(tmp_path):
-    with pytest.raises(ConfigError, match="cannot read the configuration"):
+def test_a_file_that_is_not_there_gets_a_suggestion(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none\.yaml: no such file; `lmassay init`"):
         load_runs(tmp_path / "none.yaml")
+    (tmp_path / "robustness.yaml").write_text("task: robustness\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"no such file; did you mean 'robustness\.yaml'\?"):
+        load_runs(tmp_path / "robustnes.yaml")
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load_runs(tmp_path / "latin.yaml")

@@ -39,7 +39,7 @@ def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunC
         texts[path] = condition
     selected = list(configs)
     for path, wanted in values_of_key.items():
-        selected = [config for config in selected if any(_has_value(config, path, value) for value in wanted)]
+        selected = [config for config in selected if _has_one_of(config, path, wanted)]
         if not selected:
             available = _listed(_values_at(path, configs))
             raise ConfigError(f"--only {texts[path]}: no run has this value; {'.'.join(path)} is {available}")
@@ -48,13 +48,14 @@ def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunC
 
 def combination_texts(configs: Sequence[RunConfig]) -> list[str]:
     """Return for each run the keys that vary in the sweep, with its values."""
-    texts: list[list[str]] = [[] for _ in configs]
+    values_of_run: list[list[str]] = [[] for _ in configs]
     for key in varied_keys([config.unresolved for config in configs]):
-        name = key.shown_path[-1] if len(key.shown_path) > 1 else key.shown_path[0]
+        # The last part is enough: `method=icl`, not `task.method=icl`.
+        name = key.shown_path[-1]
         for number, value in key.values.items():
             if value is not ABSENT:
-                texts[number].append(f"{name}={value_text(value)}")
-    return [", ".join(parts) for parts in texts]
+                values_of_run[number].append(f"{name}={value_text(value)}")
+    return [", ".join(values) for values in values_of_run]
 
 
 def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
@@ -88,14 +89,18 @@ def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
     return paths
 
 
-def _has_value(config: RunConfig, path: KeyPath, wanted: str) -> bool:
+def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool:
     value = _value_at(path, config.unresolved)
     if value is ABSENT:
         return False
     if isinstance(value, Mapping):
         # A plug-in with options is named by its name.
         value = value.get("name")
-    return str(value) == wanted or identity(value) == identity(set_value(wanted, "--only"))
+    for text in wanted:
+        # `1.50` means the number 1.5, and `rte` the text.
+        if str(value) == text or identity(value) == identity(set_value(text, "--only")):
+            return True
+    return False
 
 
 def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:

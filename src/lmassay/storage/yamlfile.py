@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from lmassay.errors import ConfigError
+from lmassay.errors import ConfigError, did_you_mean
 from lmassay.storage.files import record_read
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
@@ -85,6 +85,8 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
             text = stream.read(_MAX_CHARACTERS + 1)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}); convert it") from None
+    except FileNotFoundError:
+        raise ConfigError(f"cannot read the configuration {path}: no such file{_similar_file(path)}") from None
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from None
     if len(text) > _MAX_CHARACTERS:
@@ -93,6 +95,12 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: the file must be a mapping of keys to values")
     return data, lines
+
+
+def _similar_file(path: Path) -> str:
+    """Suggest a configuration with a similar name, or how to write one."""
+    names = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    return did_you_mean(path.name, names) or "; `lmassay init` writes a sample"
 
 
 def read_brackets(text: str, source: str) -> Any:
