@@ -19,8 +19,11 @@ from lmassay.errors import ClusterError
 from lmassay.plugins.options import build
 from lmassay.plugins.registry import current_registry
 from lmassay.running.batches import BatchOutcome, WorkerModel, answer_batch, cut_into_batches
+from lmassay.running.config import RunConfig
 from lmassay.running.executors import InProcessExecutor
+from lmassay.running.runner import begin, plan, record_waiting_runs
 from lmassay.running.worker_model import ModelDescription
+from lmassay.storage.store import Store
 from lmassay.types import Generate, LogProbs, Response, Slot
 
 LOREM = "the pilot who admires the surgeon laughs and swims near the old house of the author " * 6
@@ -210,3 +213,60 @@ def test_answers_before_a_failure_are_not_lost_and_the_run_stops(tmp_path):
     assert next(answers)[1] == Response("a")
     with pytest.raises(ClusterError, match="worker w: no memory"):
         list(answers)
+
+
+MODEL_WITH_FILE = """
+from pathlib import Path
+from lmassay import Model, Response
+
+class WithFile(Model):
+    name = "with-file"
+    can = frozenset({"generate"})
+    distributable = True
+
+    def __init__(self, table: Path):
+        self.suffix = table.read_text(encoding="utf-8")
+
+    def identity(self):
+        return {"name": self.name}
+
+    def generate(self, requests):
+        return [Response(request.prompt + self.suffix) for request in requests]
+"""
+
+
+@pytest.fixture
+def config_with_file(tmp_path):
+    (tmp_path / "with_file.py").write_text(MODEL_WITH_FILE, encoding="utf-8")
+    (tmp_path / "table.txt").write_text("!", encoding="utf-8")
+    (tmp_path / "src.txt").write_text("a cat sat\n", encoding="utf-8")
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "homoglyph", "rate": 1}}
+    model = {"name": "with_file.py:WithFile", "table": "table.txt"}
+    return RunConfig(task=task, model=model, base_dir=tmp_path)
+
+
+def outputs_of_run(config: RunConfig) -> list[str]:
+    """Answer the requests of a run on workers, which keep the model of the run before."""
+    with Store(config.base_dir / "results", create=True) as store:
+        (record,) = record_waiting_runs([plan(config)], store, "sweep")
+        done = begin(plan(config), record, store, executor=Recording())
+        return [row.score.details["out"] for row in store.rows(done.id)]
+
+
+def test_a_worker_that_keeps_a_model_reads_its_changed_files_again(config_with_file):
+    assert outputs_of_run(config_with_file) == ["a cat sat!"]
+    (config_with_file.base_dir / "table.txt").write_text("?", encoding="utf-8")
+    assert outputs_of_run(config_with_file) == ["a cat sat?"]
+
+
+def test_a_worker_whose_files_differ_from_those_of_the_run_refuses_the_work(config_with_file):
+    class OtherMachine(Recording):
+        def submit(self, function, payload, resources):
+            (config_with_file.base_dir / "table.txt").write_text("other", encoding="utf-8")
+            return super().submit(function, payload, resources)
+
+    planned = plan(config_with_file)
+    with Store(config_with_file.base_dir / "results", create=True) as store:
+        (record,) = record_waiting_runs([planned], store, "sweep")
+        with pytest.raises(ClusterError, match=r"the files that with_file.py:WithFile reads are not the same"):
+            begin(planned, record, store, executor=OtherMachine())

@@ -89,6 +89,23 @@ def test_a_complete_copy_of_a_run_replaces_an_unfinished_one(two, tmp_path):
     assert numbers(tmp_path / "both") == numbers(first)
 
 
+def test_of_two_unfinished_copies_the_one_with_more_examples_is_kept(two, tmp_path):
+    first, _ = two
+    copies = []
+    for examples in (1, 2):
+        copy = shutil.copytree(first, tmp_path / f"with-{examples}")
+        with sqlite3.connect(copy / STORE_FILE) as database:
+            database.execute("DELETE FROM rows WHERE position >= ?", (examples,))
+            database.execute("DELETE FROM digests WHERE part != 'record'")
+            database.execute("UPDATE runs SET status = 'running', results = '[]'")
+        copies.append(copy)
+    for order, target in ((copies, "both"), (copies[::-1], "reversed")):
+        done = lmassay("merge", *order, "-o", tmp_path / target)
+        assert done.returncode == 1
+        with Store(tmp_path / target) as store:
+            assert store.count(store.run("latest").id)["scored"] == 2
+
+
 def test_two_complete_copies_that_differ_are_a_conflict_and_the_first_is_kept(two, tmp_path):
     first, _ = two
     other = shutil.copytree(first, tmp_path / "other")
@@ -151,6 +168,20 @@ def test_kept_models_are_copied(two, tmp_path):
     (first / "models" / f"{name}.json").write_text(json.dumps({"1": [model.name]}), encoding="utf-8")
     lmassay("merge", first, "-o", tmp_path / "both")
     assert (tmp_path / "both" / "models" / model.name / "config.json").read_text(encoding="utf-8") == "{}"
+    assert (tmp_path / "both" / "models" / f"{name}.json").is_file()
+
+
+def test_a_merge_that_was_killed_before_the_kept_models_were_copied_copies_them_when_repeated(two, tmp_path):
+    first, _ = two
+    (name,) = numbers(first)
+    lmassay("merge", first, "-o", tmp_path / "both")
+    # As after a kill: the runs are in the store, and their models are not in the folder.
+    model = first / "models" / "0123456789abcdef"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}", encoding="utf-8")
+    (first / "models" / f"{name}.json").write_text(json.dumps({"1": [model.name]}), encoding="utf-8")
+    assert lmassay("merge", first, "-o", tmp_path / "both").returncode == 0
+    assert (tmp_path / "both" / "models" / model.name / "config.json").is_file()
     assert (tmp_path / "both" / "models" / f"{name}.json").is_file()
 
 

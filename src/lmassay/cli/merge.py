@@ -29,5 +29,6 @@ def merge() -> None:
     """Merge results folders into one: runs, examples, answers, costs and trained models.
 
     A run that several folders have is copied once. Two different copies of a run are a conflict: the complete copy is
-    kept, otherwise the first one; conflicts are listed, and the exit code is 1. The folders themselves are not changed.
+    kept, or else the one with more finished examples, or else the first one. Conflicts are listed, and the exit code is
+    1. The folders themselves are not changed.
     """

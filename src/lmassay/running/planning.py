@@ -17,7 +17,7 @@ from lmassay.plugins.compatibility import as_model, as_task
 from lmassay.plugins.declarations import expected_message
 from lmassay.plugins.evaluations import base_task_of, metrics_of
 from lmassay.plugins.members import abilities_text, checked_mapping, checked_notes
-from lmassay.plugins.options import PluginInputs, record_inputs, split_spec
+from lmassay.plugins.options import PluginInputs, Spec, record_inputs, split_spec
 from lmassay.redaction import redact
 from lmassay.running.config import RunConfig
 from lmassay.running.sampling import check_sampling, sampled_design
@@ -266,14 +266,24 @@ def model_identity(config: RunConfig, model: Model, inputs: PluginInputs) -> dic
     if _is_users_own(model) or named_file:
         _, options = split_spec(config.model or "", "model")
         identity |= {"source": _source_of(model, named_file), "options": digest(options)[:8]}
-        files = [*_files_in(options, config.base_dir), *inputs.files]
-        if files:
-            identity["files"] = _digest_of_files(files)
+        files_digest = digest_of_model_files(config.model or "", config.base_dir, inputs)
+        if files_digest:
+            identity["files"] = files_digest
     try:
         digest(identity)
     except (TypeError, ValueError) as error:
         raise PluginError(f"the identity of the model {model.name} is not plain JSON: {error}") from None
     return identity
+
+
+def digest_of_model_files(spec: Spec, base_dir: Path, inputs: PluginInputs) -> str:
+    """Return a digest of the files that a user's own model names in its options or read when it was created.
+
+    It is empty if there are none.
+    """
+    _, options = split_spec(spec, "model")
+    files = [*_files_in(options, base_dir), *inputs.files]
+    return _digest_of_files(files) if files else ""
 
 
 def _source_of(plugin: Task | Model, named_file: str) -> str:

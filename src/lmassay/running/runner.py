@@ -27,7 +27,7 @@ from lmassay.running.config import RunConfig
 from lmassay.running.executors import InProcessExecutor
 from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan as Plan
-from lmassay.running.planning import model_identity
+from lmassay.running.planning import digest_of_model_files, model_identity
 from lmassay.running.planning import plan as plan
 from lmassay.running.sampling import original_example, sampled_examples, sampled_request
 from lmassay.running.trainings import TrainingJob, run_trainings
@@ -318,7 +318,10 @@ class Worker:
         if executor is None or executor.in_process:
             return None
         source = self.model_inputs.sources.get("model", "")
-        description = ModelDescription(self.config.model, self.config.base_dir, source)
+        files_digest = ""
+        if source:
+            files_digest = digest_of_model_files(self.config.model, self.config.base_dir, self.model_inputs)
+        description = ModelDescription(self.config.model, self.config.base_dir, source, files_digest)
         return WorkerModel(self.model, description, executor)
 
     def _remaining_budget(self) -> Budget:

@@ -16,8 +16,9 @@ from typing import Any
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.compatibility import as_model
-from lmassay.plugins.options import Spec, build, split_spec
+from lmassay.plugins.options import Spec, build, record_inputs, split_spec
 from lmassay.plugins.registry import current_registry
+from lmassay.running.planning import digest_of_model_files
 from lmassay.types import canonical
 
 WORK_LOCK = threading.Lock()
@@ -41,11 +42,18 @@ class ModelDescription:
     base_dir: Path
     source: str = ""
     """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
+    files_digest: str = ""
+    """The digest of the files that a user's own class reads; a worker with other files would answer differently."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the description as plain data."""
         spec = self.spec if isinstance(self.spec, str) else dict(self.spec)
-        return {"spec": spec, "base_dir": str(self.base_dir), "source": self.source}
+        return {
+            "spec": spec,
+            "base_dir": str(self.base_dir),
+            "source": self.source,
+            "files_digest": self.files_digest,
+        }
 
 
 @dataclass(slots=True)
@@ -75,7 +83,14 @@ def model_of(description: Mapping[str, Any]) -> Any:
     key = canonical(dict(description))
     if _kept.key != key:
         forget_model()
-        _kept.model = build("model", json.loads(canonical(description["spec"])), base_dir)
+        with record_inputs() as inputs:
+            model = build("model", json.loads(canonical(description["spec"])), base_dir)
+        files_digest = description["files_digest"]
+        if files_digest and files_digest != digest_of_model_files(description["spec"], base_dir, inputs):
+            raise PluginError(
+                f"the files that {name} reads are not the same on this worker as where the run was started; copy them"
+            )
+        _kept.model = model
         _kept.key = key
     return _kept.model
 
@@ -95,6 +110,10 @@ def answering_model(description: Mapping[str, Any], identity: str) -> Model:
     weights or another device would store wrong answers under this key.
     """
     model = as_model(model_of(description), description["spec"])
+    if canonical(dict(model.identity())) != identity:
+        # The worker may have kept the model from before its files were replaced.
+        forget_model()
+        model = as_model(model_of(description), description["spec"])
     own_identity = canonical(dict(model.identity()))
     if own_identity != identity:
         raise ConfigError(f"model: {_difference(json.loads(identity), json.loads(own_identity))}")

@@ -1,10 +1,10 @@
 """Merge results folders of several machines into one.
 
 Every run is copied with its examples, answers, costs and digests. A run that several folders have is copied once. If
-two copies of a run differ, that is a conflict: the copy that is complete is kept, otherwise the first one. If two
-folders have different answers to the same request (models are sampled, or servers changed), the cache keeps the first,
-and the runs of the other folder keep their own under another key, so that every run still shows the answers that its
-scores were computed from.
+two copies of a run differ, that is a conflict: the complete copy is kept; if both or neither are complete, the one with
+more finished examples; if they have equally many, the first one. If two folders have different answers to the same
+request (models are sampled, or servers changed), the cache keeps the first, and the runs of the other folder keep their
+own under another key, so that every run still shows the answers that its scores were computed from.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class _Merge:
             raise
         self._db.execute("COMMIT")
         self._db.execute("DETACH source")
-        self._copy_kept_models(copied)
+        # Also those of runs that were there before: a merge may have been killed after the transaction.
+        self._copy_kept_models([*copied, *self._outcome.duplicates])
         return self._outcome
 
     def _copy_runs(self, records: Sequence[RunRecord], present: dict[str, RunRecord]) -> list[str]:
@@ -197,13 +198,26 @@ class _Merge:
 
     def _takes_precedence(self, record: RunRecord, present: RunRecord) -> bool:
         """Decide which of two different copies of a run is kept, and report the conflict."""
-        is_better = record.status == "done" and present.status != "done"
+        run = record.id
+        is_better = self._progress("source", run, record.status) > self._progress("main", run, present.status)
         kept = f"the copy in {self._folder}" if is_better else "the copy that was there before"
         self._outcome.conflicts.append(
             f"{record.id} ({record.status}) differs from the copy that was there before ({present.status}); "
             f"{kept} is kept"
         )
         return is_better
+
+    def _progress(self, database: str, run: str, status: str) -> tuple[bool, int]:
+        """Return whether a copy of a run is complete, and how many of its examples are finished."""
+        (single_rows,) = self._db.execute(
+            f"SELECT COUNT(*) FROM {database}.rows WHERE run = ? AND state != 'error'",  # noqa: S608
+            (run,),
+        ).fetchone()
+        (in_batches,) = self._db.execute(
+            f"SELECT TOTAL(examples) FROM {database}.batches WHERE run = ?",  # noqa: S608
+            (run,),
+        ).fetchone()
+        return status == "done", single_rows + int(in_batches)
 
     def _copy_run(self, run: str) -> None:
         self._copy_rows_of_table("runs", "id", run)
@@ -269,11 +283,11 @@ class _Merge:
         (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
         return f"{key}@{response_digest(key, response).hex()}"
 
-    def _copy_kept_models(self, copied: Sequence[str]) -> None:
+    def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
         source = self._folder / _KEPT_MODELS
         target = self._target / _KEPT_MODELS
-        for run in copied:
+        for run in runs:
             listing = source / f"{run}.json"
             if not listing.is_file():
                 continue
