@@ -55,8 +55,8 @@ DIVISIONS = {
     ("1.x", "mixed.bleu.both.noref"): "58.33",
 }
 _UNKNOWN_SCORER = (
-    "error: there is no scorer {}; available: bertscore, bleu, chrf, chrf++, edit_distance, exact_match, meteor, "
-    "semantic, ter, {}zero_one"
+    "error: there is no scorer {}; available: bertscore, bleu, chrf, chrf++, comet, edit_distance, exact_match, "
+    "meteor, semantic, ter, {}zero_one"
 )
 _GIVE_FILES = (
     "ValueError: You need to specify at least `--src` and `--adv-src` (for source side evaluation) OR `--out` and "

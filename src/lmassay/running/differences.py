@@ -272,7 +272,8 @@ def file_names(value: Any) -> list[str]:
 
 
 def _file_name(text: str) -> str:
-    is_path = "/" in text and " " not in text and "://" not in text
+    # A sentence may contain a slash, but it does not begin with one.
+    is_path = "/" in text and "://" not in text and (" " not in text or text.startswith("/"))
     if not is_path:
         return text
     return text.rstrip("/").rpartition("/")[2]

@@ -178,8 +178,8 @@ def test_check_says_what_a_checkpoint_cannot_do(models, tmp_path):
     (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = lmassay("check", "config.yaml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "slot" in done.stderr
-    assert "it can compute gradients and generate and logprobs" in done.stderr
+    assert "cannot rank words at a blank" in done.stderr
+    assert "it can generate text, compute log-probabilities and compute gradients" in done.stderr
 
 
 def test_a_translator_is_attacked_live_and_compared(trained, tmp_path):

@@ -122,7 +122,8 @@ class HuggingFace(Model):
         if self._prefix not in ("auto", "none") and self.kind == "causal":
             # Only the tokenizer knows whether it has the token.
             self._word_tokenizer.policy(masked=False)
-        if not self.source.is_gguf and not (self.source.path / "tokenizer.json").is_file():
+        has_tokenizer_file = (self.source.path / "tokenizer.json").is_file()
+        if self.kind != "encoder-decoder" and not self.source.is_gguf and not has_tokenizer_file:
             # An older format, which only transformers can read.
             _ = self.tokenizer
         # Options that would have no effect are refused, not ignored.

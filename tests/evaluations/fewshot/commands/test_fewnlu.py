@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, decisions
-from lmassay.running import executors
+from lmassay.running import trainings
 from tests.evaluations.fewshot.commands.fewnlu_kit import call, files, flags, save_bert, write_data, write_rows
 from tests.helpers import ROOT
 
@@ -40,13 +40,13 @@ def here(tmp_path, monkeypatch):
 def trained(monkeypatch):
     """How many trainings were done."""
     jobs = []
-    done = executors.run_training
+    done = trainings.run_training
 
     def counted(job, told=None):
         jobs.append(job)
         return done(job, told)
 
-    monkeypatch.setattr(executors, "run_training", counted)
+    monkeypatch.setattr(trainings, "run_training", counted)
     return jobs
 
 

@@ -171,7 +171,7 @@ def test_a_real_latex_compiles_the_table(paper, tmp_path):
     (folder / "latex_table.tex").write_text(latex_table(paper), encoding="utf-8")
     (folder / "table.tex").write_text(DOCUMENT, encoding="utf-8")
     options = [] if latex.endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
-    done = subprocess.run([latex, *options, "table.tex"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([latex, *options, "table.tex"], cwd=folder, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert any((folder / f"table.{kind}").is_file() for kind in ("pdf", "dvi"))
 
