@@ -49,7 +49,9 @@ def direct(folder, text, **options):
         options["forced_bos_token_id"] = tokenizer.get_lang_id("fr")
     with torch.inference_mode():
         ids = model.generate(**tokenizer(text, return_tensors="pt"), do_sample=False, max_new_tokens=9, **options)
-    return tokenizer.decode(ids[0], skip_special_tokens=True)
+    text = tokenizer.decode(ids[0], skip_special_tokens=True)
+    # M2M100's own decoder keeps the language, which is not part of the translation.
+    return text.removeprefix("__fr__")
 
 
 def generated(model, texts, **settings):
@@ -85,6 +87,8 @@ def direct_logprobs(folder, context, continuation):
     with torch.inference_mode():
         logprobs = model(**inputs, labels=labels).logits.log_softmax(-1)[0]
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    if hasattr(tokenizer, "get_lang_id"):
+        special.add(tokenizer.get_lang_id("fr"))
     return [float(logprobs[place, token]) for place, token in enumerate(labels[0].tolist()) if token not in special]
 
 
@@ -137,6 +141,44 @@ def test_texts_beyond_the_window_and_empty_continuations_are_counted(trained):
     assert response.finish == "empty"
 
 
+def test_no_more_is_generated_than_the_decoder_has_positions(models):
+    model = HuggingFace(str(models["marian"]))
+    ((_, response),) = ask(model, "generate", [Generate(prompt="one two", max_tokens=500)])
+    assert response.error is None
+    assert response.tokens_out <= 64
+
+
+def test_a_piece_of_a_word_is_not_taken_for_a_language(models, tmp_path):
+    folder = Path(shutil.copytree(models["m2m_100"], tmp_path / "m2m"))
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    last, before = sorted(vocabulary, key=vocabulary.get)[-2:]
+    pieces = {last: "fr", before: "the"}
+    renamed = {pieces.get(piece, piece): index for piece, index in vocabulary.items()}
+    (folder / "vocab.json").write_text(json.dumps(renamed), encoding="utf-8")
+    model = HuggingFace(str(folder), source_lang="en", target_lang="fr")
+    assert generated(model, TEXTS[:2]) == [direct(folder, text) for text in TEXTS[:2]]
+    with pytest.raises(ConfigError, match="'the' is not a language of this model; it has af, am"):
+        HuggingFace(str(folder), target_lang="the").check()
+
+
+def test_the_first_mbart_starts_its_decoder_with_the_language(tmp_path):
+    folder = translators.save_mbart(tmp_path / "mbart")
+    model = HuggingFace(str(folder), source_lang="en_XX", target_lang="fr_XX")
+    model.check()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, src_lang="en_XX", tgt_lang="fr_XX")
+    network = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    french = tokenizer.convert_tokens_to_ids("fr_XX")
+    inputs = tokenizer("one two three", text_target="un deux", return_tensors="pt")
+    labels = inputs.pop("labels")
+    with torch.inference_mode():
+        ids = network.generate(**inputs, do_sample=False, max_new_tokens=9, decoder_start_token_id=french)
+        logprobs = network(**inputs, labels=labels).logits.log_softmax(-1)[0]
+    assert generated(model, ["one two three"]) == [tokenizer.decode(ids[0], skip_special_tokens=True)]
+    ((_, response),) = ask(model, "logprobs", [LogProbs("one two three", "un deux")])
+    expected = [float(logprobs[position, labels[0, position]]) for position in range(2)]
+    assert response.answer.tokens == pytest.approx(expected, abs=1e-4)
+
+
 # --- what is refused, and when ----------------------------------------------------------------------------------------
 
 
@@ -145,7 +187,7 @@ def test_a_multilingual_model_needs_a_language_that_it_has(models):
     with pytest.raises(ConfigError, match=r"model\.target_lang: 'xx' is not a language of this model; it has"):
         HuggingFace(folder, target_lang="xx").check()
     with pytest.raises(ConfigError, match=r"model\.target_lang: this model writes several languages"):
-        generated(HuggingFace(folder), ["one"])
+        HuggingFace(folder).check()
 
 
 def test_options_that_have_no_effect_are_refused(models):
@@ -178,7 +220,7 @@ def test_check_says_what_a_checkpoint_cannot_do(models, tmp_path):
     (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = lmassay("check", "config.yaml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "cannot rank words at a blank" in done.stderr
+    assert "hf cannot rank words at a blank, which the task syntax needs" in done.stderr
     assert "it can generate text, compute log-probabilities and compute gradients" in done.stderr
 
 

@@ -83,6 +83,35 @@ def save_trained(folder: Path, steps: int = 350, pairs: list[tuple[str, str]] | 
     return folder
 
 
+def save_mbart(folder: Path) -> Path:
+    """Write the first mBART: its languages follow the text, and one of them starts the decoder."""
+    import torch
+    import transformers
+
+    special = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -3.0)]
+    words = [(f"\u2581{word}", -2.0) for word in dict.fromkeys([*WORDS, *TRANSLATION.values()])]
+    tokenizer = transformers.MBartTokenizer(vocab=[*special, *words], model_max_length=64)
+    torch.manual_seed(0)
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=64,
+        init_std=0.3,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.convert_tokens_to_ids("ro_RO"),
+    )
+    transformers.MBartForConditionalGeneration(config).eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def _word_tokenizer(folder: Path) -> Any:
     """Words as tokens, unknown ones letter by letter would be unknown; every text ends with </s>."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors

@@ -68,18 +68,34 @@ def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
     return token
 
 
+def require_language(tokenizer: Any, token: int | None) -> None:
+    """Raise a ConfigError if a multilingual model has no token that says in which language it is to write."""
+    if token is None and hasattr(tokenizer, "tgt_lang"):
+        example = next(iter(_language_codes(tokenizer)), "en")
+        raise ConfigError(
+            "model.target_lang: this model writes several languages; give the one that you want, e.g. target_lang: "
+            f"{example}"
+        )
+
+
 def _language_token(tokenizer: Any, code: str, option: str) -> int:
-    # NLLB and mBART use the code itself as a token, M2M100 puts it between underscores.
-    for token in (code, f"__{code}__"):
+    codes = _language_codes(tokenizer)
+    # M2M100 puts the code between underscores, NLLB and mBART use the code itself as a token. M2M100 also has pieces of
+    # words that look like codes, such as "en".
+    for token in (f"__{code}__", code):
         index = tokenizer.convert_tokens_to_ids(token)
-        if index is not None and index != tokenizer.unk_token_id:
+        if code in codes and index is not None and index != tokenizer.unk_token_id:
             return int(index)
-    examples = ", ".join(_language_codes(tokenizer)[:8])
+    examples = ", ".join(codes[:8])
     raise ConfigError(f"model.{option}: '{code}' is not a language of this model; it has {examples} …")
 
 
 def _language_codes(tokenizer: Any) -> list[str]:
-    """The codes of the languages that a tokenizer has: its special tokens that look like one."""
+    """The codes of the languages that a tokenizer has."""
+    if hasattr(tokenizer, "lang_code_to_id"):
+        # M2M100 and mBART list their languages; those of M2M100 need not be special tokens.
+        return sorted(tokenizer.lang_code_to_id)
+    # NLLB: its special tokens that look like a code.
     codes = []
     for token in tokenizer.all_special_tokens:
         code = str(token).strip("_")
@@ -108,12 +124,18 @@ class EncoderDecoder:
             torch.set_num_threads(options.threads)
         on_cpu = loaded.device.type == "cpu"
         self._batcher = Batcher(options.batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
-        forced_by_model = loaded.model.generation_config.forced_bos_token_id
-        if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None and forced_by_model is None:
-            raise ConfigError(
-                "model.target_lang: this model writes several languages; give the one that you want, e.g. target_lang: "
-                f"{next(iter(_language_codes(loaded.tokenizer)), 'en')}"
-            )
+        if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None:
+            self._language_token = loaded.model.generation_config.forced_bos_token_id
+            require_language(loaded.tokenizer, self._language_token)
+            token = loaded.tokenizer.convert_ids_to_tokens(self._language_token)
+            loaded.tokenizer.tgt_lang = token.strip("_")
+        # The language is the first token that the decoder writes. The first mBART differs: its tokenizer puts the
+        # language after the text, and the language starts the decoder.
+        self._language_starts_decoder = (
+            self._language_token is not None
+            and loaded.model.config.model_type == "mbart"
+            and loaded.tokenizer(text_target="")["input_ids"][0] != self._language_token
+        )
 
     # --- generation ---------------------------------------------------------------------------------------------------
 
@@ -133,26 +155,33 @@ class EncoderDecoder:
             if self._is_too_long(sources[index]):
                 yield index, Response(finish="too_long", tokens_in=len(sources[index]))
             else:
-                groups.setdefault((request.max_tokens, request.temperature, request.stop), []).append(index)
-        for (max_tokens, *_), indices in groups.items():
-            yield from self._generate_group(requests, sources, indices, max_tokens)
+                groups.setdefault((self._room(request), request.temperature, request.stop), []).append(index)
+        for (room, *_), indices in groups.items():
+            yield from self._generate_group(requests, sources, indices, room)
+
+    def _room(self, request: Generate) -> int:
+        """New tokens that the decoder can write: its positions are limited, too."""
+        window = self._loaded.window
+        if window is None:
+            return request.max_tokens
+        return min(request.max_tokens, window)
 
     def _generate_group(
-        self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], max_tokens: int
+        self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], room: int
     ) -> Answers:
         order = sorted(indices, key=lambda index: len(sources[index]))
 
         def length(index: int) -> int:
-            return len(sources[index]) + max_tokens
+            return len(sources[index]) + room
 
         def work(batch: Sequence[int]) -> Iterator[Response]:
             batch_sources = [sources[index] for index in batch]
             batch_requests = [requests[index] for index in batch]
-            return self._generate_batch(batch_sources, batch_requests)
+            return self._generate_batch(batch_sources, batch_requests, room)
 
         yield from zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True)
 
-    def _generate_batch(self, sources: Sequence[Tokens], requests: Sequence[Generate]) -> Iterator[Response]:
+    def _generate_batch(self, sources: Sequence[Tokens], requests: Sequence[Generate], room: int) -> Iterator[Response]:
         model = self._loaded.model
         tokenizer = self._loaded.tokenizer
         # All requests of a batch have the same settings.
@@ -170,14 +199,19 @@ class EncoderDecoder:
         if settings.stop and beams == 1:
             # With several beams, the text is cut after the search.
             options["stopping_criteria"] = [stop_at(settings.stop, tokenizer, start=1)]
-        if self._language_token is not None:
+        if self._language_starts_decoder:
+            options["decoder_start_token_id"] = self._language_token
+        elif self._language_token is not None:
             options["forced_bos_token_id"] = self._language_token
         with torch.inference_mode():
-            sequences = model.generate(**self._encoded(sources), max_new_tokens=settings.max_tokens, **options)
+            sequences = model.generate(**self._encoded(sources), max_new_tokens=room, **options)
         seconds = (time.perf_counter() - started) / len(sources)
         end_tokens = end_tokens_of(self._loaded)
         # The first token of every sequence only starts the decoder.
         for source, new_tokens in zip(sources, sequences[:, 1:].tolist(), strict=True):
+            if self._language_token is not None and new_tokens[:1] == [self._language_token]:
+                # The language is not part of the answer. M2M100 would write it as text.
+                del new_tokens[0]
             yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds)
 
     # --- log-probabilities --------------------------------------------------------------------------------------------
@@ -212,10 +246,10 @@ class EncoderDecoder:
                 yield indices[entry], Response(answer, tokens_in=length(entry))
 
     def _scored_text(self, context: str, continuation: str) -> _ScoredText:
-        """Tokens of a request. Special tokens before the continuation, such as a language, are given."""
+        """Tokens of a request. Special tokens before the continuation, and its language, are given."""
         tokenizer = self._loaded.tokenizer
         target = list(tokenizer(text_target=continuation)["input_ids"])
-        special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        special = {*tokenizer.all_special_ids, self._language_token} - {tokenizer.unk_token_id}
         start = 0
         while start < len(target) and target[start] in special:
             start += 1
@@ -223,7 +257,10 @@ class EncoderDecoder:
         # The end of the text is not part of the continuation, as for other models.
         while end > start and target[end - 1] in special:
             end -= 1
-        return _ScoredText(self._source(context), tuple(target[:end]), start)
+        given = target[:start]
+        if self._language_token is not None:
+            given = [] if self._language_starts_decoder else [self._language_token]
+        return _ScoredText(self._source(context), (*given, *target[start:end]), len(given))
 
     def _score_batch(self, texts: Sequence[_ScoredText]) -> Iterator[Floats]:
         with torch.inference_mode():
@@ -235,7 +272,9 @@ class EncoderDecoder:
     def _target_logprobs(self, texts: Sequence[_ScoredText]) -> list[torch.Tensor]:
         """The log-probabilities of the scored tokens of each text, as tensors that gradients can flow through."""
         model = self._loaded.model
-        first = model.generation_config.decoder_start_token_id
+        first = self._language_token if self._language_starts_decoder else None
+        if first is None:
+            first = model.generation_config.decoder_start_token_id
         if first is None:
             first = model.config.decoder_start_token_id
         if first is None:

@@ -12,13 +12,14 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers import GenerationConfig
 
 from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Tokens
 from lmassay.models.hf.causal import AttackedCausalModel, CausalLM, CausalReader
 from lmassay.models.hf.chat import Chat, ChatPolicy
 from lmassay.models.hf.choices import ChoiceSelector
-from lmassay.models.hf.encoder_decoder import EncoderDecoder, TranslationOptions, set_languages
+from lmassay.models.hf.encoder_decoder import EncoderDecoder, TranslationOptions, require_language, set_languages
 from lmassay.models.hf.generation import TextGenerator
 from lmassay.models.hf.gradients import SubstitutionFinder
 from lmassay.models.hf.load import LoadedModel, choose_device, choose_dtype, load, read_tokenizer
@@ -112,8 +113,13 @@ def open_encoder_decoder(
 
 
 def check_languages(folder: Path, options: TranslationOptions, trust_remote_code: bool) -> None:
-    """Raise a ConfigError for a language that a model's tokenizer does not have."""
-    set_languages(read_tokenizer(folder, trust_remote_code), options)
+    """Raise a ConfigError for a language that a model's tokenizer does not have, or if it needs one."""
+    tokenizer = read_tokenizer(folder, trust_remote_code)
+    language_token = set_languages(tokenizer, options)
+    if language_token is None and (folder / "generation_config.json").is_file():
+        # A model that was trained for one language may have it in its own settings.
+        language_token = GenerationConfig.from_pretrained(folder).forced_bos_token_id
+    require_language(tokenizer, language_token)
 
 
 class RequestReader(Protocol):

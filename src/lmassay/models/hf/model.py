@@ -16,6 +16,8 @@ from lmassay.models.cache import read_card
 from lmassay.models.hf.source import Kind, ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Response, Slot, Substitute, canonical
 
+# Encoder-decoder architectures that write several languages: M2M100 and NLLB, mBART.
+_MULTILINGUAL = ("m2m_100", "mbart")
 IndexedResponse = tuple[int, Response]
 
 # The engine of the model that was used last, by its key. The next run can use it, so a sweep loads the weights once and
@@ -123,9 +125,9 @@ class HuggingFace(Model):
             # Only the tokenizer knows whether it has the token.
             self._word_tokenizer.policy(masked=False)
         has_tokenizer_file = (self.source.path / "tokenizer.json").is_file()
-        if self.kind != "encoder-decoder" and not self.source.is_gguf and not has_tokenizer_file:
+        if not self.source.is_gguf and not has_tokenizer_file:
             # An older format, which only transformers can read.
-            _ = self.tokenizer
+            self._read_older_tokenizer()
         # Options that would have no effect are refused, not ignored.
         if self._position == "counted" and self.kind == "causal":
             raise ConfigError("model.position: a causal model has no mask to look for; leave this option out")
@@ -142,6 +144,13 @@ class HuggingFace(Model):
                 f"model.kind: {self.source.name} reads in both directions and cannot be used as a causal model"
             )
 
+    def _read_older_tokenizer(self) -> None:
+        if self.kind == "encoder-decoder":
+            # Marian and M2M100 have tokenizers without offsets, which only the other kinds need.
+            self._engine_module().read_tokenizer(self.folder, self._trust_remote_code)
+        else:
+            _ = self.tokenizer
+
     def _check_encoder_decoder(self) -> None:
         if not self.source.is_encoder_decoder:
             raise ConfigError(f"model.kind: {self.source.name} is not an encoder-decoder model; leave this option out")
@@ -155,7 +164,8 @@ class HuggingFace(Model):
         for name, default in unused.items():
             if given[name] != default:
                 raise ConfigError(f"model.{name}: an encoder-decoder model does not use this option; leave it out")
-        if self._source_lang is not None or self._target_lang is not None:
+        has_languages = self._source_lang is not None or self._target_lang is not None
+        if has_languages or self.source.config.get("model_type") in _MULTILINGUAL:
             self._engine_module().check_languages(self.folder, self._translation_options(), self._trust_remote_code)
 
     def _refuse_translation_options(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from lmassay.reporting.blocks import Figures, Folded, Heading, Note, Table
 from lmassay.reporting.page import render
 from lmassay.reporting.sections import section_of
+from lmassay.running import kept
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, fill, row, sweep, task
 
@@ -171,3 +172,17 @@ def test_the_note_says_what_the_numbers_are(section):
     first = section.blocks[0]
     assert isinstance(first, Note)
     assert "95 %" in first.text
+
+
+def test_the_section_names_the_command_that_uses_kept_models(tmp_path):
+    splits = {"k": 2}
+    fill(tmp_path, [fewshot_run("trained", task(splits=splits), [row(0), row(1)])])
+    with Store(tmp_path) as store:
+        assert "Kept models" not in str(section_of(store, store.runs()).blocks)
+        (run,) = (record.id for record in store.runs())
+        kept.write_list(tmp_path, run, {"split-0": ["one"], "split-1": ["two"]})
+        for name in ("one", "two"):
+            (tmp_path / "models" / name).mkdir(parents=True)
+        note = after(section_of(store, store.runs()).blocks, "Kept models")[0]
+    command = f"lmassay predict {run} --results {tmp_path} --in new.jsonl"
+    assert note == Note(f"2 trained models kept. Label new texts: {command}")

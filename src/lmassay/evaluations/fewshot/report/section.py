@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 from lmassay.evaluations.fewshot.protocol.estimates import NO_ESTIMATE
 from lmassay.evaluations.fewshot.protocol.judging import Configuration, ProtocolVerdict
@@ -26,6 +27,8 @@ from lmassay.evaluations.fewshot.report.tables import (
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, Section, Table, TableRow, name
 from lmassay.reporting.headline import counted
 from lmassay.reporting.sections import results_section as generic_section
+from lmassay.running import kept
+from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -50,7 +53,27 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
             blocks.append(Heading(study.title))
         blocks += _study_blocks(study)
     blocks += [Heading(COST_TITLE), cost_table(studies)]
+    blocks += _kept_models(store, records)
     return Section(blocks, compared=(), tells_errors=True)
+
+
+def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
+    """How many trained models the runs kept, and the command that labels new texts with one of them."""
+    models: set[Path] = set()
+    runs: list[str] = []
+    for record in records:
+        folders_by_example = kept.read_list(store.folder, record.id)
+        existing = [folder for folders in folders_by_example.values() for folder in folders if folder.is_dir()]
+        if existing:
+            models.update(existing)
+            runs.append(record.id)
+    if not runs:
+        return []
+    command = command_line("predict", runs[0], "--results", store.folder, "--in", "new.jsonl")
+    text = f"{counted(len(models), 'trained model')} kept. Label new texts: {command}"
+    if len(runs) > 1:
+        text += f" ({len(runs)} runs kept models; their names are under Provenance)"
+    return [Heading("Kept models"), Note(text)]
 
 
 def _study_blocks(study: Study) -> list[Block]:
