@@ -37,6 +37,22 @@ def test_a_plug_in_with_options_is_selected_by_its_name(runs):
     assert all(run.task["attack"]["rate"] == 0.5 for run in selected)
 
 
+@pytest.mark.parametrize("text", ["1e-5", "1.0e-5", "1E-05", "0.00001"])
+def test_a_number_may_be_written_in_any_way(tmp_path, text):
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "success_threshold": [1e-5, "2e-5"]}
+    runs = expand({"task": task, "model": "echo"}, tmp_path)
+    (selected,) = select(runs, [f"success_threshold={text}"])
+    assert selected.task["success_threshold"] == 1e-5
+
+
+def test_a_number_is_not_a_truth_value(tmp_path):
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    runs = expand({"task": task, "model": {"name": "outputs", "files": {}, "keep_bom": [True, False]}}, tmp_path)
+    assert len(select(runs, ["keep_bom=true"])) == 1
+    with pytest.raises(ConfigError, match="keep_bom is true or false"):
+        select(runs, ["keep_bom=1"])
+
+
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
@@ -133,3 +149,11 @@ def test_set_reports_different_values_of_list_entries(sweep, tmp_path):
     expected = "--set task.data=pairs.tsv replaces 2 different values in the entries of a list (pairs.tsv, others.tsv)"
     assert expected in done.stderr
     assert "use --only task.data=VALUE" in done.stderr
+
+
+def test_set_reports_a_value_that_only_some_list_entries_have(sweep, tmp_path):
+    models = [{"name": "models.py:Scorer"}, {"name": "models.py:Scorer", "label": "second"}]
+    task = {"name": "minimal_pairs", "data": "pairs.tsv"}
+    config = write_config(tmp_path / "two.yaml", {"task": task, "model": models})
+    done = lmassay("check", config, "--set", "model.label=x", cwd=tmp_path)
+    assert "replaces 2 different values in the entries of a list (default, second)" in done.stderr

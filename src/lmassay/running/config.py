@@ -35,7 +35,7 @@ from lmassay.plugins.options import (
     validation_messages,
 )
 from lmassay.plugins.registry import current_registry
-from lmassay.running.differences import value_text
+from lmassay.running.differences import ABSENT, value_text
 from lmassay.statistics.intervals import Settings
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
@@ -425,8 +425,7 @@ def _set_key(data: Any, path: list[str], value: Any, override: str, replaced: li
         raise ConfigError(f"--set {override}: the value of the key before the last dot is not a mapping")
     key, *remaining = path
     if not remaining:
-        if key in data:
-            replaced.append(data[key])
+        replaced.append(data.get(key, ABSENT))
         data[key] = value
         return
     inner = data.get(key)

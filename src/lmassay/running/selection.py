@@ -97,10 +97,22 @@ def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool
         # A plug-in with options is named by its name.
         value = value.get("name")
     for text in wanted:
-        # `1.50` means the number 1.5, and `rte` the text.
+        # `true` means the truth value, and `rte` the text.
         if str(value) == text or identity(value) == identity(set_value(text, "--only")):
             return True
+        if _is_same_number(value, text):
+            return True
     return False
+
+
+def _is_same_number(value: Any, text: str) -> bool:
+    """Return whether a text is another way to write a number: `1e-5` for 1.0e-5, which YAML reads as a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return float(value) == float(text)
+    except (ValueError, OverflowError):
+        return False
 
 
 def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
