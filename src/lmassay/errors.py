@@ -21,13 +21,21 @@ import difflib
 import traceback
 from collections.abc import Iterable
 
+from lmassay.redaction import redact
+
 # The beginning of a name must have this many letters to be completed.
 _MIN_PREFIX = 3
 _MAX_LISTED_NAMES = 20
 
 
 class LmassayError(Exception):
-    """The base class of all errors that lmassay raises on purpose."""
+    """The base class of all errors that lmassay raises on purpose. Their texts have no secrets.
+
+    A message often repeats what a plug-in, a library or a server said, and that may contain a key.
+    """
+
+    def __str__(self) -> str:
+        return redact(super().__str__())
 
 
 class UserError(LmassayError):

@@ -1,13 +1,27 @@
-"""Keeps secrets, such as API keys, out of everything that is stored or shown."""
+"""Keeps secrets, such as API keys, out of everything that is stored or shown.
+
+All text that leaves the process passes one of two functions. :func:`redact` is for errors, notes, configurations,
+addresses and messages: it blanks keys in use, the values of environment variables with a name like ``…_API_KEY``, and
+anything that looks like a key. :func:`without_keys` is for data and answers: it blanks keys in use and nothing else,
+because an answer that merely looks like a key is a result. Results folders, the terminal and workers call them, so
+plug-ins need not.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
-# Environment variables whose values are secrets. The last three are the names that KoBBQ's own programs use.
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
+REDACTED = "[redacted]"
+"""What stands for a secret."""
+# Environment variables whose values are secrets; a tokenizer is not one. KoBBQ's own programs use the names at the end.
+_SECRET_NAME = re.compile(r"KEY|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|^(CLAUDE|OPENAI|CLOVA)$", re.IGNORECASE)
 # Options need a narrower pattern than variables: in options, tokens are often words, and keys are names of columns.
 _SECRET_OPTION = re.compile(
     r"(^|_)((api|access|auth|private|secret|openai|anthropic|claude|azure|google|subscription|service|signing)_?keys?"
@@ -15,10 +29,32 @@ _SECRET_OPTION = re.compile(
     r"|secret|password|passwd|passphrase|credentials?|authorization|cookie)$|^token$"
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_SECRET_SHAPE = re.compile(r"\b(sk-[A-Za-z0-9_\-]{8,})|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+# The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google, AWS, and JSON Web Tokens.
+_KNOWN_KEYS = (
+    r"\b(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}\b"
+    r"|eyJ[\w\-]{8,}\.eyJ[\w\-]{8,}\.[\w\-]+)"
+)
+_SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+# Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
+# may contain "Bearer of good news" or "sk-learn-like".
+_WRITTEN_KEY = re.compile(rf"(?=\S*\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}|(?<=Bearer )(?=\S*\d)[^\s{{}}]{{12,}}")
+# A part of an address that is not a word: letters and digits mixed, or a long number.
+_RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|\d{10,}")
+# The digests of git and of files, which are in addresses of published models.
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9]{20,}")
+_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+_URL = re.compile(r"[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
+_LENGTH_WITHOUT_DIGITS = 20
+# Capitals and digits of this length without an underscore are a key, not the name of a variable.
+_LONGEST_PLAIN_NAME = 23
 _in_use: set[str] = set()
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
 def as_variable(option: str) -> str:
@@ -39,9 +75,55 @@ def is_secret_option(name: str) -> bool:
     return _SECRET_OPTION.search(as_variable(name).lower()) is not None
 
 
+@functools.lru_cache(maxsize=4096)
+def is_secret_variable(name: str) -> bool:
+    """Return whether an environment variable with this name contains a secret.
+
+    >>> [is_secret_variable(name) for name in ("MY_API_KEY", "HF_TOKEN", "TOKENIZERS_PARALLELISM", "HOME")]
+    [True, True, False, False]
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_variable_name(text: str) -> bool:
+    """Return whether a text can be the name of an environment variable, rather than a key that was pasted there.
+
+    >>> [is_variable_name(text) for text in ("MY_KEY", "sk-proj-0123", "0a1b2c3d4e5f", "AKIA0123456789ABCDEF")]
+    [True, False, False, False]
+    """
+    if _WRITTEN_KEY.search(text):
+        return False
+    if text in os.environ:
+        return True
+    if not _VARIABLE_NAME.fullmatch(text):
+        return False
+    has_words = "_" in text or len(text) <= _LONGEST_PLAIN_NAME or text.isalpha()
+    return has_words
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
 def remember_secret(value: str) -> None:
     """Remember a key that is in use, so that it is blanked out of all text that is stored or shown from now on."""
     _in_use.add(value)
+
+
+def remember_variable(option: str, variable: str, value: str) -> None:
+    """Remember the value of an environment variable that an option refers to, unless it is evidently not a secret.
+
+    Values of options and variables with a name like ``api_key`` are secrets, and so are values that look like a key.
+    Other values, such as a label or a folder, are shown.
+    """
+    if is_secret_option(option) or is_secret_variable(variable):
+        remember_secret(value)
+    elif is_secret_variable(option) and may_be_key(value):
+        # An option called "key" may also contain the name of a column.
+        remember_secret(value)
+    elif _MIXED.search(value) and not _URL.match(value) and not _is_path(value):
+        remember_secret(value)
+    for secret in [*_WRITTEN_KEY.findall(value), *keys_in_addresses(value)]:
+        remember_secret(secret)
 
 
 def is_remembered(value: str) -> bool:
@@ -49,8 +131,77 @@ def is_remembered(value: str) -> bool:
     return value in _in_use
 
 
+def may_be_key(value: str) -> bool:
+    """Return whether a value can be a key; a word, a sentence and an existing path cannot.
+
+    >>> [may_be_key(value) for value in ("password", "key-0123456789", "a text of 4 words")]
+    [False, True, False]
+    """
+    if len(value) < _MIN_SECRET_LENGTH or any(character.isspace() for character in value):
+        return False
+    has_digit = any(character.isdigit() for character in value)
+    if not has_digit and len(value) < _LENGTH_WITHOUT_DIGITS:
+        return False
+    return not _is_path(value)
+
+
+def _is_path(value: str) -> bool:
+    try:
+        return ("/" in value or "\\" in value) and Path(value).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def written_keys(text: str) -> list[str]:
+    """Return the secrets that are written out in a text of a configuration.
+
+    These are keys with a known shape, values of environment variables with a name like ``…_API_KEY``, and parts of
+    addresses that look like a key.
+    """
+    keys = _WRITTEN_KEY.findall(text)
+    for name in os.environ:
+        if is_secret_variable(name):
+            value = os.environ.get(name, "")
+            if value in text and may_be_key(value):
+                keys.append(value)
+    return [*keys, *keys_in_addresses(text)]
+
+
+def keys_in_addresses(text: str) -> list[str]:
+    """Return the parts of addresses in a text that look like a key or a password.
+
+    >>> keys_in_addresses("http://host/0a1b2c3d4e5f6a7b8c9d/v1 and http://host/models/v1")
+    ['0a1b2c3d4e5f6a7b8c9d']
+    """
+    keys: list[str] = []
+    for address in _URL.findall(text):
+        try:
+            parts = urlsplit(address)
+        except ValueError:
+            continue
+        user_and_password, at, _ = parts.netloc.rpartition("@")
+        if at and "${" not in user_and_password:
+            keys.append(user_and_password)
+        for part in re.split(r"[/;]", parts.path):
+            if _is_random(unquote(part)):
+                keys.append(part)
+        for part in re.split(r"[&;?#]", f"{parts.query}&{parts.fragment}"):
+            name, equals, value = part.rpartition("=")
+            is_named_secret = equals and (is_secret_option(name) or name.lower() in ("key", "sig", "signature"))
+            if value and "${" not in value and (is_named_secret or _is_random(unquote(value))):
+                keys.append(value)
+    return keys
+
+
+def _is_random(text: str) -> bool:
+    return _WRITTEN_KEY.search(text) is not None or (_RANDOM.search(text) is not None and _HASH.fullmatch(text) is None)
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
 def redact(text: str) -> str:
-    """Blank out secrets in a text.
+    """Blank out secrets in a message, a configuration or an address.
 
     These are keys in use, values of environment variables with a name like ``…_API_KEY``, and anything that looks like
     a key.
@@ -58,13 +209,87 @@ def redact(text: str) -> str:
     secrets = set(_in_use)
     # Reading a value takes longer than looking at a name.
     for name in os.environ:
-        if _SECRET_NAME.search(name):
+        if is_secret_variable(name):
             secrets.add(os.environ.get(name, ""))
+    pattern = _pattern(frozenset(secrets))
+    if pattern is not None:
+        text = pattern.sub(REDACTED, text)
+    return _SECRET_SHAPE.sub(REDACTED, text)
+
+
+def without_keys(text: str) -> str:
+    """Blank out the keys in use, and nothing else, in an answer or a text of the data."""
+    pattern = _pattern(frozenset(_in_use))
+    if pattern is None:
+        return text
+    return pattern.sub(REDACTED, text)
+
+
+def has_keys_in_use() -> bool:
+    """Return whether there are keys that :func:`without_keys` would blank out."""
+    return _pattern(frozenset(_in_use)) is not None
+
+
+def value_without_keys(value: Any) -> Any:
+    """Blank out the keys in use in all texts of a value that can be written as JSON."""
+    if isinstance(value, str):
+        return without_keys(value)
+    if isinstance(value, Mapping):
+        return {value_without_keys(name): value_without_keys(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [value_without_keys(inner) for inner in value]
+    return value
+
+
+def redacted_value(value: Any) -> Any:
+    """Apply :func:`redact` to all texts of a value that can be written as JSON."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redacted_value(name): redacted_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted_value(inner) for inner in value]
+    return value
+
+
+def shown_value(value: Any) -> str:
+    """Return a value of a configuration for a message, without the values of options with a name like ``api_key``."""
+    return redact(repr(_with_blanked_options(value)))
+
+
+def _with_blanked_options(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        blanked = {}
+        for name, inner in value.items():
+            is_secret = is_secret_option(str(name)) and not isinstance(inner, bool | None)
+            blanked[name] = REDACTED if is_secret else _with_blanked_options(inner)
+        return blanked
+    if isinstance(value, list | tuple):
+        return [_with_blanked_options(inner) for inner in value]
+    return value
+
+
+# Searching for a compiled pattern takes less than a microsecond; compiling it takes a thousand times longer.
+@functools.lru_cache(maxsize=64)
+def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
+    """Return a pattern of secrets in all their spellings; None if there are none."""
+    spellings: set[str] = set()
+    for secret in secrets:
+        if len(secret) >= _MIN_SECRET_LENGTH:
+            spellings.update(_spellings(secret))
+    if not spellings:
+        return None
     # The longest first, in case one secret is part of another.
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) < _MIN_SECRET_LENGTH:
-            continue
-        text = text.replace(secret, "[redacted]")
-        # In an address, the secret is percent-encoded.
-        text = text.replace(quote(secret, safe=""), "[redacted]")
-    return _SECRET_SHAPE.sub("[redacted]", text)
+    return re.compile("|".join(re.escape(text) for text in sorted(spellings, key=_longest_first)))
+
+
+def _longest_first(text: str) -> tuple[int, str]:
+    return -len(text), text
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    """Return a secret as it is, percent-encoded as in an address, and escaped as in JSON and in Python."""
+    as_json = json.dumps(secret)[1:-1]
+    as_readable_json = json.dumps(secret, ensure_ascii=False)[1:-1]
+    as_python = repr(secret)[1:-1]
+    return {secret, quote(secret, safe=""), quote(secret), as_json, as_readable_json, as_python}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,7 +12,7 @@ import lmassay
 from lmassay.cli import exit as process_exit
 from lmassay.cli.commands import command_table
 from lmassay.cli.completion import offer_runs
-from lmassay.cli.console import print_error, show_warnings
+from lmassay.cli.console import print_error, print_traceback, redact_logs, show_warnings
 from lmassay.contracts import resolve
 from lmassay.errors import LmassayError, PluginError
 from lmassay.plugins.evaluations import unloaded_packages_note
@@ -80,6 +81,7 @@ def main(argv: list[str] | None = None) -> None:
     process_exit.prepare_streams()
     process_exit.handle_sigterm()
     show_warnings()
+    redact_logs()
     try:
         status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
         process_exit.flush()
@@ -106,22 +108,33 @@ def main(argv: list[str] | None = None) -> None:
         was_terminated = isinstance(cause, process_exit.Terminated)
         process_exit.exit_with(process_exit.TERMINATED if was_terminated else process_exit.INTERRUPTED)
     except OSError as error:
-        process_exit.exit_with(_exit_code_of(error))
+        exit_code = _exit_code_of(error)
+        if exit_code is None:
+            _end_with_traceback(error)
+        process_exit.exit_with(exit_code)
     except UnicodeEncodeError as error:
         if error.encoding != sys.getfilesystemencoding():
-            raise
+            _end_with_traceback(error)
         encoding = error.encoding
         print_error(f"a file name cannot be written in this environment's encoding ({encoding}); set PYTHONUTF8=1")
         process_exit.exit_with(process_exit.USER_ERROR)
+    except Exception as error:
+        _end_with_traceback(error)
     process_exit.exit_with(status if isinstance(status, int) else 0)
 
 
-def _exit_code_of(error: OSError) -> int:
-    """Print an error of the operating system if the user can fix it; otherwise raise it again."""
+def _end_with_traceback(error: Exception) -> NoReturn:
+    """Report a bug. Python itself would print the message of the exception as it is, with any secret in it."""
+    print_traceback(error)
+    process_exit.exit_with(process_exit.INCOMPLETE)
+
+
+def _exit_code_of(error: OSError) -> int | None:
+    """Print an error of the operating system if the user can fix it; otherwise return None."""
     if isinstance(error, BrokenPipeError):
         return process_exit.INCOMPLETE
     if error.errno not in process_exit.USER_FIXABLE_ERRNOS:
-        raise error
+        return None
     print_error(f"{error.filename or 'standard output'}: {error.strerror}", _notes(error))
     return process_exit.USER_ERROR
 

@@ -1,16 +1,22 @@
-"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.tables`."""
+"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.tables`.
+
+Everything that is printed passes :func:`without_controls`, which also blanks out secrets.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lmassay.errors import HookWarning, OldPluginWarning
+from lmassay.redaction import redact, value_without_keys, without_keys
 
 # Every command imports this module; rich is imported when something is printed, so that help screens are fast.
 if TYPE_CHECKING:
@@ -35,8 +41,12 @@ def use_shared_console(console: Console | None) -> None:
 
 
 def without_controls(text: object) -> str:
-    """Replace terminal control characters, which a model, a file or a server may have put into a text."""
-    return _CONTROLS.sub("�", str(text))
+    """Return a text that is safe to print.
+
+    Terminal control characters, which a model, a file or a server may have put into it, are replaced, and keys in use
+    are blanked out.
+    """
+    return _CONTROLS.sub("�", without_keys(str(text)))
 
 
 # --- messages on standard error ---------------------------------------------------------------------------------------
@@ -62,7 +72,7 @@ def print_error(text: str, notes: Sequence[str] = ()) -> None:
 def _print_message(label: str, label_style: str, text: str) -> None:
     from rich.text import Text
 
-    message = Text.assemble((label, label_style), without_controls(text))
+    message = Text.assemble((label, label_style), without_controls(redact(text)))
     # If standard error is a log file on a full disk, the work itself should still go on.
     with suppress(OSError):
         stderr_console().print(message, soft_wrap=True)
@@ -82,7 +92,8 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if not isinstance(message, OldPluginWarning | HookWarning):
-            show_other_warning(message, category, filename, lineno, file, line)
+            # The text instead of the object: an object would be printed as it is.
+            show_other_warning(redact(str(message)), category, filename, lineno, file, line)
             return
         # A hook that fails for each example may give another reason each time, so it is identified by its name.
         key = message.part if isinstance(message, HookWarning) else str(message)
@@ -97,12 +108,31 @@ def show_warnings() -> None:
         warnings.simplefilter("always", HookWarning)
 
 
+class _RedactingFormatter(logging.Formatter):
+    """Formats a log record of any library without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+def redact_logs() -> None:
+    """Blank out secrets in what libraries log, which Python prints on standard error."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_RedactingFormatter())
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of a bug as Python does, without secrets."""
+    with suppress(OSError):
+        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+
+
 # --- results on standard output ---------------------------------------------------------------------------------------
 
 
 def print_json(document: Any) -> None:
     """Print one JSON document, in ASCII so that every console can show it."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(value_without_keys(document), indent=2, allow_nan=False) + "\n")
 
 
 def __getattr__(name: str) -> Any:

@@ -25,7 +25,18 @@ from pydantic_core import ErrorDetails
 
 from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_you_mean, error_with_location
 from lmassay.plugins.registry import current_registry
-from lmassay.redaction import as_variable, is_remembered, is_secret_option, remember_secret
+from lmassay.redaction import (
+    as_variable,
+    is_remembered,
+    is_secret_option,
+    is_secret_variable,
+    is_variable_name,
+    may_be_key,
+    remember_secret,
+    remember_variable,
+    shown_value,
+    written_keys,
+)
 from lmassay.storage.files import record_reads
 
 Spec = str | Mapping[str, Any]
@@ -34,7 +45,13 @@ _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _INJECTED = "base_dir"
 DATA_PREFIX = "data:"
 """``data:teapot/MT/src.fr`` is a file of a published data set; see :mod:`lmassay.datasets.catalogue`."""
-_MAY_HOLD_SECRETS = re.compile(r"(\w*_)?(headers|auth|params|query|client|server|options|kwargs|config|settings)")
+_MAY_HOLD_SECRETS = re.compile(
+    r"(\w*_)?(headers|auth|params|parameters|query|client|server|options|kwargs|config|settings|body)"
+)
+# In a mapping from labels to words, these may be labels.
+_PLAIN_WORDS = re.compile(r"secret|password|passphrase|token|credentials?|cookie|authorization", re.IGNORECASE)
+# Options that are shown in every table, and name files of exports.
+_SHOWN_OPTIONS = ("label", "model", "name")
 # A special token of a model, such as [MASK] or </s>, is not a secret.
 _SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
@@ -63,7 +80,9 @@ def split_spec(spec: Spec, key: str) -> tuple[str, dict[str, Any]]:
     if isinstance(spec, str):
         return spec, {}
     if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-        raise ConfigError(f"{key}: give a name, or a mapping with the key 'name' and the options; got {spec!r}")
+        raise ConfigError(
+            f"{key}: give a name, or a mapping with the key 'name' and the options; got {shown_value(spec)}"
+        )
     return spec["name"], {option: value for option, value in spec.items() if option != "name"}
 
 
@@ -170,6 +189,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
         unknown = [name for name in options if name not in model.model_fields]
         if unknown:
             raise ConfigError("\n".join(_unknown_key(f"{key}.{name}", model.model_fields) for name in unknown))
+    _refuse_secrets(options, key)
     filled = expand_environment(dict(options), key)
     try:
         checked = model.model_validate(filled)
@@ -177,7 +197,7 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
         raise ConfigError("\n".join(validation_messages(error, model, key))) from None
     # A path to a file with a secret is not a secret.
     not_paths = {name: value for name, value in options.items() if not isinstance(getattr(checked, name), Path)}
-    _refuse_secrets(not_paths, key)
+    refuse_secret_options(not_paths, key)
     for _, value in _secrets(filled, key):
         remember_secret(value)
     arguments: dict[str, Any] = {}
@@ -204,9 +224,15 @@ def validation_messages(error: ValidationError, model: type[BaseModel], key: str
         elif item["type"] == MISTAKE:
             messages.append(f"{path}: {item['msg']}")
         else:
-            value = repr(item["input"])[:_MAX_SHOWN_VALUE]
-            messages.append(f"{path}: {_message(item)} (got {value}){_remedy(item)}")
+            messages.append(f"{path}: {_message(item)} (got {_input_text(item)}){_remedy(item)}")
     return messages
+
+
+def _input_text(item: ErrorDetails) -> str:
+    """Return the value that is wrong, unless it is a secret."""
+    if any(is_secret_option(str(part)) for part in item["loc"]):
+        return "a secret, which is not shown"
+    return shown_value(item["input"])[:_MAX_SHOWN_VALUE]
 
 
 MISTAKE = "mistake"
@@ -249,7 +275,10 @@ def _remedy(item: ErrorDetails) -> str:
 
 
 def expand_environment(value: Any, key: str) -> Any:
-    """Replace ``${NAME}`` in all texts by the environment variable. Raises ConfigError if the variable is not set."""
+    """Replace ``${NAME}`` in all texts by the environment variable. Raises ConfigError if the variable is not set.
+
+    A value that may be a secret is blanked out of all text that is stored or shown from now on.
+    """
     if isinstance(value, str):
         return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)
     if isinstance(value, Mapping):
@@ -262,13 +291,81 @@ def expand_environment(value: Any, key: str) -> Any:
 def _variable(name: str, key: str) -> str:
     if name not in os.environ:
         raise ConfigError(f"{key}: the environment variable {name} is not set; export it")
-    return os.environ[name]
+    value = os.environ[name]
+    remember_variable(_option_name(key), name, value)
+    return value
+
+
+def _option_name(key: str) -> str:
+    """Return the last part of a path such as ``model.headers.Authorization`` or ``model.keys[1]``."""
+    return key.rpartition(".")[2].partition("[")[0]
 
 
 def _refuse_secrets(options: Mapping[str, Any], key: str) -> None:
-    """Refuse secrets in a configuration, because it is stored with the results and shown on pages.
+    """Refuse secrets that no text of a configuration may contain, whatever the option is called.
 
-    The name of an environment variable is stored as it is, without its value.
+    These are keys that were pasted where the name of a variable belongs, keys in addresses, keys with a known shape,
+    values of variables with a name like ``…_API_KEY``, and such variables in options that every table shows.
+    """
+    for name, value in options.items():
+        path = f"{key}.{name}"
+        if not isinstance(value, str):
+            for inner_path, text in _texts(value, path):
+                refuse_written_keys(text, inner_path)
+            continue
+        if str(name).endswith("_env") and is_secret_option(str(name).removesuffix("_env")):
+            check_variable_name(value, path)
+        refuse_written_keys(value, path)
+        if name in _SHOWN_OPTIONS:
+            _refuse_secret_variables(value, path)
+
+
+def check_variable_name(name: str, key: str) -> None:
+    """Refuse a key where the name of an environment variable is expected, without repeating it."""
+    if name and not _ENVIRONMENT.search(name) and not is_variable_name(name):
+        raise ConfigError(
+            f"{key}: this is not the name of an environment variable (capital letters, digits and underscores); if it "
+            "is the key itself, export it in a variable, e.g. MY_API_KEY, and write the variable's name here"
+        )
+
+
+def refuse_written_keys(text: str, key: str) -> None:
+    """Refuse a text of a configuration that contains a key, because the configuration is stored with the results."""
+    for secret in written_keys(text):
+        # A value that was filled in from a variable in an outer plug-in is remembered already.
+        if not is_remembered(secret) and not is_remembered(text):
+            raise ConfigError(
+                f"{key}: a secret would be stored with the results; in place of the key in this text, write "
+                "'${MY_API_KEY}' and export MY_API_KEY"
+            )
+
+
+def _refuse_secret_variables(text: str, key: str) -> None:
+    for variable in _ENVIRONMENT.findall(text):
+        if is_secret_variable(variable) and may_be_key(os.environ.get(variable, "")):
+            raise ConfigError(
+                f"{key}: {variable} contains a secret, and this text is shown in all tables and pages; write a plain "
+                "text, or a variable without a secret"
+            )
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield all texts in a value, each with its path."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{key}.{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, f"{key}[{index}]")
+
+
+def refuse_secret_options(options: Mapping[str, Any], key: str) -> None:
+    """Refuse values of options with a name like ``api_key``.
+
+    A configuration is stored with the results and shown on pages. The name of an environment variable is stored as it
+    is, without its value.
     """
     for path, value in _secrets(options, key):
         # A value that was filled in from a variable in an outer plug-in is remembered already.
@@ -279,21 +376,28 @@ def _refuse_secrets(options: Mapping[str, Any], key: str) -> None:
             )
 
 
-def _secrets(value: Any, key: str) -> Iterator[tuple[str, str]]:
+def _secrets(value: Any, key: str, *, may_be_labels: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the values of options with a name like ``api_key``, each with its path.
 
-    Most mappings are skipped: in a mapping from labels to words, for example, a key may be any word. Options of nested
-    plug-ins are checked when these are built.
+    With ``may_be_labels``, the value is in a mapping whose keys may be any words, for example labels. There, ``secret:
+    word`` is not a secret, but ``api_key: word`` is.
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            if not isinstance(inner, Mapping) or _MAY_HOLD_SECRETS.fullmatch(str(name)):
-                yield from _secrets(inner, f"{key}.{name}")
+            inner_may_be_labels = may_be_labels
+            if isinstance(inner, Mapping):
+                inner_may_be_labels = _MAY_HOLD_SECRETS.fullmatch(str(name)) is None
+            yield from _secrets(inner, f"{key}.{name}", may_be_labels=inner_may_be_labels)
     elif isinstance(value, list):
         for inner in value:
-            yield from _secrets(inner, key)
-    elif isinstance(value, str) and is_secret_option(key.rpartition(".")[2]) and not _SPECIAL_TOKEN.fullmatch(value):
-        yield key, value
+            yield from _secrets(inner, key, may_be_labels=may_be_labels)
+    elif isinstance(value, str):
+        name = _option_name(key)
+        if not is_secret_option(name) or _SPECIAL_TOKEN.fullmatch(value):
+            return
+        is_label = may_be_labels and _PLAIN_WORDS.fullmatch(name) and not may_be_key(value)
+        if not is_label:
+            yield key, value
 
 
 def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:

@@ -10,12 +10,13 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lmassay
 from lmassay.contracts import Model, ask
 from lmassay.errors import ClusterError, LmassayError
+from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, Resources, RunningJobs
 from lmassay.running.worker_model import WORK_LOCK, ModelDescription, answering_model, keep_freed_memory
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
@@ -56,6 +57,8 @@ def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
             _check_version(payload["version"])
             model = answering_model(payload["model"], payload["identity"])
             for number, response in ask(model, payload["verb"], payload["requests"]):
+                if response.error is not None:
+                    response = replace(response, error=redact(response.error))
                 responses.append((number, response))
         except LmassayError as error:
             # As text: an exception with its own parameters cannot be sent to another process.

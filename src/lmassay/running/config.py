@@ -31,10 +31,12 @@ from lmassay.plugins.options import (
     inner_model,
     nested_kind,
     options_model,
+    refuse_written_keys,
     split_spec,
     validation_messages,
 )
 from lmassay.plugins.registry import current_registry
+from lmassay.redaction import is_secret_option, shown_value
 from lmassay.running.differences import ABSENT, value_text
 from lmassay.statistics.intervals import Settings
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
@@ -148,6 +150,10 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
         except ConfigError as error:
             messages.append(str(error))
             continue
+        try:
+            refuse_written_keys(str(resolved.get("name", "")), "name")
+        except ConfigError as error:
+            messages.append(str(error))
         for kind in ("task", "model"):
             messages += _option_messages(kind, resolved.get(kind), base)
         fields = {"name": default_name, **resolved, "base_dir": base, "unresolved": unresolved}
@@ -215,7 +221,7 @@ def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[
             yield spec
             continue
         if not isinstance(spec, dict) or "name" not in spec:
-            raise ConfigError(f"{key}: give a name, or a mapping with the key 'name'; got {spec!r}")
+            raise ConfigError(f"{key}: give a name, or a mapping with the key 'name'; got {shown_value(spec)}")
         for name in _as_list(spec["name"]):
             if not isinstance(name, str):
                 raise ConfigError(f"{key}.name: must be a string; got {name!r}")
@@ -382,6 +388,8 @@ def _apply_override(data: dict[str, Any], override: str) -> list[Any]:
 
 def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
     key = override.partition("=")[0]
+    if is_secret_option(key.rpartition(".")[2]):
+        return f"--set {key} replaces {len(replaced)} different values in the entries of a list"
     texts = [value_text(value) for value in replaced[:_MOST_REPLACED]]
     if len(replaced) > _MOST_REPLACED:
         texts.append("…")

@@ -8,6 +8,7 @@ from typing import Any
 from lmassay.errors import ConfigError, closest
 from lmassay.plugins.options import Spec
 from lmassay.plugins.registry import current_registry
+from lmassay.redaction import shown_value
 from lmassay.storage.yamlfile import read_brackets, read_mapping
 
 DEFAULT_MODEL = "smollm2"
@@ -62,7 +63,7 @@ def _with_absolute_paths(spec: Any, base: Path, source: str = "") -> Spec:
         return model_spec(spec, base)
     if not isinstance(spec, dict) or not isinstance(spec.get("name"), str):
         prefix = f"{source}: " if source else ""
-        raise ConfigError(f"{prefix}model: give a mapping with the key 'name' and the options; got {spec!r}")
+        raise ConfigError(f"{prefix}model: give a mapping with the key 'name' and the options; got {shown_value(spec)}")
     name = spec["name"]
     is_users_class = ".py:" in name
     resolved: dict[str, Any] = {}

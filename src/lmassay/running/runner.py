@@ -659,12 +659,14 @@ class Worker:
             self._count_spending(Response("", tokens_in=report.tokens_in, tokens_out=report.tokens_out))
         record = self.store.run(self.run)
         before = record.depends_on.get(SERVER)
-        if before is not None and before != report.signature:
+        # Without secrets, as it is stored.
+        signature = redact(report.signature)
+        if before is not None and before != signature:
             raise StoreError(
-                f"the server of {self.run} is not the same as when the run began (then: {before}; now: "
-                f"{report.signature}), so old and new scores would not match; start a new run"
+                f"the server of {self.run} is not the same as when the run began (then: {before}; now: {signature}), "
+                "so old and new scores would not match; start a new run"
             )
-        self._record_server(report.signature)
+        self._record_server(signature)
 
     def _record_server(self, server: str) -> None:
         depends_on = {**self.depends_on, SERVER: server}

@@ -17,6 +17,7 @@ from typing import Any
 from lmassay.errors import LmassayError, error_with_location
 from lmassay.plugins.options import Spec
 from lmassay.plugins.registry import current_registry
+from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
 from lmassay.running.worker_model import WORK_LOCK, ModelDescription, keep_freed_memory, model_of
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
@@ -111,7 +112,8 @@ def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = No
 
 
 def _failure(message: str) -> dict[str, Any]:
-    return response_as_dict(Response(error=message))
+    # The message is sent to another process, perhaps on another machine.
+    return response_as_dict(Response(error=redact(message)))
 
 
 def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:

@@ -8,6 +8,9 @@ Records, results, rows and answers are stored with a digest, which is verified w
 disk or a manual edit cannot change a result unnoticed. A run whose record or results do not match is called damaged and
 shows no numbers; reading a row that does not match is an error; an answer that does not match is requested again.
 Versions before schema 4 did not write digests; their data is read as it is.
+
+Secrets are blanked here, before anything is written: in rows and answers the keys in use, in records, notes and errors
+also everything that looks like a key. Reports and exports are written from the store, so they have no secrets either.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmassay.errors import StoreError, closest
+from lmassay.redaction import has_keys_in_use, redact, redacted_value, value_without_keys, without_keys
 from lmassay.storage.batches import (
     BATCH_COLUMNS,
     BATCH_QUERY,
@@ -181,7 +185,7 @@ class Store:
 
     def new_id(self, label: str) -> str:
         """Return an id for a run that starts now: sortable, readable, and safe as a file name."""
-        return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(label)}-{secrets.token_hex(3)}"
+        return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(redact(label))}-{secrets.token_hex(3)}"
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
         """Record a run. Hold its lock, so that no other process considers it interrupted."""
@@ -192,14 +196,14 @@ class Store:
         record = {
             "id": run.id,
             "sweep": run.sweep,
-            "name": run.name,
+            "name": redact(run.name),
             "task": run.task,
-            "model": run.model,
-            "label": run.label,
+            "model": redact(run.model),
+            "label": redact(run.label),
             # In the original order of keys, which may affect the requests.
-            "config": json.dumps(run.config, allow_nan=False),
-            "signature": run.signature,
-            "provenance": canonical(run.provenance.as_dict()),
+            "config": json.dumps(value_without_keys(run.config), allow_nan=False),
+            "signature": redact(run.signature),
+            "provenance": canonical(redacted_value(run.provenance.as_dict())),
             "planned": run.planned,
         }
         created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -222,7 +226,7 @@ class Store:
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
         with plain_errors(self.file):
             self._db.execute(
-                "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, note, finished, run)
+                "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, redact(note), finished, run)
             )
 
     def set_signature(self, run: str, signature: str, signature_parts: Mapping[str, str]) -> None:
@@ -231,17 +235,19 @@ class Store:
             query = f"SELECT {', '.join(_RECORD)} FROM runs WHERE id = ?"  # noqa: S608
             (row,) = self._db.execute(query, (run,))
             record = dict(zip(_RECORD, row, strict=True))
-            provenance = {**json.loads(record["provenance"]), "signature": dict(signature_parts)}
-            record |= {"signature": signature, "provenance": canonical(provenance)}
+            stored_parts = redacted_value(signature_parts)
+            provenance = {**json.loads(record["provenance"]), "signature": stored_parts}
+            record |= {"signature": redact(signature), "provenance": canonical(provenance)}
             self._db.execute(
-                "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?", (signature, record["provenance"], run)
+                "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?",
+                (record["signature"], record["provenance"], run),
             )
             if "record" in self._digests(run):
                 self._set_digest(run, "record", _record_digest(record))
 
     def set_results(self, run: str, results: Sequence[Result]) -> None:
         """Store the results of a run, and how many rows they were computed from."""
-        stored = canonical([result.as_dict() for result in results])
+        stored = _json_without_keys(canonical([result.as_dict() for result in results]))
         with plain_errors(self.file), self._transaction():
             self._db.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
             self._set_digest(run, "results", digest(run, stored))
@@ -329,13 +335,21 @@ class Store:
         return str(response)
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
-        """Store a response immediately, because it may have been paid for."""
-        stored = compact(response_as_dict(response))
+        """Store a response immediately, because it may have been paid for.
+
+        If it contains a key, the key is blanked out, and the response is not used again: a task would score another
+        text than the model's.
+        """
+        original = compact(response_as_dict(response))
+        stored = _json_without_keys(original)
+        if stored != original:
+            key = _altered_response_key(key)
+        stored_request = _json_without_keys(compact(request))
         with plain_errors(self.file):
             self._db.execute(
                 "INSERT OR REPLACE INTO responses (key, model, request, response, run, created, digest)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key, model, compact(request), stored, run, _now(), response_digest(key, stored)),
+                (key, redact(model), stored_request, stored, run, _now(), response_digest(key, stored)),
             )
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
@@ -391,7 +405,7 @@ class Store:
         with plain_errors(self.file), self._transaction():
             self._db.execute(
                 f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-                StoredBatch.of(run, batch),
+                StoredBatch.of(run, _batch_without_keys(batch)),
             )
             self._forget_row_count(run)
 
@@ -630,6 +644,9 @@ class Store:
                 pairs: list[tuple[dict[str, Any], Response]] = []
                 for key in json.loads(stored_keys or "[]"):
                     response = self._stored_response(key)
+                    if response is None:
+                        key = _altered_response_key(key)
+                        response = self._stored_response(key)
                     if response is not None:
                         (request,) = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
                         pairs.append((json.loads(request), response_from_dict(json.loads(response))))
@@ -842,19 +859,20 @@ class _StoredRow(NamedTuple):
     @staticmethod
     def of(run: str, position: int, row: Row) -> _StoredRow:
         """Return an example of a run in the form in which it is stored."""
+        outcomes = _stored_outcomes(row.score.outcomes)
         return _StoredRow(
             run,
             _writable(row.example.id),
             position,
             row.state,
-            compact(dict(row.example.inputs)),
-            compact(row.example.reference),
-            compact(dict(row.example.groups)),
+            _json_without_keys(compact(dict(row.example.inputs))),
+            _json_without_keys(compact(row.example.reference)),
+            _json_without_keys(compact(dict(row.example.groups))),
             compact(dict(row.score.values)),
-            compact(dict(row.score.unscored)),
-            compact(_stored_details(row.score)),
-            None if row.error is None else _writable(row.error),
-            _stored_outcomes(row.score.outcomes),
+            _json_without_keys(compact(dict(row.score.unscored))),
+            _json_without_keys(compact(_stored_details(row.score))),
+            None if row.error is None else _writable(redact(row.error)),
+            None if outcomes is None else _json_without_keys(outcomes),
         )
 
     def parsed(self) -> Row:
@@ -959,6 +977,39 @@ def _stored_details(score: Score) -> dict[str, Any]:
     if score.test_scores is None:
         return dict(score.details)
     return {**score.details, _TEST_SCORES: score.test_scores.as_dict()}
+
+
+def _json_without_keys(text: str) -> str:
+    """Return JSON without the keys in use.
+
+    The values are read only if there is a key in the text. In the text itself, a key that is a number could not be told
+    from other numbers.
+    """
+    if without_keys(text) == text:
+        return text
+    return compact(value_without_keys(json.loads(text)))
+
+
+def _batch_without_keys(batch: RowBatch) -> RowBatch:
+    """Return a batch without the keys in use. Most runs that are scored in batches ask no model and have no keys."""
+    if not has_keys_in_use():
+        return batch
+    return replace(
+        batch,
+        groups=_columns_without_keys(batch.groups),
+        inputs=_columns_without_keys(batch.inputs),
+        references=None if batch.references is None else value_without_keys(list(batch.references)),
+        details=_columns_without_keys(batch.details),
+    )
+
+
+def _columns_without_keys(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {name: value_without_keys(list(column)) for name, column in columns.items()}
+
+
+def _altered_response_key(key: str) -> str:
+    """Return the key under which a response is stored that is shown, but never used instead of asking the model."""
+    return f"{key}-redacted"
 
 
 def _writable(text: str) -> str:

@@ -30,7 +30,7 @@ from lmassay.models.api.client import (
 from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, RequestPolicy, answers_as_they_arrive
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
-from lmassay.redaction import redact
+from lmassay.redaction import redact, remember_variable
 from lmassay.types import Generate, Response, digest, request_as_dict
 
 # How many examples the runner hands over at a time. Each chunk ends with a wait for its slowest answers, so chunks are
@@ -91,6 +91,7 @@ class ApiModel(Model):
         self._address_variable = ""
         if not base_url:
             self._address_variable, base_url = first_set(self.address_variables)
+            remember_variable(self.address_option, self._address_variable, base_url)
         self.base_url = (base_url or self.default_address).rstrip("/")
         self.concurrency = policy.concurrency
         self.dialect = dialect

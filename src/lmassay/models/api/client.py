@@ -18,6 +18,7 @@ import httpx2
 import lmassay
 from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.concurrency import RequestPolicy
+from lmassay.plugins.options import check_variable_name, refuse_written_keys
 from lmassay.redaction import redact, remember_secret
 from lmassay.types import Response
 
@@ -59,6 +60,10 @@ class ApiKey:
     """Where the key of a provider is looked up: in the first of these environment variables that is set."""
 
     variables: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in self.variables:
+            check_variable_name(name, "model.api_key_env")
 
     def value(self) -> str:
         """The key, or an empty string. From now on it is redacted in everything that is stored or shown."""
@@ -217,4 +222,5 @@ def checked_host(base_url: str, option: str = "base_url") -> str:
         )
     if any(character.isspace() or not character.isprintable() for character in base_url):
         raise ConfigError(f"model.{option}: '{redact(base_url)!r}' contains spaces or line breaks")
+    refuse_written_keys(base_url, f"model.{option}")
     return host

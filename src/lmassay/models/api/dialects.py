@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.failures import refuse_error
+from lmassay.plugins.options import refuse_secret_options
 from lmassay.redaction import redact
 from lmassay.types import Finish, Generate, Response, canonical, digest
 
@@ -283,6 +284,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise ConfigError(f"model.parameters.{name}: the task or another option sets this; leave it out")
         if _SECRET.search(name):
             raise ConfigError(f"model.parameters.{name}: secrets do not belong in a configuration; use api_key_env")
+    refuse_secret_options(parameters, "model.parameters")
     try:
         canonical(dict(parameters))
     except (TypeError, ValueError) as error:

@@ -1,0 +1,329 @@
+"""A key is in no file, page, export or message, wherever a plug-in, a server or a configuration puts it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from lmassay.redaction import redact, remember_secret, without_keys
+from lmassay.storage.store import STORE_FILE, Store
+from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
+from tests.helpers import lmassay, write_config, write_lines
+from tests.servers import completion, openai_server
+
+KEY = "SENTINEL/0a1b2c3d4e5f6a7b"
+LONG_KEY = "SENTINEL0a1b2c3d4e5f6a7b"
+PROVIDER_KEY = "sk-proj-SENTINELabcdefgh"
+ENVIRONMENT = {"MY_API_KEY": KEY}
+SENTENCES = [f"sentence {number} goes round the house" for number in range(4)]
+# What marks a key in any spelling: escaped, percent-encoded or cut off.
+MARK = "SENTINEL"
+
+PLUGIN = """
+import logging, warnings
+from lmassay.contracts import Model
+from lmassay.types import Response
+
+
+class Leaky(Model):
+    name = "leaky"
+    can = frozenset({"generate"})
+
+    def __init__(self, api_key: str = "", nested: dict | None = None, place: str = "", url: str = "", label: str = ""):
+        self.key = api_key or (nested or {}).get("api_key", "")
+        self.place = place
+        self.label = label or "leaky"
+
+    def identity(self):
+        return {"key": self.key} if self.place == "identity" else {"model": "leaky"}
+
+    def generate(self, requests):
+        if self.place == "exception":
+            raise RuntimeError(f"bad auth with {self.key}")
+        if self.place == "log":
+            logging.getLogger("leaky").warning("using %s", self.key)
+            warnings.warn(f"using {self.key}")
+        for request in requests:
+            if self.place == "error":
+                yield Response(error=f"denied for {self.key}")
+            elif self.place == "answer":
+                yield Response(f"my key is {self.key} indeed")
+            else:
+                yield Response(request.prompt)
+"""
+
+
+def folder_with(tmp_path: Path, model: dict[str, Any]) -> Path:
+    (tmp_path / "plugin.py").write_text(PLUGIN, encoding="utf-8")
+    write_lines(tmp_path / "src.txt", SENTENCES)
+    write_lines(tmp_path / "ref.txt", [f"my key is {KEY} indeed" for _ in SENTENCES])
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    return write_config(tmp_path / "c.yaml", {"task": task, "model": model, "resamples": 100})
+
+
+def everything_printed_and_written(tmp_path: Path, env: dict[str, str]) -> str:
+    """Run every command that shows or writes results; return what they print and all files, as one text."""
+    results = tmp_path / "results"
+    out = tmp_path / "out"
+    out.mkdir()
+    commands: list[list[object]] = [
+        ["ls"],
+        ["ls", "--json"],
+        ["show", "latest", "--provenance"],
+        ["show", "latest", "--json"],
+        ["show", "latest", "--yaml"],
+        ["report", "-o", out / "page.html"],
+        ["export", "latest"],
+        ["export", "latest", "--format", "csv", "-o", out / "rows.csv"],
+        ["export", "latest", "--format", "lm-eval", "-o", out / "lm-eval"],
+        ["export", "latest", "--format", "every-eval-ever", "-o", out / "every"],
+    ]
+    texts = []
+    for command in commands:
+        # Without the key in the environment: what is not in the store cannot be shown.
+        done = lmassay(*command, "--results", results, env=env)
+        assert "Traceback" not in done.stderr, done.stderr
+        texts += [done.stdout, done.stderr]
+    for folder in (results, out):
+        for path in folder.rglob("*"):
+            texts.append(str(path.relative_to(tmp_path)))
+            if path.is_file():
+                texts.append(path.read_bytes().decode("utf-8", "replace"))
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("place", ["error", "answer", "exception", "identity", "log"])
+@pytest.mark.parametrize("options", [{"api_key": "${MY_API_KEY}"}, {"nested": {"api_key": "${MY_API_KEY}"}}])
+def test_a_plug_in_that_repeats_its_key_leaks_it_nowhere(tmp_path, place, options):
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "place": place, **options})
+    done = lmassay("run", file, "--results", tmp_path / "results", env=ENVIRONMENT)
+    assert "Traceback" not in done.stderr
+    assert MARK not in done.stdout + done.stderr
+    text = everything_printed_and_written(tmp_path, {})
+    assert MARK not in text
+    if place in ("error", "answer"):
+        assert "[redacted]" in text
+
+
+def test_an_answer_with_a_key_is_scored_as_the_model_gave_it_and_asked_again_by_the_next_run(tmp_path):
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "place": "answer", "api_key": "${MY_API_KEY}"})
+    scores = []
+    for _ in range(2):
+        done = lmassay(
+            "run", file, "--set", "task.ref=ref.txt", "--results", tmp_path / "results", "--json", env=ENVIRONMENT
+        )
+        assert done.returncode == 0, done.stderr
+        (run,) = json.loads(done.stdout)["runs"]
+        scores.append({result["metric"]: result["value"] for result in run["results"]})
+    assert scores[0] == scores[1]
+    with Store(tmp_path / "results") as store:
+        assert {row.state for row in store.rows(store.run("latest").id)} == {"scored"}
+        exchanges = [pairs for _, pairs in store.requests_and_responses(store.run("latest").id)]
+    assert all(response.answer == "my key is [redacted] indeed" for pairs in exchanges for _, response in pairs)
+    assert all(exchanges)
+
+
+def test_an_answer_that_merely_looks_like_a_key_is_stored_as_it_is(tmp_path):
+    with openai_server(lambda *_: completion("try sk-abcdefgh0123456789")) as server:
+        file = folder_with(tmp_path, {"name": "openai", "base_url": server.url, "model": "m"})
+        assert lmassay("run", file, "--results", tmp_path / "results").returncode == 0
+    exported = lmassay("export", "latest", "--results", tmp_path / "results").stdout
+    assert "try sk-abcdefgh0123456789" in exported
+
+
+@pytest.mark.parametrize("key", [PROVIDER_KEY, LONG_KEY, LONG_KEY.upper(), KEY, "SENTINEL-key"])
+def test_a_key_in_place_of_a_variables_name_is_refused_and_not_repeated(tmp_path, key):
+    for url in ("http://127.0.0.1:9/v1", ""):
+        model = {"name": "openai", "base_url": url, "model": "m", "api_key_env": key}
+        file = folder_with(tmp_path, model)
+        for command in (["check", file], ["run", file, "--results", tmp_path / "results"]):
+            done = lmassay(*command)
+            assert done.returncode == 2
+            assert "api_key_env: this is not the name of an environment variable" in done.stdout + done.stderr
+            assert MARK not in done.stdout + done.stderr
+    assert not (tmp_path / "results" / STORE_FILE).exists()
+
+
+API = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {**API, "parameters": {"extra_headers": {"Authorization": f"Bearer {KEY}"}}},
+        {**API, "parameters": {"x": {"api_key": KEY}}},
+        {**API, "parameters": {"x": [{"y": {"api_key": "SENTINEL"}}]}},
+        {**API, "base_url": f"http://127.0.0.1:9/{LONG_KEY}/v1"},
+        {**API, "base_url": f"http://127.0.0.1:9/v1#{LONG_KEY}"},
+        {**API, "base_url": f"http://127.0.0.1:9/v1?code={LONG_KEY}"},
+        {**API, "base_url": f"http://{LONG_KEY}@127.0.0.1:9/v1"},
+        {**API, "label": PROVIDER_KEY},
+        {"name": "plugin.py:Leaky", "nested": {"api_key": "SENTINEL"}},
+        {"name": "plugin.py:Leaky", "nested": {"deeper": {"access_token": "SENTINEL"}}},
+        {"name": "plugin.py:Leaky", "nested": {"password": KEY}},
+        {"name": "plugin.py:Leaky", "url": f"http://host/{LONG_KEY}/v1"},
+        {"name": "plugin.py:Leaky", "url": f"http://host/v1?token={KEY}"},
+        {"name": "plugin.py:Leaky", "api_key": [KEY]},
+        {"nam": "plugin.py:Leaky", "api_key": KEY},
+    ],
+)
+def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path, model):
+    file = folder_with(tmp_path, model)
+    for command in (["check", file], ["run", file, "--results", tmp_path / "results"]):
+        done = lmassay(*command)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        assert MARK not in done.stdout + done.stderr
+    assert not (tmp_path / "results" / STORE_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.label=${OPENAI_API_KEY}",
+        "model.model=${OPENAI_API_KEY}",
+        f"model.label={KEY}",
+        f"model.model=my {KEY}",
+        f"name={KEY}",
+    ],
+)
+def test_a_key_as_a_label_or_name_is_refused(tmp_path, override):
+    file = folder_with(tmp_path, API)
+    done = lmassay("run", file, "--set", override, "--results", tmp_path / "results", env={"OPENAI_API_KEY": KEY})
+    assert done.returncode == 2
+    assert MARK not in done.stdout + done.stderr
+    assert not (tmp_path / "results" / STORE_FILE).exists()
+
+
+def test_the_advice_for_a_key_in_an_address_works(tmp_path):
+    with openai_server() as server:
+        url = server.url.removesuffix("/v1")
+        file = folder_with(tmp_path, {**API, "base_url": f"{url}/${{MY_API_KEY}}/v1"})
+        done = lmassay("run", file, "--results", tmp_path / "results", env={"MY_API_KEY": LONG_KEY})
+    # The server does not know the path; what counts is that the address is used and not shown.
+    assert MARK not in done.stdout + done.stderr
+    assert MARK not in everything_printed_and_written(tmp_path, {})
+    shown = lmassay("show", "latest", "--yaml", "--results", tmp_path / "results")
+    assert "/${MY_API_KEY}/v1" in shown.stdout
+
+
+def test_ordinary_values_from_the_environment_are_shown(tmp_path):
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "label": "${MY_LABEL}"})
+    done = lmassay("run", file, "--results", tmp_path / "results", env={"MY_LABEL": "release-2026-11"})
+    assert done.returncode == 0
+    assert "release-2026-11" in lmassay("ls", "--results", tmp_path / "results").stdout
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/openai/deployments/gpt-4o-mini-2024-07-18",
+        "https://host/models/meta-llama-3.1-70b-instruct/v1",
+        f"https://host/resolve/{'0a' * 20}/model.gguf",
+    ],
+)
+def test_addresses_without_keys_are_accepted(tmp_path, url):
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "url": url})
+    assert lmassay("check", file).returncode == 0
+
+
+def test_the_traceback_of_a_bug_has_no_key(tmp_path):
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "api_key": "${MY_API_KEY}", "place": "exit"})
+    source = f"{PLUGIN}\n    def close(self):\n        raise LookupError(self.key)\n"
+    (tmp_path / "plugin.py").write_text(source, encoding="utf-8")
+    done = lmassay("run", file, "--results", tmp_path / "results", env=ENVIRONMENT)
+    assert "LookupError" in done.stderr
+    assert MARK not in done.stdout + done.stderr
+
+
+@pytest.fixture
+def key_in_use(monkeypatch):
+    monkeypatch.setattr("lmassay.redaction._in_use", set())
+    remember_secret(KEY)
+
+
+def test_rows_batches_notes_and_results_have_no_key_and_are_not_called_damaged(tmp_path, key_in_use):
+    import numpy as np
+
+    with Store(tmp_path, create=True) as store:
+        run = store.new_id(f"label {KEY}")
+        config = {"task": "t", "text": KEY}
+        store.add_run(NewRun(run, "s", KEY, "t", KEY, KEY, config, KEY, Provenance(command=(KEY,)), 2))
+        example = Example("0", {"text": KEY}, [KEY], {"group": KEY})
+        score = Score({"m": 12345678.0}, unscored={"n": KEY}, details={"answer": {KEY: [KEY]}})
+        store.add_rows(run, [(0, Row(example, "error", score, f"denied for {KEY}"))])
+        store.add_batch(
+            run,
+            RowBatch(
+                1,
+                ["1"],
+                {"m": np.array([1.0])},
+                {"group": [KEY]},
+                {"text": [KEY]},
+                references=[{"a": KEY}],
+                details={"answer": [KEY], "n": [12345678]},
+            ),
+        )
+        store.set_status(run, "failed", f"denied for {KEY}")
+        store.set_signature(run, KEY, {"model": KEY})
+        rows = list(store.rows(run))
+        assert store.run(run).status == "failed"
+        assert store.rows_are_whole(run)
+    assert rows[0].score.details == {"answer": {"[redacted]": ["[redacted]"]}}
+    assert rows[1].example.inputs == {"text": "[redacted]"}
+    assert rows[1].score.details["n"] == 12345678
+    with sqlite3.connect(tmp_path / STORE_FILE) as database:
+        assert MARK not in "\n".join(database.iterdump())
+
+
+def test_a_key_of_digits_does_not_break_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr("lmassay.redaction._in_use", set())
+    remember_secret("12345678")
+    with Store(tmp_path, create=True) as store:
+        run = store.new_id("x")
+        store.add_run(NewRun(run, "s", "", "t", "m", "l", {}, "", Provenance(), 1))
+        score = Score({"m": 0.12345678}, details={"n": 12345678})
+        row = Row(Example("0", {"text": "12345678"}, None, {}), "scored", score)
+        store.add_rows(run, [(0, row)])
+        (stored,) = store.rows(run)
+    assert stored.score.values == {"m": 0.12345678}
+    assert stored.score.details == {"n": 12345678}
+    assert stored.example.inputs == {"text": "[redacted]"}
+
+
+def test_every_spelling_of_a_key_is_blanked(key_in_use):
+    key = 'quoted"SENTINEL\\é1'
+    remember_secret(key)
+    spellings = [key, json.dumps(key), json.dumps(key, ensure_ascii=False), repr(key), quote(KEY), quote(KEY, safe="")]
+    for text in spellings:
+        assert MARK not in redact(text)
+        assert MARK not in without_keys(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hf_abcdefghijklmnopqrst",
+        "ghp_abcdefghijklmnopqrstuvwxyz012345",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "xoxb-0123456789-abcdef",
+    ],
+)
+def test_keys_of_other_providers_are_blanked_in_messages(text):
+    assert redact(f"denied for {text}!") == "denied for [redacted]!"
+
+
+def test_logs_of_libraries_have_no_key(key_in_use, capsys):
+    from lmassay.cli.console import redact_logs
+
+    redact_logs()
+    assert logging.lastResort is not None
+    record = logging.LogRecord("library", logging.WARNING, "x.py", 1, "GET http://h/%s", (KEY,), None)
+    assert logging.lastResort.format(record) == "GET http://h/[redacted]"
