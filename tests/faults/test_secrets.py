@@ -327,3 +327,13 @@ def test_logs_of_libraries_have_no_key(key_in_use, capsys):
     assert logging.lastResort is not None
     record = logging.LogRecord("library", logging.WARNING, "x.py", 1, "GET http://h/%s", (KEY,), None)
     assert logging.lastResort.format(record) == "GET http://h/[redacted]"
+
+
+def test_a_server_that_repeats_the_key_in_its_answers_leaks_it_nowhere(tmp_path):
+    with openai_server(lambda *_: completion(f"your key is {KEY}")) as server:
+        file = folder_with(tmp_path, {**API, "base_url": server.url, "api_key_env": "MY_API_KEY"})
+        done = lmassay("run", file, "--results", tmp_path / "results", env=ENVIRONMENT)
+        assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert done.returncode == 0
+    assert MARK not in done.stdout + done.stderr
+    assert MARK not in everything_printed_and_written(tmp_path, {})

@@ -188,7 +188,6 @@ class ApiModel(Model):
             batch_size=batching.batch_size,
             budget=self._budget,
             prices=self.prices,
-            redact=self._key.redacted,
         )
 
     def _client(self, max_body: int) -> AbstractAsyncContextManager[Client]:
@@ -212,7 +211,6 @@ class ApiModel(Model):
                 started = time.monotonic()
                 raw = await client.post(self.dialect.path, content, headers)
                 seconds = time.monotonic() - started
-                response = self.dialect.read(request, read_json(raw), seconds)
-                return self._key.redacted(response)
+                return self.dialect.read(request, read_json(raw), seconds)
 
             yield ask

@@ -193,8 +193,6 @@ class BatchOptions:
     """Seconds between two requests for the status of a batch."""
     batch_size: int
     """The maximum number of requests per batch; 0 means as many as the provider accepts."""
-    redact: Callable[[Response], Response]
-    """Removes the API key from a response that repeats it."""
     budget: Budget | None = None
     prices: Prices | None = None
 
@@ -373,7 +371,7 @@ class _BatchRun:
                 return Response(finish=result.finish)
             return Response(error=result.message)
         try:
-            return self._options.redact(self._options.dialect.read(request, result, None))
+            return self._options.dialect.read(request, result, None)
         except ErrorInAnswerError as error:
             return self._read(request, error.failure)
         except ModelError as error:

@@ -20,7 +20,6 @@ from lmassay.errors import ConfigError, ModelError
 from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.plugins.options import check_variable_name, refuse_written_keys
 from lmassay.redaction import redact, remember_secret
-from lmassay.types import Response
 
 MAX_BODY = 16 << 20
 """Bytes. A generated text is small; a larger response comes from a broken or hostile server."""
@@ -30,9 +29,6 @@ MAX_BATCH_BODY = 512 << 20
 
 MAX_SCORES_BODY = 128 << 20
 """Bytes. The probabilities of a whole vocabulary take about 100 bytes per token."""
-
-# Shorter keys are placeholders for local servers, and may be words of an answer.
-_SHORTEST_KEY = 8
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -74,14 +70,6 @@ class ApiKey:
         if not (value.isascii() and value.isprintable() and " " not in value):
             raise ConfigError(f"the key in {name} contains spaces or unusual characters; copy it again")
         return value
-
-    def redacted(self, response: Response) -> Response:
-        """The response without the key, which a server may repeat in its answer."""
-        _, value = first_set(self.variables)
-        answer = response.answer
-        if len(value) < _SHORTEST_KEY or not isinstance(answer, str) or value not in answer:
-            return response
-        return replace(response, answer=answer.replace(value, "[redacted]"))
 
     def require(self) -> None:
         """Raise a ConfigError if there is no key."""

@@ -198,7 +198,7 @@ def test_a_wrong_key_fails_at_the_first_call(data):
 
 def test_no_key_is_left_in_any_file_or_message(data):
     def answer(body, _):
-        return failure(400, f"your key {SENTINEL} is odd") if "둘" in prompt_of(body) else completion("A")
+        return failure(400, f"your key {SENTINEL} is odd") if "둘" in prompt_of(body) else completion(f"A {SENTINEL}")
 
     with openai_server(answer) as server:
         done, path = infer(data, server, OPENAI=SENTINEL, CLAUDE=SENTINEL, CLOVA=SENTINEL, API_KEY=SENTINEL)

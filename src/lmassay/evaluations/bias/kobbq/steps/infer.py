@@ -23,6 +23,7 @@ from lmassay.budget import Budget
 from lmassay.contracts import Model, ask
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.kobbq.samples import file_name_of
+from lmassay.redaction import redact, without_keys
 from lmassay.storage.files import atomic_write, require_file
 from lmassay.storage.locks import exclusive
 from lmassay.types import Generate, Response, SourceLocation
@@ -181,8 +182,9 @@ class PredictionsFile:
 
     def add(self, question: InferenceQuestion, raw: str) -> None:
         """Write an answer at once: it may have been paid for."""
-        # No reader of TSV files accepts a NUL.
-        row = [str(datetime.now()), self._topic, question.guid, question.truth, raw.replace("\0", "\ufffd")]
+        # No reader of TSV files accepts a NUL, and a server may repeat its key.
+        text = without_keys(raw).replace("\0", "\ufffd")
+        row = [str(datetime.now()), self._topic, question.guid, question.truth, text]
         if _PREDICTION in self._columns:
             row.append("")
         self._write(row)
@@ -342,5 +344,5 @@ def answer_note(question: InferenceQuestion, response: Response, model: str) -> 
         "finish": response.finish,
         "tokens_in": response.tokens_in,
         "tokens_out": response.tokens_out,
-        "error": response.error,
+        "error": None if response.error is None else redact(response.error),
     }
