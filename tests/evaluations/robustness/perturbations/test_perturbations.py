@@ -107,6 +107,7 @@ def test_charswap_gives_the_same_korean_in_either_form():
         ("jcuken", "Ф", "ЙЦЫЯ"),
         ("arabic", "ب", "قفيلؤر"),
         ("inscript", "क", "गदरतस"),
+        ("inscript", "ष", "खथश"),
         ("kana", "か", "えおすんはき"),
     ],
 )
@@ -196,6 +197,11 @@ def test_words_of_a_script_without_spaces_are_dropped_but_one():
     pytest.importorskip("budoux", reason="the segment extra is not installed")
     kept = worddrop("今天的天气非常好，我们去公园散步吧。", random.Random(0), 1, segment="zh")
     assert 0 < len(kept) < 6
+
+
+def test_a_latin_word_between_chinese_ones_is_not_divided():
+    pytest.importorskip("budoux", reason="the segment extra is not installed")
+    assert wordswap("我用Python写了3个程序。", random.Random(0), 1, segment="zh").count("Python") == 1
 
 
 def test_spaces_and_words_without_spaces_can_be_mixed():

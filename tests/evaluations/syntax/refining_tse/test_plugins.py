@@ -206,6 +206,19 @@ def test_registered_classes_are_found_by_their_names(source):
     assert load_plugins([path]).models == {"mine": f"{path}:Model"}
 
 
+def test_the_tables_of_the_originals_own_modules_are_used(source, monkeypatch):
+    # The entry is removed after the test.
+    monkeypatch.setitem(MODELS, "adopted", None)
+    path = source(MODEL + "\n    model_name_to_MPEModel_class = {'adopted': Model}\n")
+    assert load_plugins([path]).models["adopted"] == f"{path}:Model"
+
+
+def test_a_file_that_registers_no_class_is_refused(source):
+    path = source(MODEL)
+    with pytest.raises(PluginError, match=r"registers no class; add .* or write class: .*:YourModel"):
+        load_plugins([path])
+
+
 def test_words_are_joined_with_punctuation_glued_on():
     assert punctuated_join(["The dogs", "[MASK]", "."]) == "The dogs [MASK]."
 

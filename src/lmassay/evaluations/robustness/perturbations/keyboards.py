@@ -51,10 +51,10 @@ _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     # Hindi in the Indian standard InScript: vowel signs on the left, consonants on the right.
     "inscript": (
-        ("", ""),
-        ("ौैाीूबहगदजड", "औऐआईऊभङघधझढ"),
+        ("...........ृ", "...........ऋ"),
+        ("ौैाीूबहगदजड.", "औऐआईऊभङघधझढञ"),
         ("ोे्िुपरकतचट", "ओएअइउफऱखथछठ"),
-        (".ंमनवलस..य", ".ँण...श."),
+        (".ंमनवलस..य", ".ँण...शष"),
     ),
     # Japanese kana by JIS X 6002. The marks of voiced kana are keys of their own, which a typo keeps.
     "kana": (

@@ -7,6 +7,7 @@ language, and BudouX divides the text into words (in Japanese, into words with t
 from __future__ import annotations
 
 import random
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -124,9 +125,22 @@ def _word_starts(units: Sequence[str], language: str) -> frozenset[int]:
     length = 0
     for index, unit in enumerate(units):
         length += len(unit)
-        if length in ends:
+        if length in ends and not _are_one_word(units[index : index + 2]):
             starts.add(index + 1)
     return frozenset(starts)
+
+
+def _are_one_word(neighbours: Sequence[str]) -> bool:
+    """Whether two graphemes are within a word of a script with spaces, such as ``Python``, which BudouX may divide."""
+    if len(neighbours) < 2:
+        return False
+    return all(unit[0].isalnum() and not _is_without_spaces(unit[0]) for unit in neighbours)
+
+
+def _is_without_spaces(letter: str) -> bool:
+    """Whether a letter is of a script without spaces between words: Chinese and Japanese letters are wide."""
+    is_thai = "\u0e00" <= letter <= "\u0e7f"
+    return is_thai or unicodedata.east_asian_width(letter) in ("W", "F")
 
 
 @lru_cache(maxsize=len(SEGMENTS))

@@ -29,6 +29,11 @@ INVALID = None
 MODELS: dict[str, Any] = {}
 METRICS: dict[str, Any] = {}
 """The tables in which users of the original register their classes: name → class."""
+MODEL_TABLE = "model_name_to_MPEModel_class"
+METRIC_TABLE = "metric_name_to_MetricComputer_class"
+"""The names of these tables in the original."""
+# Files that were loaded and registered a class; a file runs only once in a process.
+_REGISTERING_FILES: set[Path] = set()
 
 
 class Number(Enum):
@@ -269,14 +274,29 @@ def load_file(path: Path, kind: Kind) -> types.ModuleType:
 def load_plugins(files: Iterable[Path]) -> Plugins:
     """Run files that register their classes in the tables of ``src.models.models`` or ``src.metrics.metrics``."""
     for path in files:
+        registered_before = (dict(MODELS), dict(METRICS))
         # As in the original's tree: src/metrics/… or src/models/….
         kind: Literal["models", "metrics"] = "models"
         if path.resolve().parent.name == "metrics":
             kind = "metrics"
-        load_file(path, kind)
+        module = load_file(path, kind)
+        _adopt_tables(module)
+        # A class that is not registered would not be used, and the numbers would be those of another model.
+        if registered_before == (MODELS, METRICS) and path.resolve() not in _REGISTERING_FILES:
+            raise PluginError(
+                f"{path} registers no class; add `{MODEL_TABLE}['name'] = YourModel` with `from src.models.models "
+                f"import {MODEL_TABLE}`, or write class: {path}:YourModel in the configuration"
+            )
+        _REGISTERING_FILES.add(path.resolve())
     models = {name: _spec_of(registered) for name, registered in MODELS.items()}
     metrics = {name: _spec_of(registered) for name, registered in METRICS.items()}
     return Plugins(models, metrics)
+
+
+def _adopt_tables(module: types.ModuleType) -> None:
+    """Take over the tables that a user's copy of the original's ``models.py`` or ``metrics.py`` defines itself."""
+    MODELS.update(vars(module).get(MODEL_TABLE, {}))
+    METRICS.update(vars(module).get(METRIC_TABLE, {}))
 
 
 def _spec_of(cls: Any) -> str:
@@ -302,13 +322,13 @@ def install() -> None:
             MPEModel, TransformersModel, TransformersIndexer, TransformersPrefixSpaceIndexer
         ),
         "src.models.utils": _by_name(punctuated_join),
-        "src.models.models": {"model_name_to_MPEModel_class": MODELS, "MPEModel": MPEModel},
+        "src.models.models": {MODEL_TABLE: MODELS, "MPEModel": MPEModel},
         "src.metrics": {"__path__": []},
         "src.metrics.metric_computer": {
             **_by_name(MetricComputer, mean_example_aggregator),
             "example_aggregator_name_to_function": AGGREGATORS,
         },
-        "src.metrics.metrics": {"metric_name_to_MetricComputer_class": METRICS, "MetricComputer": MetricComputer},
+        "src.metrics.metrics": {METRIC_TABLE: METRICS, "MetricComputer": MetricComputer},
     }
     for name, members in modules.items():
         module = types.ModuleType(name, "refining-tse's interface, provided by lmassay.")
