@@ -252,6 +252,27 @@ def redacted_value(value: Any) -> Any:
     return value
 
 
+def config_without_keys(value: Any) -> Any:
+    """Blank out keys in use and keys that are written out in all texts of a configuration."""
+    if isinstance(value, str):
+        for secret in written_keys(value):
+            value = value.replace(secret, REDACTED)
+        return without_keys(value)
+    if isinstance(value, Mapping):
+        return {name: config_without_keys(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [config_without_keys(inner) for inner in value]
+    return value
+
+
+def remember_environment() -> None:
+    """Remember the values of all environment variables with a name like ``…_API_KEY`` that can be a key."""
+    for name in os.environ:
+        value = os.environ.get(name, "")
+        if is_secret_variable(name) and may_be_key(value):
+            remember_secret(value)
+
+
 def shown_value(value: Any) -> str:
     """Return a value of a configuration for a message, without the values of options with a name like ``api_key``."""
     return redact(repr(_with_blanked_options(value)))

@@ -337,3 +337,68 @@ def test_a_server_that_repeats_the_key_in_its_answers_leaks_it_nowhere(tmp_path)
     assert done.returncode == 0
     assert MARK not in done.stdout + done.stderr
     assert MARK not in everything_printed_and_written(tmp_path, {})
+
+
+@pytest.fixture
+def old_store(tmp_path, monkeypatch):
+    """A results folder of a version that stored secrets wherever they were."""
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "place": "answer", "api_key": "${MY_API_KEY}"})
+    with monkeypatch.context() as earlier:
+        for name in ("redact", "redacted_value", "value_without_keys", "without_keys"):
+            earlier.setattr(f"lmassay.storage.store.{name}", lambda value: value)
+        assert lmassay("run", file, "--results", tmp_path / "results", env=ENVIRONMENT).returncode == 0
+        failed = ["--set", "model.place=error"]
+        assert lmassay("run", file, *failed, "--results", tmp_path / "results", env=ENVIRONMENT).returncode == 1
+    assert KEY.encode() in (tmp_path / "results" / STORE_FILE).read_bytes()
+    return tmp_path / "results"
+
+
+def test_doctor_finds_stored_secrets_and_blanks_them_after_a_copy(old_store):
+    before = lmassay("ls", "--json", "--results", old_store).stdout
+    found = lmassay("doctor", "--results", old_store, env=ENVIRONMENT)
+    assert found.returncode == 1
+    assert "contain a secret" in found.stdout
+    assert KEY.encode() in (old_store / STORE_FILE).read_bytes()
+
+    fixed = lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT)
+    assert fixed.returncode == 0, fixed.stdout
+    (backup,) = old_store.glob(f"{STORE_FILE}.with-secrets-*")
+    assert KEY.encode() in backup.read_bytes()
+    backup.unlink()
+    for path in old_store.rglob("*"):
+        assert not path.is_file() or MARK.encode() not in path.read_bytes(), path
+    again = lmassay("doctor", "--results", old_store, env=ENVIRONMENT)
+    assert again.returncode == 0
+    # Nothing is called damaged, and no number has changed.
+    assert lmassay("ls", "--json", "--results", old_store).stdout == before
+    with Store(old_store) as store:
+        for record in store.runs():
+            assert store.rows_are_whole(record.id)
+            assert list(store.rows(record.id))
+
+
+def test_doctor_finds_secrets_that_a_configuration_contains(old_store):
+    with sqlite3.connect(old_store / STORE_FILE) as database:
+        config = {
+            "task": "t",
+            "model": {"name": "x", "nested": {"api_key": "SENTINEL-word"}, "api_key_env": "SENTINEL-2"},
+        }
+        database.execute("UPDATE runs SET config = ?", (json.dumps(config),))
+        database.execute("DELETE FROM digests WHERE part = 'record'")
+    assert lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT).returncode == 0
+    assert MARK.encode() not in (old_store / STORE_FILE).read_bytes()
+
+
+def test_doctor_does_not_hide_damage(old_store):
+    with sqlite3.connect(old_store / STORE_FILE) as database:
+        database.execute("UPDATE rows SET scores = '{}' WHERE position = 0")
+    lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT)
+    with Store(old_store) as store:
+        damaged, _ = store.runs()
+        assert not store.rows_are_whole(damaged.id)
+
+
+def test_doctor_fix_needs_a_folder():
+    done = lmassay("doctor", "--fix")
+    assert done.returncode == 2
+    assert "--results FOLDER --fix" in done.stderr

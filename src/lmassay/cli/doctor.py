@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from lmassay.cli.options import calls, json_option
 
 
 @click.command(epilog="Example: lmassay doctor", short_help="Check the installation.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=None,
+    help="Also look for secrets in this results folder, which earlier versions may have stored. They are recognized by"
+    " the name of the option, by their shape, or because they are in your environment.",
+)
+@click.option("--fix", is_flag=True, help="With --results: blank out these secrets, after copying the file.")
 @json_option
 @calls("lmassay.cli.actions.doctor:doctor")
 def doctor() -> None:

@@ -361,6 +361,18 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _texts(inner, f"{key}[{index}]")
 
 
+def remember_written_secrets(config: Mapping[str, Any]) -> None:
+    """Remember the secrets in a configuration that an earlier version of lmassay accepted."""
+    for _, value in _secrets(config, ""):
+        if not _ENVIRONMENT.search(value):
+            remember_secret(value)
+    for path, text in _texts(config, ""):
+        name = _option_name(path)
+        names_variable = name.endswith("_env") and is_secret_option(name.removesuffix("_env"))
+        if names_variable and text and not is_variable_name(text):
+            remember_secret(text)
+
+
 def refuse_secret_options(options: Mapping[str, Any], key: str) -> None:
     """Refuse values of options with a name like ``api_key``.
 

@@ -32,7 +32,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmassay.errors import StoreError, closest
-from lmassay.redaction import has_keys_in_use, redact, redacted_value, value_without_keys, without_keys
+from lmassay.redaction import (
+    config_without_keys,
+    has_keys_in_use,
+    redact,
+    redacted_value,
+    value_without_keys,
+    without_keys,
+)
 from lmassay.storage.batches import (
     BATCH_COLUMNS,
     BATCH_QUERY,
@@ -117,6 +124,8 @@ _DIGEST_SIZE = 8
 _MAX_LISTED_RUNS = 5
 
 
+_Update = list[tuple[str, tuple[Any, ...]]]
+"""SQL statements with their values that belong together."""
 _ExampleExchanges = tuple[str, list[tuple[dict[str, Any], Response]]]
 """The id of an example with its requests and responses."""
 
@@ -685,6 +694,108 @@ class Store:
                 for rows in _rows_up_to(self._batches(run), limit):
                     copy.add_rows(run, rows)
 
+    # --- secrets that earlier versions stored ---------------------------------------------------------------------
+
+    def count_secrets(self) -> int:
+        """Return how many records, rows, batches and answers contain secrets."""
+        with plain_errors(self.file):
+            return len(list(self._without_secrets()))
+
+    def blank_secrets(self) -> tuple[int, Path]:
+        """Blank out secrets as if everything were stored again, and update the digests.
+
+        Returns how many records, rows, batches and answers were changed, and the file with a copy of the original.
+        Damaged ones stay as they are: a new digest would hide the damage.
+        """
+        for record in self.runs():
+            if record.status == "running":
+                raise StoreError(f"{self.file}: the run {record.id} is in progress; try again when it has finished")
+        backup = self.file.with_name(f"{STORE_FILE}.with-secrets-{secrets.token_hex(3)}")
+        with plain_errors(self.file):
+            self._copy_to(backup)
+            with self._transaction():
+                updates = list(self._without_secrets())
+                for update in updates:
+                    for statement, values in update:
+                        self._db.execute(statement, values)
+            # SQLite keeps deleted texts in free pages and in its log until the file is written again.
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return len(updates), backup
+
+    def _without_secrets(self) -> Iterator[_Update]:
+        """Yield what to change in each record, row, batch and answer that contains a secret."""
+        for record in self._db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
+            yield from self._record_without_secrets(dict(zip(_COLUMNS.split(", "), record, strict=True)))
+        rows = self._db.execute(f"SELECT rowid, {self._row_columns} FROM rows")  # noqa: S608
+        for number, *columns, stored_digest in rows:
+            row = _StoredRow(*columns)
+            clean_row = row.without_secrets()
+            if clean_row != row and not row.is_damaged(stored_digest, needs_digest=False):
+                names = [*_StoredRow._fields, "digest"]
+                assignments = ", ".join(f"{name} = ?" for name in names)
+                statement = f"UPDATE rows SET {assignments} WHERE rowid = ?"  # noqa: S608
+                yield [(statement, (*clean_row.with_digest(), number))]
+        for run in self.runs_in_batches():
+            for stored_batch in self._stored_batches(run):
+                if stored_batch.is_damaged():
+                    continue
+                clean_batch = StoredBatch.of(run, _batch_without_keys(stored_batch.parsed()))
+                if clean_batch != stored_batch:
+                    statement = f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+                    yield [(statement, clean_batch)]
+        yield from self._responses_without_secrets()
+
+    def _record_without_secrets(self, fields: Mapping[str, Any]) -> Iterator[_Update]:
+        run = fields["id"]
+        digests = self._digests(run)
+        if digests.get("record") not in (None, _record_digest(fields)):
+            return
+        try:
+            config = json.loads(fields["config"])
+            provenance = json.loads(fields["provenance"])
+        except ValueError:
+            return
+        clean_fields = {**fields}
+        for name in ("name", "model", "label", "signature", "note"):
+            clean_fields[name] = redact(fields[name])
+        clean_config = config_without_keys(config)
+        if clean_config != config:
+            clean_fields["config"] = json.dumps(clean_config, allow_nan=False)
+        clean_provenance = redacted_value(provenance)
+        if clean_provenance != provenance:
+            clean_fields["provenance"] = canonical(clean_provenance)
+        if digests.get("results") in (None, digest(run, fields["results"])):
+            clean_fields["results"] = _json_without_keys(fields["results"])
+        if clean_fields == fields:
+            return
+        names = ("name", "model", "label", "signature", "note", "config", "provenance", "results")
+        assignments = ", ".join(f"{name} = ?" for name in names)
+        values = (*(clean_fields[name] for name in names), run)
+        update: _Update = [(f"UPDATE runs SET {assignments} WHERE id = ?", values)]  # noqa: S608
+        new_digests = {"record": _record_digest(clean_fields), "results": digest(run, clean_fields["results"])}
+        for part, value in new_digests.items():
+            if part in digests:
+                update.append(("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value)))
+        yield update
+
+    def _responses_without_secrets(self) -> Iterator[_Update]:
+        query = f"SELECT key, model, request, response, {self._digest_column} FROM responses"  # noqa: S608
+        for key, model, request, response, stored_digest in self._db.execute(query):
+            if stored_digest not in (None, response_digest(key, response)):
+                continue
+            clean_response = _json_without_keys(response)
+            clean_request = _json_without_keys(request)
+            clean_model = redact(model)
+            if (clean_model, clean_request, clean_response) == (model, request, response):
+                continue
+            # An altered answer must not be used instead of asking the model.
+            new_key = key if clean_response == response else _altered_response_key(key)
+            assignments = "key = ?, model = ?, request = ?, response = ?, digest = ?"
+            statement = f"UPDATE OR REPLACE responses SET {assignments} WHERE key = ?"  # noqa: S608
+            new_digest = response_digest(new_key, clean_response)
+            yield [(statement, (new_key, clean_model, clean_request, clean_response, new_digest, key))]
+
     # --- internals ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
@@ -743,8 +854,10 @@ class Store:
     def _back_up(self, version: int) -> None:
         """Copy the file before its schema is updated, so that an earlier version of lmassay can still read the copy."""
         backup = self.file.with_name(f"{STORE_FILE}.schema-{version}")
-        if backup.exists():
-            return
+        if not backup.exists():
+            self._copy_to(backup)
+
+    def _copy_to(self, backup: Path) -> None:
         # The copy gets its name when it is complete. Two processes may get here at the same time.
         unfinished = self.file.with_name(f".{backup.name}-{secrets.token_hex(4)}")
         try:
@@ -895,6 +1008,18 @@ class _StoredRow(NamedTuple):
             self.run, self.id, self.position, self.state, self.groups, self.scores, self.error, self.outcomes
         )
         return of_scores + _short_digest(f"{self.inputs}\n{self.reference}\n{self.unscored}\n{self.details}")
+
+    def without_secrets(self) -> _StoredRow:
+        """Return the row as it would be stored now."""
+        return self._replace(
+            inputs=_json_without_keys(self.inputs),
+            reference=_json_without_keys(self.reference),
+            groups=_json_without_keys(self.groups),
+            unscored=_json_without_keys(self.unscored),
+            details=_json_without_keys(self.details),
+            error=None if self.error is None else redact(self.error),
+            outcomes=None if self.outcomes is None else _json_without_keys(self.outcomes),
+        )
 
     def with_digest(self) -> tuple[Any, ...]:
         """Return all columns and the digest."""

@@ -18,10 +18,15 @@ from lmassay.cli.console import print_json, say
 from lmassay.cli.options import default_results
 from lmassay.cli.tables import print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
+from lmassay.errors import UserError
 from lmassay.interchange.exports import Export
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations
 from lmassay.plugins.hooks import hook_failure, instance_of, list_of
+from lmassay.plugins.options import remember_written_secrets
 from lmassay.plugins.registry import current_registry, kinds
+from lmassay.redaction import remember_environment
+from lmassay.storage.provenance import command_line
+from lmassay.storage.store import Store
 
 # The optional dependencies of the core: extra → package → purpose. Evaluations add their own.
 EXTRAS = {
@@ -50,9 +55,13 @@ _MIN_FREE_SPACE = 2e9
 _UPDATE = "update or remove the package"
 
 
-def doctor(as_json: bool) -> int:
+def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
     """Check what is installed, what is missing and how to get it."""
+    if fix and results is None:
+        raise UserError("--fix: name the results folder, too: lmassay doctor --results FOLDER --fix")
     findings = [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
+    if results is not None:
+        findings.append(_secrets_in(results, fix))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -210,6 +219,25 @@ def _folder(what: str, folder: Path, variable: str) -> Finding:
     if free < _MIN_FREE_SPACE:
         return Finding(what, "low", details, f"free some space, or {remedy} on another disk")
     return Finding(what, "ok", details)
+
+
+def _secrets_in(results: Path, fix: bool) -> Finding:
+    """Look for secrets that an earlier version stored; with ``fix``, blank them out."""
+    what = f"secrets in {results}"
+    with Store(results) as store:
+        remember_environment()
+        for record in store.runs():
+            remember_written_secrets(record.config)
+        count = store.count_secrets()
+    if not count:
+        return Finding(what, "ok", "none")
+    if not fix:
+        remedy = command_line("doctor", "--results", results, "--fix")
+        return Finding(what, "broken", f"{count:,} records, examples or answers contain a secret", remedy)
+    # A store of an old schema is updated first.
+    with Store(results, create=True) as store:
+        count, backup = store.blank_secrets()
+    return Finding(what, "ok", f"{count:,} records, examples or answers changed; delete the original: {backup}")
 
 
 def _terminal() -> Finding:
