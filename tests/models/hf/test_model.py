@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,20 @@ def test_check_finds_a_tokenizer_that_cannot_be_read(damaged):
     (damaged / "tokenizer.json").write_text('{"version": "9.0"}', encoding="utf-8")
     with pytest.raises(DataError, match=r"the tokenizer in .*damaged cannot be read: tokenizer\.json: "):
         HuggingFace(str(damaged)).check()
+
+
+@pytest.mark.parametrize("content", ["{bad", "[]"])
+def test_check_finds_a_tokenizer_configuration_that_cannot_be_read(damaged, content):
+    (damaged / "tokenizer_config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=r"the tokenizer in .*damaged cannot be read: tokenizer_config\.json "):
+        HuggingFace(str(damaged)).check()
+
+
+def test_a_configuration_that_transformers_refuses_is_an_error_in_one_line(damaged):
+    config = json.loads((damaged / "config.json").read_text(encoding="utf-8"))
+    (damaged / "config.json").write_text(json.dumps({**config, "n_embd": "big"}), encoding="utf-8")
+    with pytest.raises(DataError, match=r"the tokenizer in .*damaged cannot be read: .*n_embd"):
+        HuggingFace(str(damaged)).identity()
 
 
 def test_check_finds_a_prefix_that_the_tokenizer_does_not_have(folder_of):

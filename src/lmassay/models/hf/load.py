@@ -109,7 +109,8 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, trust_remote_code=trust_remote_code, local_files_only=True
             )
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+    except Exception as error:
+        # It also reads config.json; for a damaged file, the library may raise anything.
         raise DataError(f"the tokenizer in {folder} cannot be read: {_first_line(error)}") from error
     # We report texts that are too long ourselves; the library would only print a warning.
     tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
@@ -164,6 +165,8 @@ def window_of(model: Any, tokenizer: Any) -> int | None:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     first = lines[0] if lines else error_with_location(error)
+    if first.endswith(":") and len(lines) > 1:
+        first = f"{first} {lines[1].strip()}"
     return first[:300]
 
 

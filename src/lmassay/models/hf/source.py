@@ -12,6 +12,7 @@ from typing import Any, Literal
 from lmassay.errors import DataError, MissingExtra
 from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
+from lmassay.models.hf.gguf_header import check_gguf
 from lmassay.storage.files import sha256
 
 Kind = Literal["masked", "causal", "encoder-decoder"]
@@ -112,6 +113,7 @@ class ModelSource:
     def check(self) -> None:
         """Raise a DataError for problems that are visible before anything is loaded."""
         if self.is_gguf:
+            check_gguf(self.path)
             return
         if not any((self.path / name).is_file() for name in _TOKENIZER_FILES):
             raise DataError(f"{self.path} has no tokenizer; put tokenizer.json (or vocab.txt …) next to the weights")
@@ -123,6 +125,7 @@ class ModelSource:
         for file in self._weights():
             _check_weights(file)
         _check_tokenizer(self.path / "tokenizer.json")
+        _check_tokenizer_config(self.path / "tokenizer_config.json")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -185,6 +188,18 @@ def _check_tokenizer(file: Path) -> None:
         # The library raises a plain Exception for everything that can be wrong with the file.
         reason = str(error).strip().partition("\n")[0][:300]
         raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name}: {reason}") from error
+
+
+def _check_tokenizer_config(file: Path) -> None:
+    """Raise a DataError if a tokenizer_config.json is not a JSON object. Some models have none."""
+    if not file.is_file():
+        return
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name} is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name} must contain a JSON object")
 
 
 def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
