@@ -104,6 +104,15 @@ def test_a_configuration_that_transformers_refuses_is_an_error_in_one_line(damag
         HuggingFace(str(damaged)).identity()
 
 
+def test_check_finds_an_architecture_that_needs_code_from_the_folder(damaged):
+    config = json.loads((damaged / "config.json").read_text(encoding="utf-8"))
+    own = {"model_type": "my-own", "auto_map": {"AutoConfig": "mine.Config"}, "architectures": ["MineForCausalLM"]}
+    (damaged / "config.json").write_text(json.dumps({**config, **own}), encoding="utf-8")
+    (damaged / "mine.py").write_text("raise SystemExit('this code must not run')", encoding="utf-8")
+    with pytest.raises(DataError, match=r"damaged cannot be loaded: .*set model\.trust_remote_code: true"):
+        HuggingFace(str(damaged)).check()
+
+
 def test_check_finds_a_prefix_that_the_tokenizer_does_not_have(folder_of):
     with pytest.raises(LmassayError, match=r"model\.prefix: 'NoSuchToken' is not a token of this model"):
         HuggingFace(str(folder_of("gpt2")), prefix="NoSuchToken").check()

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from lmassay.errors import ConfigError, DataError, error_with_location
 from lmassay.models.hf.source import Kind
@@ -102,6 +102,19 @@ def load(
     return LoadedModel(model, tokenizer, device, window_of(model, tokenizer))
 
 
+def check_architecture(folder: Path) -> None:
+    """Raise a DataError if transformers cannot load a model of this architecture without code from its folder."""
+    try:
+        with _quiet():
+            AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:
+        # For a configuration that the library does not understand, it may raise anything.
+        message = f"the model in {folder} cannot be loaded: {_first_line(error)}"
+        if list(folder.glob("*.py")):
+            message += "; it comes with its own code: if you trust it, set model.trust_remote_code: true"
+        raise DataError(message) from error
+
+
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
     """The tokenizer of a model folder."""
     try:
@@ -167,7 +180,7 @@ def _first_line(error: BaseException) -> str:
     first = lines[0] if lines else error_with_location(error)
     if first.endswith(":") and len(lines) > 1:
         first = f"{first} {lines[1].strip()}"
-    return first[:300]
+    return first[:300].rstrip(".")
 
 
 @contextmanager

@@ -118,6 +118,11 @@ class HuggingFace(Model):
             if importlib.util.find_spec(package) is None:
                 raise MissingExtra("a local Hugging Face model", "hf")
         self.source.check()
+        if not self._trust_remote_code and not self._has_known_architecture():
+            self._engine_module()
+            from lmassay.models.hf.load import check_architecture
+
+            check_architecture(self.source.path)
         if self._device not in ("auto", "cpu"):
             # Raises an error for a device that does not exist.
             self._device_and_dtype()
@@ -150,6 +155,17 @@ class HuggingFace(Model):
             self._engine_module().read_tokenizer(self.folder, self._trust_remote_code)
         else:
             _ = self.tokenizer
+
+    def _has_known_architecture(self) -> bool:
+        """Whether transformers certainly has the architecture: it has a module of this name. Nothing is imported."""
+        if self.source.is_gguf:
+            # The conversion reports an unknown one.
+            return True
+        transformers = importlib.util.find_spec("transformers")
+        model_type = str(self.source.config.get("model_type") or "").replace("-", "_")
+        if transformers is None or transformers.origin is None or not model_type.isidentifier():
+            return False
+        return (Path(transformers.origin).parent / "models" / model_type).is_dir()
 
     def _check_encoder_decoder(self) -> None:
         if not self.source.is_encoder_decoder:
