@@ -78,6 +78,8 @@ def _check_folders(folders: Sequence[Path], target: Path) -> None:
         if folder.resolve() in seen:
             raise StoreError(f"{folder} is given twice; give each folder once, and another one for -o")
         seen[folder.resolve()] = folder
+        if not (folder / STORE_FILE).is_file():
+            raise StoreError(f"there are no results in {folder}; give folders that contain {STORE_FILE}")
         with Store(folder) as store:
             running = [record.id for record in store.runs() if record.status == "running"]
         if running:
@@ -123,7 +125,9 @@ def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> Non
     wanted = dict.fromkeys(run for _, run in heapq.merge(*orders))
     with plain_errors(target / STORE_FILE), closing(sqlite3.connect(target / STORE_FILE)) as database:
         present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
-        in_order = [run for run in wanted if run in set(present)]
+        # Runs with a damaged record were not copied.
+        present_ids = set(present)
+        in_order = [run for run in wanted if run in present_ids]
         if in_order == present:
             return
         (last,) = database.execute("SELECT MAX(rowid) FROM runs").fetchone()
