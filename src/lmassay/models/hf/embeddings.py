@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModel
 
 from lmassay.errors import DataError, UserError
-from lmassay.models.hf.load import choose_device, read_tokenizer
+from lmassay.models.hf.load import choose_device, quiet_loading, read_tokenizer
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,9 @@ class TokenEmbedder:
     def __init__(self, folder: Path, layer: int | None, device: str = "auto") -> None:
         self._tokenizer = read_tokenizer(folder, trust_remote_code=False)
         try:
-            self._model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
+            with quiet_loading():
+                # The library would list the parts of the language-model head, which an encoder does not need.
+                self._model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
         except Exception as error:
             # Anything can be wrong with the files of a model.
             raise DataError(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0][:300]}") from error

@@ -94,7 +94,7 @@ def load(
     folder: Path, tokenizer: Any, kind: Kind, device: torch.device, dtype: str, trust_remote_code: bool
 ) -> LoadedModel:
     """Load the weights of a model folder whose tokenizer is already loaded."""
-    with _quiet():
+    with quiet_loading():
         model = _model(folder, kind, dtype, trust_remote_code)
     if kind == "masked" and tokenizer.mask_token_id is None:
         raise DataError(f"the tokenizer in {folder} has no mask token, which a masked model needs")
@@ -118,7 +118,7 @@ def check_architecture(folder: Path) -> None:
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
     """The tokenizer of a model folder."""
     try:
-        with _quiet():
+        with quiet_loading():
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, trust_remote_code=trust_remote_code, local_files_only=True
             )
@@ -184,7 +184,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     """Silence the progress bars and warnings of transformers while loading; lmassay reports what matters."""
     logger = logging.getLogger("transformers")
     level = logger.level

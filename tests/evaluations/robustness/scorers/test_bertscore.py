@@ -53,3 +53,11 @@ def test_a_missing_folder_and_a_wrong_layer_are_named(tmp_path):
     pytest.importorskip("torch", reason="the hf extra is not installed")
     with pytest.raises(UserError, match="has layers 1 to 2, not 9"):
         BERTScore(FOLDER, layer=9).score(["a"], ["b"])
+
+
+def test_loading_prints_nothing(capfd):
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    from lmassay.models.hf.embeddings import TokenEmbedder
+
+    TokenEmbedder(FOLDER, layer=1)
+    assert capfd.readouterr() == ("", "")
