@@ -105,7 +105,7 @@ def load(
 def check_architecture(folder: Path) -> None:
     """Raise a DataError if transformers cannot load a model of this architecture without code from its folder."""
     try:
-        with _quiet():
+        with quiet_loading():
             AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:
         # For a configuration that the library does not understand, it may raise anything.
