@@ -233,3 +233,13 @@ def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):
     with Store(tmp_path, create=True) as store:
         store.add_spending("x", ANSWER, 0.1)
         assert store.spending(run="x").answers == 1
+
+
+def test_a_failed_request_is_not_an_answer(tmp_path):
+    with Store(tmp_path, create=True) as store:
+        store.add_spending("x", Response(error="connection refused"), 0.0)
+        assert store.spending(run="x") is None
+        store.add_spending("x", ANSWER, 0.1)
+        store.add_spending("x", Response(error="filtered", tokens_in=5), 0.0)
+        spending = store.spending(run="x")
+    assert (spending.answers, spending.tokens_in, spending.tokens_out) == (1, 85, 20)

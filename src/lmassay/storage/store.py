@@ -363,12 +363,14 @@ class Store:
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
         """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
+        # A request that failed may have cost tokens, but it is not an answer.
+        answers = 0 if response.error else 1
         with plain_errors(self.file):
             self._db.execute(
-                "INSERT INTO spending VALUES (?, 1, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET answers = answers + 1,"
-                " tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out,"
-                " usd = usd + excluded.usd",
-                (run, response.tokens_in or 0, response.tokens_out or 0, usd),
+                "INSERT INTO spending VALUES (?, ?, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET"
+                " answers = answers + excluded.answers, tokens_in = tokens_in + excluded.tokens_in,"
+                " tokens_out = tokens_out + excluded.tokens_out, usd = usd + excluded.usd",
+                (run, answers, response.tokens_in or 0, response.tokens_out or 0, usd),
             )
 
     def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
@@ -383,7 +385,7 @@ class Store:
                 (run, sweep),
             ).fetchone()
         answers, tokens_in, tokens_out, usd, unknown_costs = sums
-        if not answers:
+        if not answers and not tokens_in and not tokens_out:
             return None
         return Spending(answers, tokens_in, tokens_out, None if unknown_costs else usd)
 
