@@ -167,7 +167,8 @@ def configuration(
         options["results"] = str(results.resolve())
     model_options = dict(options)
     if model:
-        model_options["model"] = model
+        # A harness may have written the key of a server next to the model; the name is stored with the results.
+        model_options["model"] = redact(model)
     return RunConfig(
         name="import",
         task={"name": "lm_eval", **options},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -184,5 +185,5 @@ def test_the_section_names_the_command_that_uses_kept_models(tmp_path):
         for name in ("one", "two"):
             (tmp_path / "models" / name).mkdir(parents=True)
         note = after(section_of(store, store.runs()).blocks, "Kept models")[0]
-    command = f"lmassay predict {run} --results {tmp_path} --in new.jsonl"
+    command = f"lmassay predict {run} --results {shlex.quote(str(tmp_path))} --in new.jsonl"
     assert note == Note(f"2 trained models kept. Label new texts: {command}")
