@@ -91,7 +91,7 @@ def _current_schema(folder: Path) -> Iterator[Path]:
     """Yield a file with the current schema: that of the store, or an updated copy. The store itself is not changed."""
     file = folder / STORE_FILE
     can_write = os.access(folder, os.W_OK)
-    # Even for reading, SQLite writes files next to the store, unless it is told that nobody else writes.
+    # Even for reading, SQLite writes files next to the store, unless the connection says that nobody else writes.
     mode = "mode=ro" if can_write else "mode=ro&immutable=1"
     with plain_errors(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True)) as source:
         (version,) = source.execute("PRAGMA user_version").fetchone()

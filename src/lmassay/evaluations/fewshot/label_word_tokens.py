@@ -1,4 +1,4 @@
-"""How a tokenizer splits the label words of a pattern, and whether the labels can be told apart by them.
+"""How a tokenizer splits the label words of a pattern, and whether they distinguish the labels.
 
 This needs only the tokenizer, so that ``lmassay check`` finds words that cannot work before anything is trained.
 """
