@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr
 
-from lmassay.statistics.comparison import Side, compare_runs
+from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.distributions import holm_adjusted
 from lmassay.statistics.gate import judge
 from lmassay.statistics.power import Spread, cautious_effect, detectable
+from lmassay.statistics.sides import Side
 from lmassay.statistics.table import ScoreTable
 from lmassay.statistics.variance import clusters_of, design_effect
 from lmassay.types import Example, Row, RunRecord, Score, provenance_from_dict

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmassay.statistics.comparison import Side, load_side
+from lmassay.statistics.sides import Side, load_side
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_from_dict

@@ -12,7 +12,8 @@ from lmassay.reporting.row_export import row_as_dict
 from lmassay.running import runner
 from lmassay.running.config import expand, load_runs
 from lmassay.running.labels import with_sweep_labels
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, with_equal_samples
+from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
 

@@ -16,8 +16,9 @@ from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.statistics.caveats import caveats
-from lmassay.statistics.comparison import compare_runs, load_side
+from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store, is_cacheable_request
 from lmassay.types import Design, Example, Generate, Outcome, Response, Score, Slot, SourceLocation
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from math import inf
-
-import numpy as np
 import pytest
 
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.statistics.caveats import computed_differently
-from lmassay.statistics.comparison import (
-    ChangeCounts,
-    are_aligned,
-    compare_runs,
-    count_changes,
-    headline,
-    is_same,
-    known_metrics,
-    load_side,
-    paired_columns,
-    same_scores,
+from lmassay.statistics.comparison import compare_runs, headline, known_metrics
+from lmassay.statistics.flips import flips
+from lmassay.statistics.pairing import (
     share_examples,
 )
-from lmassay.statistics.flips import flips
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
-from lmassay.types import Row
-from tests.compare_kit import add, failed, rates, scored, side, sides, two, unscored
+from tests.compare_kit import add, rates, scored, side, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
 from tests.helpers import ROOT
@@ -170,7 +157,7 @@ def test_a_part_of_the_examples_can_be_compared(tmp_path):
     assert differences == [(0.0, 10), (-1.0, 10)]
 
 
-def test_an_unknown_metric_is_told_with_what_may_have_been_meant():
+def test_an_unknown_metric_is_reported_with_a_suggestion():
     base, new = two(rates([1, 0]), rates([1, 1]))
     with pytest.raises(UserError, match="base has no metric 'acuracy'; did you mean 'accuracy'"):
         known_metrics(base, [new], ["acuracy"])
@@ -180,7 +167,7 @@ def test_an_unknown_metric_is_told_with_what_may_have_been_meant():
     assert known_metrics(base, [new], ["accuracy", "accuracy"]) == ["accuracy"]
 
 
-def test_a_run_without_any_score_is_told_as_such_and_not_as_an_unknown_metric():
+def test_a_run_without_any_score_is_reported_as_such_and_not_as_an_unknown_metric():
     base, _ = two(rates([1, 0]), [])
     silent = side("silent", [unscored(0), unscored(1)])
     for ask in (lambda: known_metrics(base, [silent], ["accuracy"]), lambda: compare_runs(base, [silent])):
@@ -190,165 +177,8 @@ def test_a_run_without_any_score_is_told_as_such_and_not_as_an_unknown_metric():
         compare_runs(base, [side("empty", [])])
 
 
-def test_a_number_that_is_no_mean_over_examples_cannot_be_paired():
+def test_a_number_that_is_not_a_mean_over_examples_cannot_be_paired():
     results = [{"metric": "accuracy.std", "group": "overall", "value": 0.1}]
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
     with pytest.raises(UserError, match=r"'accuracy\.std' is not a mean over examples.*choose one of accuracy"):
         known_metrics(base, [new], ["accuracy.std"])
-
-
-# --- what changed, and what could have --------------------------------------------------------------------------------
-
-
-def moves(before, after, **design):
-    """Rows are (template, scores), or None for an example in error."""
-    runs = []
-    for rows in (before, after):
-        made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]
-        runs.append(made)
-    base, new = two(*runs, **design)
-    return count_changes(paired_columns(base, new, "m"))
-
-
-def combined(terms, *, constant=0.0, each=None, bounds=(0.0, 1.0)):
-    return {"m": {"terms": terms, "constant": constant, "each": each, "bounds": list(bounds)}}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ([0, 0, 1, 1], [0, 1, 1, 1], ChangeCounts(4, 1, 2, 2)),
-        # A graded score between 0 and 1 has the same ends, rounding apart.
-        ([0, 0.5, 1, 1 - 1e-15], [0, 0.5, 1, 1], ChangeCounts(4, 0, 3, 2)),
-        # Nobody knows how far other scores go.
-        ([0, 0, 1, 30], [0, 0, 1, 30], ChangeCounts(4, 0, 4, 4)),
-        ([0, 0, 1, 1], [0, -1, 1, 1], ChangeCounts(4, 1, 4, 4)),
-    ],
-)
-def test_a_score_at_its_end_can_move_one_way_only(before, after, expected):
-    base, new = ([(str(i), {"m": float(value)}) for i, value in enumerate(values)] for values in (before, after))
-    assert moves(base, new) == expected
-
-
-def test_a_cluster_can_move_if_any_of_its_examples_can():
-    before = [("a", {"m": 0.0}), ("a", {"m": 1.0}), ("b", {"m": 0.0}), ("b", {"m": 0.0})]
-    after = [(template, {"m": 0.0}) for template in "aabb"]
-    assert moves(before, after, cluster="template") == ChangeCounts(2, 1, 1, 2)
-
-
-def test_examples_in_error_in_either_run_are_no_part_of_what_is_compared():
-    rows = [(t, {"right": 1.0}) for t in "abcd"]
-    found = moves([None, *rows[1:]], [*rows[:3], None], combinations=combined({"right": 1.0}), cluster="template")
-    assert found == ChangeCounts(2, 0, 2, 0)
-
-
-def test_a_term_that_is_taken_off_moves_the_other_way():
-    design = {"combinations": combined({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0)), "cluster": "template"}
-    rows = [("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0})]
-    # It falls where "here" is 1 and where "there" is 0.
-    assert moves(rows, rows, **design) == ChangeCounts(4, 0, 2, 2)
-    only = [("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0})]
-    assert moves(only, only, **design) == ChangeCounts(4, 0, 0, 4)
-
-
-def test_a_column_goes_as_far_as_its_combination_does():
-    rows = [("a", {"x": 0.0}), ("b", {"x": 1.0})]
-    signed = combined({"x": 1.0}, bounds=(-1.0, 1.0))
-    doubled = combined({"x": 2.0}, constant=-1.0, bounds=(-1.0, 1.0))
-    assert moves(rows, rows, combinations=signed, cluster="template") == ChangeCounts(2, 0, 2, 1)
-    assert moves(rows, rows, combinations=doubled, cluster="template") == ChangeCounts(2, 0, 1, 1)
-
-
-def test_labels_that_count_alike_are_compared_only_where_both_runs_have_a_value():
-    before = [("a", {"right": 1.0}), ("b", {"right": 1.0}), ("c", {})]
-    after = [("a", {"right": 0.0}), ("b", {}), ("c", {"right": 1.0})]
-    assert moves(before, after, combinations=combined({"right": 1.0}, each="template")) == ChangeCounts(1, 1, 1, 0)
-
-
-@pytest.mark.parametrize(("fell", "n"), [(3, 100), (40, 40), (5, 5), (0, 40)])
-def test_which_run_comes_first_does_not_matter(fell, n):
-    base, new = two(rates([1] * n), rates([0] * fell + [1] * (n - fell)))
-    (there,), (back,) = compare_runs(base, [new]), compare_runs(new, [base])
-    assert there.difference == -back.difference
-    assert (there.low, there.high) == (pytest.approx(-back.high), pytest.approx(-back.low))
-    assert there.p == pytest.approx(back.p)
-    assert (there.p < 0.01) is (fell == 40)
-
-
-def test_examples_that_only_one_run_scored_are_counted():
-    base, new = two([*rates([1] * 5), unscored(5)], [*rates([1] * 3), unscored(3), scored(5, accuracy=1.0)])
-    (row,) = compare_runs(base, [new])
-    assert (row.n, row.only_base, row.only_new) == (3, 2, 1)
-
-
-def test_runs_that_are_the_same_still_differ_by_no_more_than_their_examples_can_tell():
-    groups = [{"template": str(i // (1 + i % 2))} for i in range(90)]
-    sides = two(rates([1] * 90, groups=groups), rates([1] * 90, groups=groups), cluster="template")
-    (row,) = compare_runs(sides[0], sides[1:])
-    assert row.units > 30
-    assert (row.difference, row.changed) == (0.0, 0)
-    assert row.low == -row.high < 0
-
-
-def test_a_comparison_tells_how_many_could_have_moved():
-    sides = two([scored(i, a=float(i < 3)) for i in range(10)], [scored(i, a=0.0) for i in range(10)])
-    (row,) = compare_runs(sides[0], sides[1:])
-    assert (row.units, row.changed, row.can_fall, row.can_rise) == (10, 3, 3, 7)
-
-
-def test_a_mean_over_labels_pairs_each_column_by_itself():
-    """The new run lost one of the right contexts; the base run must not count it either."""
-    template = {"template": "a"}
-    before = [
-        scored(0, template, amb=1.0, dis=1.0),
-        scored(1, template, amb=0.0, dis=0.0),
-        scored(2, {"template": "b"}, amb=1.0, dis=1.0),
-    ]
-    after = [scored(0, template, amb=1.0), scored(1, template, amb=0.0, dis=0.0), before[2]]
-    combination = combined({"amb": 0.5, "dis": 0.5}, each="template")
-    base, new = two(before, after, combinations=combination)
-    (row,) = compare_runs(base, [new], ["m"])
-    # Of template a, the ambiguous contexts are .5 in both runs, the disambiguated one that both have is 0.
-    assert row.base_mean == pytest.approx((0.25 + 1.0) / 2)
-    assert row.difference == pytest.approx(0.0)
-
-
-def random_rows(seed: int) -> list[Row]:
-    """Rates and graded scores, some of them missing, unscored examples and errors; half of the graded ones repeat."""
-    rng = random.Random(seed)
-    rows: list[Row] = []
-    for number in range(60):
-        groups = {"template": f"t{number % 7}"}
-        state = rng.random()
-        if state < 0.1:
-            rows.append(failed(number))
-        elif state < 0.2:
-            rows.append(unscored(number, groups=groups))
-        else:
-            scores = {"right": float(rng.random() < 0.6), "graded": rng.choice([0.5, rng.random()])}
-            if rng.random() < 0.2:
-                del scores[rng.choice(sorted(scores))]
-            rows.append(scored(number, groups, **scores))
-    return rows
-
-
-@pytest.mark.parametrize("design", [{}, {"clusters": ["template"]}], ids=["independent", "clustered"])
-@pytest.mark.parametrize("seed", range(5))
-def test_runs_in_the_same_order_are_compared_like_runs_in_another_order(seed, design):
-    # Rows in the same order are compared as columns, rows in another order by their ids.
-    before, after = random_rows(seed), random_rows(seed + 100)
-    aligned = two(before, after, **design)
-    shuffled = two(before, reversed(after), **design)
-    metrics = ["right", "graded"]
-    assert are_aligned(*aligned, "right", None)
-    assert not are_aligned(*shuffled, "right", None)
-    assert compare_runs(aligned[0], aligned[1:], metrics) == compare_runs(shuffled[0], shuffled[1:], metrics)
-    for of_columns, by_ids in zip(flips(*aligned, metrics), flips(*shuffled, metrics), strict=True):
-        assert of_columns.as_json(None) == by_ids.as_json(None)
-
-
-def test_scores_are_the_same_by_column_as_one_by_one():
-    numbers = [0.0, 1e-13, 1e-12, 2e-12, 0.5, 0.5 + 4e-10, 0.5 + 6e-10, 1.0, 1 + 1e-9, -1.0, 3e8, 3e8 + 0.2]
-    for before in numbers:
-        for after in [*numbers, inf, -inf]:
-            assert bool(same_scores(np.array([before]), after)[0]) == is_same(before, after), (before, after)

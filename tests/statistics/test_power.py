@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmassay.statistics.comparison import paired_columns
 from lmassay.statistics.intervals import mean_estimate, paired_difference, result_of
+from lmassay.statistics.pairing import paired_columns
 from lmassay.statistics.power import Spread, detectable, distinguishable, rows_to_detect, rows_to_show, spread_of
 from lmassay.types import Result, Settings
 from tests.compare_kit import rates, scored, two

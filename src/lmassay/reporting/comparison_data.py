@@ -10,7 +10,6 @@ from lmassay.statistics import ALPHA
 from lmassay.statistics.caveats import asked_differently, caveats, computed_differently, other_labels, wrong_order
 from lmassay.statistics.comparison import (
     Comparison,
-    Side,
     compare_runs,
     headline,
     known_metrics,
@@ -22,6 +21,7 @@ from lmassay.statistics.conditions import Condition, likely_mistake
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
+from lmassay.statistics.sides import Side
 from lmassay.storage.store import Store
 from lmassay.types import Better
 

@@ -13,15 +13,9 @@ from lmassay.plugins.hooks import call_hook, optional_instance_of
 from lmassay.reporting.variants import group_variants, pool, question_signature
 from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
-from lmassay.statistics.comparison import (
-    Comparison,
-    Side,
-    compare_runs,
-    load_side,
-    with_equal_samples,
-    with_false_discovery_rate,
-)
+from lmassay.statistics.comparison import Comparison, compare_runs, with_false_discovery_rate
 from lmassay.statistics.power import distinguishable
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from lmassay.plugins.evaluations import variation_of
 from lmassay.statistics.combination import estimate_by_cluster_name, mean_over_runs
-from lmassay.statistics.comparison import Side, load_side
 from lmassay.statistics.estimation import Estimate
 from lmassay.statistics.intervals import mean_result
+from lmassay.statistics.sides import Side, load_side
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Combination, Example, Result, Row, RowBatch, RunRecord, canonical

@@ -6,16 +6,10 @@ from collections.abc import Sequence
 
 from lmassay.plugins.evaluations import variation_of
 from lmassay.statistics.comparability import differing_settings
-from lmassay.statistics.comparison import (
-    Comparison,
-    Side,
-    headline,
-    keys_of,
-    labelled_units_of,
-    paired_on_tests,
-    pairing_key,
-)
+from lmassay.statistics.comparison import Comparison, headline
 from lmassay.statistics.observations import counted_labels, label_in_plural
+from lmassay.statistics.pairing import keys_of, labelled_units_of, paired_on_tests, pairing_key
+from lmassay.statistics.sides import Side
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:

@@ -416,20 +416,9 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         if one.reason:
             return replace(first, value=value, center=value, reason=one.reason)
 
-    # From the clusters alone: the variance of a single estimate on average, and the variance of the mean.
-    averaged: dict[str | int, float] = {}
-    mean_cluster_variance = 0.0
-    for one in estimates:
-        for cluster, contribution in one.contributions.items():
-            averaged[cluster] = averaged.get(cluster, 0.0) + contribution / count
-        mean_cluster_variance += sum(contribution**2 for contribution in one.contributions.values()) / count
-    cluster_variance_of_mean = sum(contribution**2 for contribution in averaged.values())
+    contributions = _mean_contributions(estimates)
     mean_variance = sum(one.standard_error**2 for one in estimates) / count
-    if mean_variance >= mean_cluster_variance:
-        variance = cluster_variance_of_mean + (mean_variance - mean_cluster_variance)
-    else:
-        # The prior correlation made the estimates more precise than their clusters look.
-        variance = cluster_variance_of_mean * mean_variance / mean_cluster_variance
+    variance = _variance_of_mean(estimates, contributions, mean_variance)
     rows = sum(one.rows for one in estimates)
     degrees = min(one.degrees for one in estimates)
 
@@ -445,7 +434,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
             effective=sum(one.effective for one in estimates) / count,
             bounds=first.bounds,
             clusters=first.clusters,
-            contributions=averaged,
+            contributions=contributions,
             reason="" if variance > 0 else _NO_SPREAD.format(rows=rows),
         )
     # The variance of the mean relative to that of a single estimate; 1 where no spread is seen.
@@ -468,8 +457,34 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         effective=count / sum(1 / one.effective for one in estimates) / variance_ratio,
         effective_without_errors=min(limits, default=0.0),
         unseen_weight=max(one.unseen_weight for one in estimates),
-        contributions=averaged,
+        contributions=contributions,
     )
+
+
+def _mean_contributions(estimates: Sequence[Estimate]) -> dict[str | int, float]:
+    """What each cluster adds to the mean of the estimates."""
+    averaged: dict[str | int, float] = {}
+    for one in estimates:
+        for cluster, contribution in one.contributions.items():
+            averaged[cluster] = averaged.get(cluster, 0.0) + contribution / len(estimates)
+    return averaged
+
+
+def _variance_of_mean(
+    estimates: Sequence[Estimate], mean_contributions: Mapping[str | int, float], mean_variance: float
+) -> float:
+    """The variance of the mean of estimates whose own variances are ``mean_variance`` on average."""
+    # First from the clusters alone: the variance of a single estimate on average, and the variance of the mean.
+    mean_cluster_variance = 0.0
+    for one in estimates:
+        cluster_variance = sum(contribution**2 for contribution in one.contributions.values())
+        mean_cluster_variance += cluster_variance / len(estimates)
+    cluster_variance_of_mean = sum(contribution**2 for contribution in mean_contributions.values())
+    if mean_variance >= mean_cluster_variance:
+        # What the prior correlation and pseudo-observations add does not average out.
+        return cluster_variance_of_mean + (mean_variance - mean_cluster_variance)
+    # The prior correlation made the estimates more precise than their clusters look.
+    return cluster_variance_of_mean * mean_variance / mean_cluster_variance
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, overload
 
-from lmassay.statistics.comparison import Side, are_aligned, pairing_key, same_scores, unit_names, units_of
+from lmassay.statistics.pairing import are_aligned, pairing_key, same_scores, unit_names, units_of
+from lmassay.statistics.sides import Side
 
 if TYPE_CHECKING:
     import numpy as np

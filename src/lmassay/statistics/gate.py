@@ -19,22 +19,14 @@ from typing import Any, Literal
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import (
-    Bounds,
-    Comparison,
-    Pairs,
-    Side,
-    comparable,
-    paired_columns,
-    pairing_key,
-    unit_names,
-    units_of,
-)
+from lmassay.statistics.comparison import Comparison, comparable
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.distributions import holm_adjusted
 from lmassay.statistics.estimation import Alternative, Estimate, Term, estimate
 from lmassay.statistics.flips import scores_of
+from lmassay.statistics.pairing import Bounds, Pairs, paired_columns, pairing_key, unit_names, units_of
 from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
+from lmassay.statistics.sides import Side
 
 State = Literal["pass", "fail", "not shown", "cannot judge"]
 """The default significance level."""

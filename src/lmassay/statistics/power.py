@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from lmassay.statistics.distributions import normal_quantile, t_quantile
 
 if TYPE_CHECKING:
-    from lmassay.statistics.comparison import Pairs
     from lmassay.statistics.estimation import Estimate
+    from lmassay.statistics.pairing import Pairs
     from lmassay.types import Result
 
 POWER = 0.8

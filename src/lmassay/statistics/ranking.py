@@ -14,8 +14,9 @@ from typing import Literal
 
 from lmassay.errors import UserError
 from lmassay.statistics.comparability import measured_differently
-from lmassay.statistics.comparison import Comparison, Side, compare_runs
+from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.distributions import holm_adjusted
+from lmassay.statistics.sides import Side
 from lmassay.types import Better
 
 Mark = Literal["best", "tie", ""]

@@ -14,10 +14,12 @@ from typing import Any
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of
-from lmassay.statistics.comparison import Side, known_metrics, paired_columns, require_one_task
+from lmassay.statistics.comparison import known_metrics, require_one_task
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.intervals import mean_estimate
+from lmassay.statistics.pairing import paired_columns
 from lmassay.statistics.power import Spread, detectable, rows_to_detect, rows_to_show, spread_of
+from lmassay.statistics.sides import Side
 from lmassay.statistics.variance import clusters_of
 from lmassay.types import Metric, find_metric
 

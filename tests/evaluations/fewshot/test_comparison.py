@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from lmassay.statistics.caveats import caveats
-from lmassay.statistics.comparison import compare_runs, load_side, pairing_text
+from lmassay.statistics.comparison import compare_runs, pairing_text
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.gate import judge
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
 

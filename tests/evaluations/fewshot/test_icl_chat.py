@@ -273,7 +273,8 @@ def test_check_says_how_the_model_is_asked_and_counts_the_requests(folder):
 
 
 def test_two_runs_are_compared_on_the_tests_that_both_answered(folder):
-    from lmassay.statistics.comparison import compare_runs, load_side
+    from lmassay.statistics.comparison import compare_runs
+    from lmassay.statistics.sides import load_side
     from lmassay.storage.store import Store
 
     with openai_server(answers_but({QUESTIONS: completion("I cannot say.")})) as server:

@@ -55,7 +55,8 @@ def test_characters_are_counted_as_in_our_own_runs_without_the_space_that_the_ha
 
 
 def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
-    from lmassay.statistics.comparison import compare_runs, load_side
+    from lmassay.statistics.comparison import compare_runs
+    from lmassay.statistics.sides import load_side
 
     ours = pairs_run(tmp_path)
     imported(ours.folder, log(PAIRS))
@@ -293,7 +294,7 @@ def _sums(folder, model, *, shots=0, answers=(1.0, 0.0, 1.0), first="2"):
 def _caveats(folder, *paths):
     """What a comparison of the first log with the second warns of."""
     from lmassay.statistics.caveats import caveats
-    from lmassay.statistics.comparison import load_side
+    from lmassay.statistics.sides import load_side
 
     records = [imported(folder, path)[0] for path in paths]
     with Store(folder) as store:

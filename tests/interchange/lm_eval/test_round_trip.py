@@ -11,7 +11,7 @@ from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval.log_export import write_logs
 from lmassay.running import runner
 from lmassay.statistics.caveats import caveats
-from lmassay.statistics.comparison import load_side
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run
 

@@ -17,10 +17,10 @@ from lmassay.errors import ModelError, UserError
 from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import Side, load_side, with_equal_samples
 from lmassay.statistics.conditions import Condition, likely_mistake, parse_condition
 from lmassay.statistics.gate import require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 
 _MAX_EARLIER_RUNS = 2

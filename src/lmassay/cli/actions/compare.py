@@ -25,12 +25,12 @@ from lmassay.reporting.comparison_data import (
 )
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.run_labels import distinct_labels
-from lmassay.statistics.comparison import Side, load_side, with_equal_samples
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import GateVerdict, unpaired_text
 from lmassay.statistics.ranking import Standing
 from lmassay.statistics.run_pairs import named_runs
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 

@@ -16,7 +16,8 @@ from lmassay.plugins.options import split_spec
 from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
 from lmassay.reporting.numbers import p_text
 from lmassay.statistics.combination import mean_over_data_sets
-from lmassay.statistics.comparison import Comparison, compare_runs, load_side
+from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
 

@@ -12,8 +12,10 @@ from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples, with_equal_samples
+from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.pairing import share_examples
 from lmassay.statistics.ranking import rankings
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord

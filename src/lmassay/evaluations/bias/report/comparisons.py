@@ -35,9 +35,11 @@ from lmassay.reporting.blocks import (
     name,
 )
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.statistics.comparison import Comparison, Side, compare_runs, load_side, share_examples, with_equal_samples
+from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import mean_of_estimates
+from lmassay.statistics.pairing import share_examples
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 
 MAX_PAIRS = 60

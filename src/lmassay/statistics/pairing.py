@@ -1,0 +1,642 @@
+"""The pairs that two runs are compared on: scores of the examples, labels or tests that both runs have.
+
+:mod:`lmassay.statistics.comparison` makes a table row of them, :mod:`lmassay.statistics.gate` a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from math import inf, isclose, isfinite
+from typing import TYPE_CHECKING
+
+from lmassay.statistics.combination import Combination, labels_of, sums_of
+from lmassay.statistics.estimation import Estimate, Term
+from lmassay.statistics.intervals import (
+    ABSOLUTE_SLACK,
+    RELATIVE_SLACK,
+    Difference,
+    Settings,
+    difference_of,
+    possible_change,
+    the_same,
+)
+from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests, mean_over_repetitions
+from lmassay.statistics.sides import Side
+from lmassay.statistics.table import ScoresOnTests
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedColumn:
+    """The scores of one column on the units that both runs have scored: examples, or what stands for them."""
+
+    coefficient: float
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    weights: NDArray[np.float64] | None
+    clusters: Sequence[Sequence[str]]
+    """One sequence of labels for each grouping of the units."""
+    units: Sequence[str]
+    """What each score belongs to in the test: its cluster (of two groupings, the one with fewer), or itself."""
+
+    def changes(self) -> NDArray[np.float64]:
+        """New minus base; 0 where scores differ by rounding only."""
+        return _changes(self.before, self.after)
+
+    def mean(self, values: NDArray[np.float64]) -> float:
+        if self.weights is None:
+            return float(values.mean())
+        return float((values * self.weights).sum() / self.weights.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All that two runs are compared on by one metric."""
+
+    columns: Sequence[PairedColumn]
+    constant: float
+    n: int
+    """Examples, or what stands for them, that are in a pair."""
+    only_base: int
+    only_new: int
+    combination: Combination | None = None
+    clustered_by: tuple[str, ...] = ()
+    estimated: Estimate | None = None
+    """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
+
+    def base_mean(self) -> float:
+        return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
+
+    def new_mean(self) -> float:
+        return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
+
+    def difference(self, settings: Settings) -> Difference:
+        """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        import numpy as np
+
+        if self.estimated is not None:
+            low, high = self.estimated.interval(settings.confidence)
+            return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
+        terms = []
+        # Scores between two ends cannot differ by more than the ends do.
+        furthest = 0.0
+        for column in self.columns:
+            step = possible_change(np.concatenate([column.before, column.after]))
+            terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
+            low, high = _bounds(column)
+            furthest += abs(column.coefficient) * (high - low)
+        return difference_of(terms, settings, self.clustered_by, furthest if isfinite(furthest) else None)
+
+    def at_end(self, *, falls: bool) -> Pairs | None:
+        """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
+        import numpy as np
+
+        columns = []
+        for column in self.columns:
+            low, high = _column_bounds(self.combination, column)
+            # A column that is subtracted makes the metric fall where it rises.
+            end = low if falls is (column.coefficient > 0) else high
+            if not isfinite(end):
+                return None
+            columns.append(replace(column, after=np.full_like(column.before, end)))
+        return replace(self, columns=columns, estimated=None)
+
+
+def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
+    """The pairs of two runs; None where they have none."""
+    if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
+        return _pairs_of_replicates(base, other, metric)
+    key = pairing_key(base, other)
+    combination = base.record.design.combinations.get(metric)
+    is_combined_the_same = combination == other.record.design.combinations.get(metric)
+    if key is None and combination is not None and is_combined_the_same:
+        if combination.each:
+            pairs = _pairs_by_label(base, other, combination)
+        else:
+            pairs = _pairs_of_combination(base, other, combination)
+        if pairs is not None:
+            return pairs
+    return _pairs_of_metric(base, other, metric, key)
+
+
+def share_examples(base: Side, other: Side) -> bool:
+    """True if two runs of one task have an example in common, or what their task pairs by."""
+    if base.record.task != other.record.task:
+        return False
+    key = pairing_key(base, other)
+    return not set(keys_of(base, key)).isdisjoint(keys_of(other, key))
+
+
+def pairing_key(base: Side, other: Side) -> str | None:
+    """None if the runs share examples; else the group that their task pairs by."""
+    pair_by = base.record.design.pair_by
+    if not pair_by or not set(base.table.ids).isdisjoint(other.table.ids):
+        return None
+    group = pair_by[0]
+    return group if group in base.table.groups and group in other.table.groups else None
+
+
+def keys_of(side: Side, key: str | None) -> Sequence[str]:
+    """What each row of a run is paired by: its id, or its label in the group ``key``."""
+    return side.table.ids if key is None else side.table.groups[key]
+
+
+def unit_names(side: Side, key: str | None) -> dict[str, str]:
+    """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
+
+    table = side.table
+    states: dict[str, str] = {}
+    for unit, is_scored, is_failed in zip(keys_of(side, key), table.has_score(), table.in_error(), strict=True):
+        if is_scored:
+            states[unit] = "scored"
+        elif is_failed and states.get(unit) != "scored":
+            states[unit] = "error"
+        else:
+            states.setdefault(unit, "unscored")
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class PairingUnit:
+    """What is paired: an example, or the examples that share a label; ``weight`` rows."""
+
+    value: float
+    weight: float
+    clusters: tuple[str, ...]
+    """Its label in each group that the task clusters by."""
+
+
+def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]:
+    """What a run is paired by, with its scores; without those that have none."""
+    import numpy as np
+
+    table = side.table
+    column = table.column(metric)
+    weight_column = side.record.design.weights.get(metric)
+    weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
+    sums: dict[str, tuple[float, float, tuple[str, ...]]] = {}
+    for row, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
+        if np.isnan(value):
+            continue
+        labels = tuple(group[row] for group in groups)
+        # Of examples that are paired together, the clusters of the first one count.
+        total, count, first_labels = sums.get(unit, (0.0, 0.0, labels))
+        sums[unit] = (total + float(value * weight), count + float(weight), first_labels)
+    # Without weights, averages over examples that share a label count the same, however many a run has of it.
+    units: dict[str, PairingUnit] = {}
+    for unit, (total, count, labels) in sums.items():
+        if count:
+            units[unit] = PairingUnit(total / count, 1.0 if weight_column is None else count, labels)
+    return units
+
+
+def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
+    """The units of each label of a metric that is crossed with something; empty where the run has no labels."""
+    import numpy as np
+
+    table = side.table
+    crossed = side.record.design.crossed.get(metric)
+    outcomes = None if crossed is None else table.outcomes(metric)
+    if outcomes is None:
+        return {}
+    weight_column = side.record.design.weights.get(metric)
+    weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    rows_of_example = np.bincount(outcomes.table_rows, weights=outcomes.rows, minlength=len(table))
+    keys = keys_of(side, key)
+    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
+    sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
+    for row, label, value, rows in zip(
+        outcomes.table_rows.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
+    ):
+        # Together, the outcomes of an example count as much as the example.
+        weight = float(rows * (weight_of_example[row] / rows_of_example[row]))
+        unit = (keys[row], label)
+        labels_of_row = tuple(group[row] for group in groups)
+        total, count, clusters = sums.get(unit, (0.0, 0.0, (*labels_of_row, label)))
+        sums[unit] = (total + value * weight, count + weight, clusters)
+    units: dict[tuple[str, str], PairingUnit] = {}
+    for unit, (total, count, clusters) in sums.items():
+        if count:
+            units[unit] = PairingUnit(total / count, count, clusters)
+    return units
+
+
+def _unlabelled(units: Mapping[str, PairingUnit]) -> dict[tuple[str, str], PairingUnit]:
+    return {(name, ""): unit for name, unit in units.items()}
+
+
+def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
+    """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
+    import numpy as np
+
+    if are_aligned(base, other, metric, key) and metric not in base.record.design.crossed:
+        return _pairs_of_aligned_rows(base, other, metric)
+    before = units_of(base, metric, key)
+    after = units_of(other, metric, key)
+    by_label_before = labelled_units_of(base, metric, key)
+    by_label_after = labelled_units_of(other, metric, key)
+    if not by_label_before or not by_label_after:
+        by_label_before = _unlabelled(before)
+        by_label_after = _unlabelled(after)
+    shared: list[tuple[str, str]] = []
+    for unit in by_label_before:
+        # Units that stand for another number of rows in the two runs would compare different rows.
+        if unit in by_label_after and by_label_before[unit].weight == by_label_after[unit].weight:
+            shared.append(unit)
+    if not shared:
+        return None
+    weights = np.array([by_label_before[unit].weight for unit in shared])
+    clusters = []
+    for grouping in range(len(by_label_before[shared[0]].clusters)):
+        clusters.append([by_label_before[unit].clusters[grouping] for unit in shared])
+    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    if len(clusters) > len(names):
+        names.append(base.record.design.crossed[metric])
+    paired = {unit for unit, _ in shared}
+    column = PairedColumn(
+        coefficient=1.0,
+        before=np.array([by_label_before[unit].value for unit in shared]),
+        after=np.array([by_label_after[unit].value for unit in shared]),
+        weights=None if bool((weights == weights[0]).all()) else weights,
+        clusters=clusters,
+        units=_fewest(clusters) or [unit for unit, _ in shared],
+    )
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(paired),
+        only_base=len(before.keys() - paired),
+        only_new=len(after.keys() - paired),
+        clustered_by=tuple(names),
+    )
+
+
+def are_aligned(base: Side, other: Side, metric: str, key: str | None) -> bool:
+    """Whether row n of both runs is the same example, which counts once, so that whole columns can be compared."""
+    weighted = metric in base.record.design.weights or metric in other.record.design.weights
+    if key is not None or weighted or len(base.table) != len(other.table):
+        return False
+    return base.table.has_unique_ids and base.table.ids == other.table.ids
+
+
+def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None:
+    """The same pairs as by ids, without a look-up for each of a million examples."""
+    import numpy as np
+
+    before = base.table.column(metric)
+    after = other.table.column(metric)
+    in_base = ~np.isnan(before)
+    in_other = ~np.isnan(after)
+    rows = np.flatnonzero(in_base & in_other)
+    if not len(rows):
+        return None
+    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    clusters = [_entries(base.table.groups[name], rows) for name in names]
+    column = PairedColumn(
+        coefficient=1.0,
+        before=before[rows],
+        after=after[rows],
+        weights=None,
+        clusters=clusters,
+        units=_fewest(clusters) or _entries(base.table.ids, rows),
+    )
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(rows),
+        only_base=int((in_base & ~in_other).sum()),
+        only_new=int((in_other & ~in_base).sum()),
+        clustered_by=tuple(names),
+    )
+
+
+def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
+    """The values of these rows, which are sorted."""
+    if len(rows) == len(values):
+        return values
+    return [values[row] for row in rows.tolist()]
+
+
+def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The labels of the grouping with the fewest clusters, which decide what can be significant."""
+
+    def count(labels: Sequence[str]) -> int:
+        return len(set(labels))
+
+    return min(clusters, key=count, default=())
+
+
+def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
+    """A metric that combines several columns: each is paired on the examples that have it in both runs."""
+    usable = _without_errors(base, other)
+    groups = [name for name in base.record.design.clusters if name in base.table.groups]
+    paired: set[str] = set()
+    columns = []
+    for name, coefficient in combination.terms.items():
+        scores_before = base.table.by_id(name)
+        scores_after = other.table.by_id(name)
+        shared = [example for example in scores_before if example in scores_after and example in usable]
+        if not shared:
+            return None
+        columns.append(_column_of_examples(base, coefficient, scores_before, scores_after, shared, groups))
+        paired.update(shared)
+    only_base, only_new = _scored_by_one(base, other, combination)
+    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
+
+
+def _column_of_examples(
+    base: Side,
+    coefficient: float,
+    scores_before: Mapping[str, float],
+    scores_after: Mapping[str, float],
+    shared: Sequence[str],
+    groups: Sequence[str],
+) -> PairedColumn:
+    """The scores of the shared examples in both runs, with the clusters that the base run puts them in."""
+    import numpy as np
+
+    row_of_example = {example: row for row, example in enumerate(base.table.ids)}
+    shared_rows = [row_of_example[example] for example in shared]
+    clusters = []
+    for group in groups:
+        labels = base.table.groups[group]
+        clusters.append([labels[row] for row in shared_rows])
+    return PairedColumn(
+        coefficient=coefficient,
+        before=np.array([scores_before[example] for example in shared]),
+        after=np.array([scores_after[example] for example in shared]),
+        weights=None,
+        clusters=clusters,
+        units=clusters[0] if clusters else shared,
+    )
+
+
+def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
+    """How many examples have a score of the combination in the base run only, and in the other run only."""
+    scored_by_base = _scored_examples(base, combination)
+    scored_by_other = _scored_examples(other, combination)
+    return len(scored_by_base - scored_by_other), len(scored_by_other - scored_by_base)
+
+
+def _scored_examples(side: Side, combination: Combination) -> set[str]:
+    """The examples that have one of the columns at least, and no error."""
+    scored: set[str] = set()
+    for name in combination.terms:
+        scored |= side.table.by_id(name).keys()
+    return scored - _failed_examples(side)
+
+
+def _failed_examples(side: Side) -> set[str]:
+    failed: set[str] = set()
+    for example, is_failed in zip(side.table.ids, side.table.in_error(), strict=True):
+        if is_failed:
+            failed.add(example)
+    return failed
+
+
+def _without_errors(base: Side, other: Side) -> set[str]:
+    """The examples that both runs have and neither has in error."""
+    failed = _failed_examples(base) | _failed_examples(other)
+    return (set(base.table.ids) & set(other.table.ids)) - failed
+
+
+def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
+    """A metric that is a mean over labels: labels are paired, each by the examples that both runs have scored.
+
+    Each column is paired by itself, as for other combinations: an example may have one of them in both runs and another
+    in one run only.
+    """
+    import numpy as np
+
+    usable = _without_errors(base, other)
+    before = _values_by_label(base, combination, base, other, usable)
+    after = _values_by_label(other, combination, base, other, usable)
+    shared = [label for label in before if label in after]
+    if not shared:
+        return None
+    column = PairedColumn(
+        coefficient=1.0,
+        before=np.array([before[label] for label in shared]),
+        after=np.array([after[label] for label in shared]),
+        weights=None,
+        clusters=(),
+        units=shared,
+    )
+    only_base, only_new = _scored_by_one(base, other, combination)
+    return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+
+
+def _values_by_label(
+    side: Side, combination: Combination, base: Side, other: Side, usable: set[str]
+) -> dict[str, float]:
+    """The value of one run within each label that has all columns, from the examples that both runs have scored."""
+    import numpy as np
+
+    labels = labels_of(side.table, combination.each)
+    totals: dict[str, float] = {}
+    columns_of_label: dict[str, int] = {}
+    for column, coefficient in combination.terms.items():
+        shared = base.table.by_id(column).keys() & other.table.by_id(column).keys() & usable
+        is_shared = np.array([example in shared for example in side.table.ids], dtype=bool)
+        sums = sums_of(side.table, Combination({column: coefficient}), labels, is_shared)
+        for label, value in zip(sums.labels, sums.by_label().tolist(), strict=True):
+            totals[label] = totals.get(label, combination.constant) + value
+            columns_of_label[label] = columns_of_label.get(label, 0) + 1
+    values: dict[str, float] = {}
+    for label, total in totals.items():
+        # A label without one of the columns has no value.
+        has_all_columns = columns_of_label[label] == len(combination.terms)
+        if has_all_columns and not np.isnan(total):
+            values[label] = total
+    return values
+
+
+def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
+    """True if a metric of two runs is compared test by test within repetitions."""
+    if not _are_replicates(base, other):
+        return False
+    tested_before = base.table.on_tests(metric)
+    tested_after = other.table.on_tests(metric)
+    if tested_before is None or tested_after is None:
+        return False
+    return tested_before.tests == tested_after.tests
+
+
+def _are_replicates(base: Side, other: Side) -> bool:
+    """True if the examples of both runs are repetitions that can be paired."""
+    replicates = base.record.design.replicates
+    other_replicates = other.record.design.replicates
+    if replicates is None or other_replicates is None:
+        return False
+    return replicates.group == other_replicates.group
+
+
+def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
+    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
+    import numpy as np
+
+    mean_before = _by_replicate(base, metric)
+    mean_after = _by_replicate(other, metric)
+    shared = [label for label in mean_before if label in mean_after]
+    if not shared:
+        return None
+    correlation = max(_correlation(base, metric), _correlation(other, metric))
+    only_base = len(mean_before) - len(shared)
+    only_new = len(mean_after) - len(shared)
+    tested_before = base.table.on_tests(metric)
+    tested_after = other.table.on_tests(metric)
+    if tested_before is None or tested_after is None or tested_before.tests != tested_after.tests:
+        # Single tests cannot be paired: repetitions are compared as wholes.
+        before = np.array([mean_before[label] for label in shared])
+        after = np.array([mean_after[label] for label in shared])
+        by = base.record.design.replicates.group if base.record.design.replicates else ""
+        return Pairs(
+            columns=[PairedColumn(1.0, before, after, None, (), shared)],
+            constant=0.0,
+            n=len(shared),
+            only_base=only_base,
+            only_new=only_new,
+            estimated=difference_of_repetitions(_changes(before, after), correlation, by=by),
+        )
+    before = _scores_by_replicate(base, metric, tested_before, shared)
+    after = _scores_by_replicate(other, metric, tested_after, shared)
+    # A test counts in those repetitions in which both runs have a usable answer to it.
+    lacks_answer = np.isnan(before) | np.isnan(after)
+    is_paired = ~lacks_answer.all(axis=0)
+    if not is_paired.any():
+        return None
+    before = np.where(lacks_answer, np.nan, before)[:, is_paired]
+    after = np.where(lacks_answer, np.nan, after)[:, is_paired]
+    tests = [f"test {number}" for number in np.flatnonzero(is_paired)]
+    group_numbers = tested_before.groups
+    if len(group_numbers):
+        group_numbers = group_numbers[is_paired]
+    groups = [str(group) for group in group_numbers.tolist()]
+    column = PairedColumn(
+        coefficient=1.0,
+        before=mean_over_repetitions(before),
+        after=mean_over_repetitions(after),
+        weights=None,
+        clusters=[groups] if groups else (),
+        units=groups or tests,
+    )
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(tests),
+        only_base=only_base,
+        only_new=only_new,
+        estimated=difference_on_tests(_changes(before, after), correlation, group_numbers),
+    )
+
+
+def _correlation(side: Side, metric: str) -> float:
+    replicates = side.record.design.replicates
+    return 0.0 if replicates is None else replicates.correlation.get(metric, 0.0)
+
+
+def _replicate_labels(side: Side, metric: str) -> list[str]:
+    """The repetition that each score of a metric belongs to."""
+    replicates = side.record.design.replicates
+    assert replicates is not None
+    names, _ = side.table.codes(replicates.group)
+    return [names[code] for code in side.table.clusters(metric, replicates.group)]
+
+
+def _by_replicate(side: Side, metric: str) -> dict[str, float]:
+    """The mean score of each repetition: several patterns of one split are averaged."""
+    scores: dict[str, list[float]] = {}
+    for label, value in zip(_replicate_labels(side, metric), side.table.values(metric).tolist(), strict=True):
+        scores.setdefault(label, []).append(value)
+    return {label: sum(values) / len(values) for label, values in scores.items()}
+
+
+def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]) -> NDArray[np.float64]:
+    """A row for each repetition that is wanted, a column for each test."""
+    import numpy as np
+
+    labels = np.array(_replicate_labels(side, metric))
+    return np.stack([mean_over_repetitions(tested.scores[labels == label]) for label in wanted])
+
+
+def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    """New minus base; 0 where scores differ by rounding only."""
+    import numpy as np
+
+    return np.where(the_same(before, after), 0.0, after - before)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """Numbers of units: all, those that changed, and those that could be lower or higher than in the base run.
+
+    Scores between 0 and 1 have an end: an example with a score of 0 in the base run cannot fall. If only a few units
+    can change in one direction, no difference in that direction can ever be significant.
+    """
+
+    units: int
+    changed: int
+    can_fall: int
+    can_rise: int
+
+
+def count_changes(pairs: Pairs) -> ChangeCounts:
+    """How many units changed, and how many could have: by the scores that are paired."""
+    units: set[str] = set()
+    changed: set[str] = set()
+    # Units that could make the metric lower or higher than it is in the base run.
+    lower: set[str] = set()
+    higher: set[str] = set()
+    for column in pairs.columns:
+        low, high = _column_bounds(pairs.combination, column)
+        # A column that is subtracted makes the metric fall where it rises.
+        falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
+        units.update(column.units)
+        changed.update(compress(column.units, ~same_scores(column.before, column.after)))
+        falls.update(compress(column.units, ~same_scores(column.before, low)))
+        rises.update(compress(column.units, ~same_scores(column.before, high)))
+    return ChangeCounts(len(units), len(changed), len(lower), len(higher))
+
+
+def is_same(before: float | None, after: float | None) -> bool:
+    """True if a score is the one it was, but for rounding; no score is the same as none."""
+    if before is None or after is None:
+        return before is after
+    return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
+
+
+def same_scores(before: NDArray[np.float64], after: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Which scores are the same as :func:`is_same` sees it; ``after`` may be one number for all, also infinite."""
+    import numpy as np
+
+    if isinstance(after, float) and not isfinite(after):
+        return np.zeros(len(before), dtype=bool)
+    slack = np.maximum(RELATIVE_SLACK * np.maximum(np.abs(before), np.abs(after)), ABSOLUTE_SLACK)
+    is_close: NDArray[np.bool_] = np.abs(before - after) <= slack
+    return is_close
+
+
+def _column_bounds(combination: Combination | None, column: PairedColumn) -> Bounds:
+    """The bounds of one column are those of its combination; of several columns only the scores can tell."""
+    if combination is None or len(combination.terms) > 1:
+        return _bounds(column)
+    if combination.each is not None:
+        return combination.bounds
+    ends = [(end - combination.constant) / column.coefficient for end in combination.bounds]
+    return min(ends), max(ends)
+
+
+def _bounds(column: PairedColumn) -> Bounds:
+    """Scores that are all between 0 and 1 are assumed to be limited to this range."""
+    for scores in (column.before, column.after):
+        if not bool(((scores >= 0) & (scores <= 1)).all()):
+            return -inf, inf
+    return 0.0, 1.0

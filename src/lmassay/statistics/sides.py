@@ -1,0 +1,94 @@
+"""A run with its scores, as it is compared with another run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmassay.statistics.repetition import SAMPLE_OF
+from lmassay.statistics.table import ScoreTable, score_table
+from lmassay.storage.store import Store
+from lmassay.types import Example, Row, RunRecord, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A run with its scores."""
+
+    record: RunRecord
+    table: ScoreTable
+    averaged_samples: int = 0
+    """How many samples of a question each score is the mean of (see :func:`with_equal_samples`); 0 for none."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.record.label} on {self.record.model}"
+
+    @property
+    def depends_on(self) -> Mapping[str, str]:
+        """The parts of the signature, by name."""
+        return self.record.depends_on
+
+
+def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
+    """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
+    with_test_scores = record.design.replicates is not None
+    if not groups:
+        return Side(record, score_table(store, record.id, with_test_scores=with_test_scores))
+    rows = store.score_rows(record.id, with_test_scores=with_test_scores)
+    return Side(record, ScoreTable(_rows_with_labels(rows, groups)))
+
+
+def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterator[Row]:
+    for row in rows:
+        if all(row.example.groups.get(group) == label for group, label in groups.items()):
+            yield row
+
+
+def with_equal_samples(sides: Sequence[Side]) -> list[Side]:
+    """Runs that asked each question equally often as they are; otherwise with the mean score of each question.
+
+    Samples can be paired one by one only if both runs have equally many. The mean over the samples of a question
+    estimates the same expected score whatever their number, so questions can always be paired. Repetitions of an
+    experiment, such as splits, are averaged when they are paired.
+    """
+    if len({_samples_of(side) for side in sides}) <= 1 or any(side.record.design.replicates for side in sides):
+        return list(sides)
+    return [_with_question_means(side) for side in sides]
+
+
+def _samples_of(side: Side) -> int:
+    """How many samples each question has; 0 if questions were asked once."""
+    if SAMPLE_OF not in side.table.groups:
+        return 0
+    return max(Counter(side.table.groups[SAMPLE_OF]).values(), default=0)
+
+
+def _with_question_means(side: Side) -> Side:
+    import numpy as np
+
+    samples = _samples_of(side)
+    if samples == 0:
+        return side
+    table = side.table
+    rows_of_question: dict[str, list[int]] = {}
+    for row, question in enumerate(table.groups[SAMPLE_OF]):
+        rows_of_question.setdefault(question, []).append(row)
+    in_error = table.in_error()
+    means = []
+    for question, rows in rows_of_question.items():
+        values: dict[str, float] = {}
+        for metric in table.metrics:
+            scores = table.column(metric)[rows]
+            scores = scores[~np.isnan(scores)]
+            if len(scores):
+                values[metric] = float(scores.mean())
+        groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
+        example = Example(question, {}, None, groups)
+        if in_error[rows].any():
+            # As for any other example: what is in error is not compared, and a gate refuses it.
+            means.append(Row(example, "error", error="a sample is in error"))
+        else:
+            means.append(Row(example, "scored" if values else "unscored", Score(values)))
+    return Side(side.record, ScoreTable(means), samples)
