@@ -139,8 +139,8 @@ def test_labels_that_differ_and_a_base_that_is_newer_are_told(capsys, tmp_path):
 
     add(tmp_path, "one", rates(GOOD), label="prompt 1")
     add(tmp_path, "two", rates(GOOD), label="prompt 2")
-    with Store(tmp_path) as store, store._db:
-        store._db.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00' WHERE id = 'two'")
+    with Store(tmp_path) as store:
+        store.database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00' WHERE id = 'two'")
     with pytest.raises(SystemExit) as stop:
         main(["compare", "one", "two", "--results", str(tmp_path), "--fail-if", "accuracy<0"])
     told = capsys.readouterr().err

@@ -173,13 +173,13 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
 
 
 def test_a_newer_schema_asks_for_an_upgrade(store):
-    store._db.execute("PRAGMA user_version = 99")
+    store.database.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="newer lmassay"):
         Store(store.folder)
 
 
 def test_a_full_disk_is_told_in_words(store):
-    store._db.execute("PRAGMA max_page_count = 1")
+    store.database.execute("PRAGMA max_page_count = 1")
     run_rows = [(i, Row(Example(str(i), {"text": "x" * 10_000}), "scored")) for i in range(100)]
     with pytest.raises(StoreError, match="disk is full"):
         store.add_rows("r", run_rows)

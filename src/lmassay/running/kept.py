@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmassay.errors import StoreError
+from lmassay.storage.database import KEPT_MODELS
 from lmassay.storage.files import atomic_write
 
-FOLDER = "models"
-"""The folder inside the results folder."""
 _DIGITS = 16
 
 
 def model_folder(results: Path, key: str) -> Path:
     """The folder for the model of the training with this key."""
-    return results.absolute() / FOLDER / key[:_DIGITS]
+    return results.absolute() / KEPT_MODELS / key[:_DIGITS]
 
 
 def write_list(results: Path, run: str, folders: Mapping[str, Sequence[str]]) -> None:
@@ -36,7 +35,7 @@ def read_list(results: Path, run: str) -> dict[str, list[Path]]:
     try:
         names_by_example = json.loads(file.read_text(encoding="utf-8"))
         return {
-            str(example): [results.absolute() / FOLDER / str(name) for name in names]
+            str(example): [results.absolute() / KEPT_MODELS / str(name) for name in names]
             for example, names in names_by_example.items()
         }
     except (OSError, ValueError, AttributeError, TypeError) as error:
@@ -52,4 +51,4 @@ def missing_folders(results: Path, run: str) -> list[Path]:
 
 
 def _list_file(results: Path, run: str) -> Path:
-    return results / FOLDER / f"{run}.json"
+    return results / KEPT_MODELS / f"{run}.json"

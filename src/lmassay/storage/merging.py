@@ -22,12 +22,13 @@ from pathlib import Path
 
 from lmassay.errors import StoreError
 from lmassay.storage.batches import BATCH_COLUMNS
-from lmassay.storage.store import DAMAGED, SCHEMA, STORE_FILE, Store, plain_errors, response_digest
+from lmassay.storage.database import KEPT_MODELS, SCHEMA, STORE_FILE, plain_errors
+from lmassay.storage.records import DAMAGED
+from lmassay.storage.store import Store, response_digest
 from lmassay.types import RunRecord
 
 # The tables with a column that names the run.
 _TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
-_KEPT_MODELS = "models"
 
 
 @dataclass(slots=True)
@@ -289,8 +290,8 @@ class _Merge:
 
     def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
-        source = self._folder / _KEPT_MODELS
-        target = self._target / _KEPT_MODELS
+        source = self._folder / KEPT_MODELS
+        target = self._target / KEPT_MODELS
         for run in runs:
             listing = source / f"{run}.json"
             if not listing.is_file():

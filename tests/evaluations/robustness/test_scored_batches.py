@@ -181,7 +181,7 @@ def test_a_damaged_batch_is_scored_again(tmp_path, monkeypatch):
     document = config(write_files(tmp_path, 1, lines=30))
     rows, results, _ = run(document, tmp_path / "results")
     with Store(tmp_path / "results", create=True) as store:
-        store._db.execute("UPDATE batches SET texts = x'00' WHERE first = 8")
+        store.database.execute("UPDATE batches SET texts = x'00' WHERE first = 8")
         finished = runner.resume(store.run("latest"), store)
         assert list(store.rows(finished.id)) == rows
         assert [result.as_dict() for result in finished.results] == results

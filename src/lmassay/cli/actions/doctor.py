@@ -25,6 +25,7 @@ from lmassay.plugins.hooks import hook_failure, instance_of, list_of
 from lmassay.plugins.options import remember_written_secrets
 from lmassay.plugins.registry import current_registry, kinds
 from lmassay.redaction import remember_environment
+from lmassay.storage.old_secrets import blank_secrets, count_secrets
 from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 
@@ -228,7 +229,7 @@ def _secrets_in(results: Path, fix: bool) -> Finding:
         remember_environment()
         for record in store.runs():
             remember_written_secrets(record.config)
-        count = store.count_secrets()
+        count = count_secrets(store)
     if not count:
         return Finding(what, "ok", "none")
     if not fix:
@@ -236,7 +237,7 @@ def _secrets_in(results: Path, fix: bool) -> Finding:
         return Finding(what, "broken", f"{count:,} records, examples or answers contain a secret", remedy)
     # A store of an old schema is updated first.
     with Store(results, create=True) as store:
-        count, backup = store.blank_secrets()
+        count, backup = blank_secrets(store)
     return Finding(what, "ok", f"{count:,} records, examples or answers changed; delete the original: {backup}")
 
 

@@ -278,10 +278,10 @@ class _FewNluRun:
         """Evaluate the trainings from their saved weights, and write the files; False if they are not all there."""
         from lmassay.cli.actions.run import plugin_output_to_stderr
         from lmassay.evaluations.fewshot import keeping, trainer
-        from lmassay.running import kept
+        from lmassay.storage.database import KEPT_MODELS
 
         started = time.monotonic()
-        kept_models = keeping.kept_models(self.results / kept.FOLDER)
+        kept_models = keeping.kept_models(self.results / KEPT_MODELS)
         models = {}
         for example in plan.task.examples():
             for training in plan.task.requests(example):
@@ -294,7 +294,7 @@ class _FewNluRun:
         with plugin_output_to_stderr():
             for key, (training, model) in models.items():
                 outcomes[key] = trainer.test_again(model, self.translated.task, training.spec, device)
-        say(f"evaluated {len(outcomes)} saved trainings in {self.results / kept.FOLDER}")
+        say(f"evaluated {len(outcomes)} saved trainings in {self.results / KEPT_MODELS}")
         summary = self._write_files(plan, outcomes)
         mark = self._mark()
         is_same_command = mark is not None and mark["flags"] == self._compared_flags()

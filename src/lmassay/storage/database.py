@@ -1,0 +1,223 @@
+"""The SQLite file of a results folder: how it is opened, created, updated to the current schema and copied."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import StoreError
+from lmassay.storage.batches import BATCHES
+
+STORE_FILE = "lmassay.sqlite"
+"""The SQLite file inside the results folder."""
+KEPT_MODELS = "models"
+"""The folder inside the results folder with the trained models that runs kept."""
+SCHEMA = 6
+APPLICATION_ID = 0x6C6D6173  # "lmas"
+# Tables with long texts are not WITHOUT ROWID: in such tables, every row beyond a kilobyte would take a whole page.
+TABLES = """
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
+  label TEXT NOT NULL, status TEXT NOT NULL, config TEXT NOT NULL, signature TEXT NOT NULL,
+  provenance TEXT NOT NULL, results TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '',
+  planned INTEGER, created TEXT NOT NULL, finished TEXT
+);
+CREATE TABLE responses (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, request TEXT NOT NULL, response TEXT NOT NULL, run TEXT NOT NULL,
+  created TEXT NOT NULL
+);
+CREATE TABLE rows (
+  run TEXT NOT NULL, id TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, inputs TEXT NOT NULL,
+  reference TEXT NOT NULL, groups TEXT NOT NULL, scores TEXT NOT NULL, unscored TEXT NOT NULL, details TEXT NOT NULL,
+  error TEXT, PRIMARY KEY (run, id)
+);
+CREATE INDEX rows_in_order ON rows (run, position);
+"""
+# Since schema 2. If the price of one answer is unknown, so is the sum: in SQL, adding NULL gives NULL.
+SPENDING = """
+CREATE TABLE IF NOT EXISTS spending (
+  run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
+) WITHOUT ROWID
+"""
+# Since schema 3: the keys under which the responses to an example's requests are stored.
+ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
+# Since schema 4: digests of the parts of a run ("record", "results"), and the number of its rows ("rows"). The digests
+# of rows and answers are in a column of their tables.
+DIGESTS = """
+CREATE TABLE IF NOT EXISTS digests (
+  run TEXT, part TEXT, value TEXT NOT NULL, PRIMARY KEY (run, part)
+) WITHOUT ROWID
+"""
+_FIRST_SCHEMA_WITH_DIGESTS = 4
+# Since schema 5: a column of rows with the outcomes, for the few metrics that have them: a metric's mean per label
+# within an example, e.g. per verb pair.
+_FIRST_SCHEMA_WITH_OUTCOMES = 5
+# Since schema 6: batches of scored examples as columns, see lmassay.storage.batches.
+_FIRST_SCHEMA_WITH_BATCHES = 6
+
+
+class Database:
+    """The open file. Statements are committed one by one unless they are in a :meth:`transaction`."""
+
+    def __init__(self, folder: Path, *, create: bool = False) -> None:
+        """Open the file in a results folder. With ``create``, it is created if necessary, and an old schema updated."""
+        self.folder = folder
+        self.file = folder / STORE_FILE
+        if create:
+            _create_and_check_writable(folder)
+        elif not self.file.is_file():
+            raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
+        with plain_errors(self.file):
+            self.connection = self._connect()
+            self._open_schema(create)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute an SQL statement."""
+        return self.connection.execute(statement, values)
+
+    def executemany(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
+        """Execute an SQL statement once for each item."""
+        self.connection.executemany(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all statements of a ``with`` block together, or none if an error ends it."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self.connection.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    def all_digests(self) -> dict[str, dict[str, str]]:
+        """Return the digests of every run by part."""
+        digests: dict[str, dict[str, str]] = {}
+        if self.has_digests:
+            for run, part, value in self.execute("SELECT run, part, value FROM digests"):
+                digests.setdefault(run, {})[part] = value
+        return digests
+
+    def digests(self, run: str) -> dict[str, str]:
+        """Return the digests of one run by part."""
+        if not self.has_digests:
+            return {}
+        return dict(self.execute("SELECT part, value FROM digests WHERE run = ?", (run,)).fetchall())
+
+    def set_digest(self, run: str, part: str, value: str) -> None:
+        """Store the digest of a part of a run."""
+        self.execute("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value))
+
+    def copy_to(self, backup: Path) -> None:
+        """Copy the whole database to another file."""
+        # The copy gets its name when it is complete. Two processes may get here at the same time.
+        unfinished = self.file.with_name(f".{backup.name}-{secrets.token_hex(4)}")
+        try:
+            with closing(sqlite3.connect(unfinished)) as copy:
+                self.connection.backup(copy)
+            unfinished.replace(backup)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        if os.access(self.folder, os.W_OK):
+            return sqlite3.connect(self.file, timeout=60, isolation_level=None)
+        # Even for reading, SQLite writes files next to the store. In a read-only folder, only the file itself is read,
+        # which is complete unless another process is still writing to it.
+        log = self.file.with_name(f"{STORE_FILE}-wal")
+        if log.is_file() and log.stat().st_size:
+            raise StoreError(
+                f"{self.file} is still being written, and you cannot write to {self.folder}; copy the folder"
+            )
+        return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+
+    def _open_schema(self, create: bool) -> None:
+        # First: if another process is just creating the tables, what is read below belongs to these tables.
+        (tables,) = self.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        (version,) = self.execute("PRAGMA user_version").fetchone()
+        (application,) = self.execute("PRAGMA application_id").fetchone()
+        if version > SCHEMA and application == APPLICATION_ID:
+            raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
+        if tables and application != APPLICATION_ID:
+            raise StoreError(f"{self.file} is a database of another program; choose another --results folder")
+        if not tables and not create:
+            raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
+        if create:
+            self.execute("PRAGMA journal_mode = WAL")
+            # With NORMAL, a killed process loses nothing; only a power failure may lose the last commits.
+            self.execute("PRAGMA synchronous = NORMAL")
+        if not tables:
+            with self.transaction():
+                # Two processes may get here at the same time; the second one finds the tables.
+                (tables,) = self.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+                if not tables:
+                    for statement in TABLES.strip().split(";\n"):
+                        self.execute(statement)
+                    self.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if create and version < SCHEMA:
+            if tables and version:
+                self._back_up(version)
+            with self.transaction():
+                self.execute(SPENDING)
+                self.execute(ASKED)
+                self.execute(DIGESTS)
+                self.execute(BATCHES)
+                for table in ("rows", "responses"):
+                    self._add_column(table, "digest BLOB")
+                self._add_column("rows", "outcomes TEXT")
+                self.execute(f"PRAGMA user_version = {SCHEMA}")
+            version = SCHEMA
+        self.has_digests = version >= _FIRST_SCHEMA_WITH_DIGESTS
+        self.has_batches = version >= _FIRST_SCHEMA_WITH_BATCHES
+        self.digest_column = "digest" if self.has_digests else "NULL"
+        self.outcomes_column = "outcomes" if version >= _FIRST_SCHEMA_WITH_OUTCOMES else "NULL"
+
+    def _back_up(self, version: int) -> None:
+        """Copy the file before its schema is updated, so that an earlier version of lmassay can still read the copy."""
+        backup = self.file.with_name(f"{STORE_FILE}.schema-{version}")
+        if not backup.exists():
+            self.copy_to(backup)
+
+    def _add_column(self, table: str, declaration: str) -> None:
+        # Two processes may get here at the same time; the second one finds the column.
+        columns = [name for _, name, *_ in self.execute(f"PRAGMA table_info({table})")]
+        if declaration.split()[0] not in columns:
+            self.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+
+
+def _create_and_check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".write-test-{secrets.token_hex(4)}"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
+
+
+@contextmanager
+def plain_errors(file: Path) -> Iterator[None]:
+    """Turn errors of SQLite into messages that say what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "full" in text or "disk I/O" in text:
+            text = f"{text}: the disk is full or the file may not grow; free some space, then `lmassay resume`"
+        elif "locked" in text:
+            text = "another process is using the file; try again when it is done"
+        raise StoreError(f"{file}: {text}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            f"{file} is damaged or not an lmassay store ({error}); move it away, or try sqlite3's .recover on it"
+        ) from error

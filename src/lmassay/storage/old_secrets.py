@@ -1,0 +1,127 @@
+"""Finds and blanks out secrets that earlier versions stored."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import StoreError
+from lmassay.redaction import config_without_keys, redact, redacted_value
+from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
+from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
+from lmassay.storage.database import STORE_FILE, plain_errors
+from lmassay.storage.records import RECORD_COLUMNS, record_digest
+from lmassay.storage.single_rows import StoredRow
+from lmassay.storage.store import Store, response_digest
+from lmassay.types import canonical, digest
+
+_Update = list[tuple[str, tuple[Any, ...]]]
+"""SQL statements with their values that belong together."""
+
+
+def count_secrets(store: Store) -> int:
+    """Return how many records, rows, batches and answers contain secrets."""
+    with plain_errors(store.file):
+        return len(list(_without_secrets(store)))
+
+
+def blank_secrets(store: Store) -> tuple[int, Path]:
+    """Blank out secrets as if everything were stored again, and update the digests.
+
+    Returns how many records, rows, batches and answers were changed, and the file with a copy of the original.
+    Damaged ones stay as they are: a new digest would hide the damage.
+    """
+    for record in store.runs():
+        if record.status == "running":
+            raise StoreError(f"{store.file}: the run {record.id} is in progress; try again when it has finished")
+    backup = store.file.with_name(f"{STORE_FILE}.with-secrets-{secrets.token_hex(3)}")
+    with plain_errors(store.file):
+        store.database.copy_to(backup)
+        with store.database.transaction():
+            updates = list(_without_secrets(store))
+            for update in updates:
+                for statement, values in update:
+                    store.database.execute(statement, values)
+        # SQLite keeps deleted texts in free pages and in its log until the file is written again.
+        store.database.execute("VACUUM")
+        store.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return len(updates), backup
+
+
+def _without_secrets(store: Store) -> Iterator[_Update]:
+    """Yield what to change in each record, row, batch and answer that contains a secret."""
+    for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
+        yield from _record_without_secrets(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
+    rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
+    for number, *columns, stored_digest in rows:
+        row = StoredRow(*columns)
+        clean_row = row.without_secrets()
+        if clean_row != row and not row.is_damaged(stored_digest, needs_digest=False):
+            names = [*StoredRow._fields, "digest"]
+            assignments = ", ".join(f"{name} = ?" for name in names)
+            statement = f"UPDATE rows SET {assignments} WHERE rowid = ?"  # noqa: S608
+            yield [(statement, (*clean_row.with_digest(), number))]
+    for run in store.runs_in_batches():
+        for stored_batch in store.stored_batches(run):
+            if stored_batch.is_damaged():
+                continue
+            clean_batch = StoredBatch.of(run, batch_without_keys(stored_batch.parsed()))
+            if clean_batch != stored_batch:
+                statement = f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+                yield [(statement, clean_batch)]
+    yield from _responses_without_secrets(store)
+
+
+def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
+    run = fields["id"]
+    digests = store.database.digests(run)
+    if digests.get("record") not in (None, record_digest(fields)):
+        return
+    try:
+        config = json.loads(fields["config"])
+        provenance = json.loads(fields["provenance"])
+    except ValueError:
+        return
+    clean_fields = {**fields}
+    for name in ("name", "model", "label", "signature", "note"):
+        clean_fields[name] = redact(fields[name])
+    clean_config = config_without_keys(config)
+    if clean_config != config:
+        clean_fields["config"] = json.dumps(clean_config, allow_nan=False)
+    clean_provenance = redacted_value(provenance)
+    if clean_provenance != provenance:
+        clean_fields["provenance"] = canonical(clean_provenance)
+    if digests.get("results") in (None, digest(run, fields["results"])):
+        clean_fields["results"] = json_without_keys(fields["results"])
+    if clean_fields == fields:
+        return
+    names = ("name", "model", "label", "signature", "note", "config", "provenance", "results")
+    assignments = ", ".join(f"{name} = ?" for name in names)
+    values = (*(clean_fields[name] for name in names), run)
+    update: _Update = [(f"UPDATE runs SET {assignments} WHERE id = ?", values)]  # noqa: S608
+    new_digests = {"record": record_digest(clean_fields), "results": digest(run, clean_fields["results"])}
+    for part, value in new_digests.items():
+        if part in digests:
+            update.append(("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value)))
+    yield update
+
+
+def _responses_without_secrets(store: Store) -> Iterator[_Update]:
+    query = f"SELECT key, model, request, response, {store.database.digest_column} FROM responses"  # noqa: S608
+    for key, model, request, response, stored_digest in store.database.execute(query):
+        if stored_digest not in (None, response_digest(key, response)):
+            continue
+        clean_response = json_without_keys(response)
+        clean_request = json_without_keys(request)
+        clean_model = redact(model)
+        if (clean_model, clean_request, clean_response) == (model, request, response):
+            continue
+        # An altered answer must not be used instead of asking the model.
+        new_key = key if clean_response == response else altered_response_key(key)
+        assignments = "key = ?, model = ?, request = ?, response = ?, digest = ?"
+        statement = f"UPDATE OR REPLACE responses SET {assignments} WHERE key = ?"  # noqa: S608
+        new_digest = response_digest(new_key, clean_response)
+        yield [(statement, (new_key, clean_model, clean_request, clean_response, new_digest, key))]

@@ -1,0 +1,147 @@
+"""Scored examples as the store writes them one by one, each with a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lmassay.redaction import redact
+from lmassay.storage.blanking import json_without_keys
+from lmassay.types import Example, Outcome, PerTestScores, Row, Score, State, compact
+
+# Bytes. The digest detects damage; it is not meant to prevent forgery.
+DIGEST_SIZE = 8
+ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
+# The key under which the score on each test item (few-shot) is stored among the details.
+_TEST_SCORES = "on_tests"
+
+
+class StoredRow(NamedTuple):
+    """A row of the table. It is a tuple for speed, because there may be hundreds of thousands."""
+
+    run: str
+    id: str
+    position: int
+    state: State
+    inputs: str
+    reference: str
+    groups: str
+    scores: str
+    unscored: str
+    details: str
+    error: str | None
+    outcomes: str | None = None
+
+    @staticmethod
+    def of(run: str, position: int, row: Row) -> StoredRow:
+        """Return an example of a run in the form in which it is stored."""
+        outcomes = _stored_outcomes(row.score.outcomes)
+        return StoredRow(
+            run,
+            writable(row.example.id),
+            position,
+            row.state,
+            json_without_keys(compact(dict(row.example.inputs))),
+            json_without_keys(compact(row.example.reference)),
+            json_without_keys(compact(dict(row.example.groups))),
+            compact(dict(row.score.values)),
+            json_without_keys(compact(dict(row.score.unscored))),
+            json_without_keys(compact(_stored_details(row.score))),
+            None if row.error is None else writable(redact(row.error)),
+            None if outcomes is None else json_without_keys(outcomes),
+        )
+
+    def parsed(self) -> Row:
+        """Return the row as an example with its score."""
+        example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
+        details = json.loads(self.details)
+        stored_test_scores = details.pop(_TEST_SCORES, None)
+        score = Score(
+            values=json.loads(self.scores),
+            unscored=json.loads(self.unscored),
+            details=details,
+            outcomes=parsed_outcomes(self.outcomes),
+            test_scores=None if stored_test_scores is None else PerTestScores(**stored_test_scores),
+        )
+        return Row(example, self.state, score, self.error)
+
+    def digest(self) -> bytes:
+        """Return a digest of the columns that statistics need, followed by one of the texts, which they do not read."""
+        of_scores = digest_of_scores(
+            self.run, self.id, self.position, self.state, self.groups, self.scores, self.error, self.outcomes
+        )
+        return of_scores + short_digest(f"{self.inputs}\n{self.reference}\n{self.unscored}\n{self.details}")
+
+    def without_secrets(self) -> StoredRow:
+        """Return the row as it would be stored now."""
+        return self._replace(
+            inputs=json_without_keys(self.inputs),
+            reference=json_without_keys(self.reference),
+            groups=json_without_keys(self.groups),
+            unscored=json_without_keys(self.unscored),
+            details=json_without_keys(self.details),
+            error=None if self.error is None else redact(self.error),
+            outcomes=None if self.outcomes is None else json_without_keys(self.outcomes),
+        )
+
+    def with_digest(self) -> tuple[Any, ...]:
+        """Return all columns and the digest."""
+        return (*self, self.digest())
+
+    def is_damaged(self, stored_digest: bytes | None, *, needs_digest: bool) -> bool:
+        """Return whether the stored digest does not match; rows of old stores may have none."""
+        if stored_digest is None:
+            return needs_digest
+        return stored_digest != self.digest()
+
+
+def digest_of_scores(
+    run: str,
+    example_id: str,
+    position: int,
+    state: str,
+    groups: str,
+    scores: str,
+    error: str | None,
+    outcomes: str | None,
+) -> bytes:
+    text = f"{run}\n{example_id}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
+    # Rows without outcomes have the same digest as in schema 4.
+    return short_digest(text if outcomes is None else f"{text}\n{outcomes}")
+
+
+def short_digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
+
+
+def _stored_details(score: Score) -> dict[str, Any]:
+    """Return the details with the score on each test item (few-shot), which has no column because it is rare."""
+    if score.test_scores is None:
+        return dict(score.details)
+    return {**score.details, _TEST_SCORES: score.test_scores.as_dict()}
+
+
+def writable(text: str) -> str:
+    """Return a text that can be written as UTF-8; a lone surrogate is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _stored_outcomes(outcomes: Mapping[str, Sequence[Outcome]]) -> str | None:
+    """Return outcomes as JSON, without the names of the fields, which would take more space than the values."""
+    if not outcomes:
+        return None
+    data: dict[str, list[tuple[str, float, float]]] = {}
+    for metric, outcomes_of_metric in outcomes.items():
+        data[metric] = [(outcome.label, outcome.value, outcome.rows) for outcome in outcomes_of_metric]
+    return compact(data)
+
+
+def parsed_outcomes(stored: str | None) -> dict[str, list[Outcome]]:
+    """Read what :func:`_stored_outcomes` wrote; early versions stored no outcomes."""
+    outcomes: dict[str, list[Outcome]] = {}
+    if stored is not None:
+        for metric, rows in json.loads(stored).items():
+            outcomes[metric] = [Outcome(*values) for values in rows]
+    return outcomes
