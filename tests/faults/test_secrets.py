@@ -344,8 +344,11 @@ def old_store(tmp_path, monkeypatch):
     """A results folder of a version that stored secrets wherever they were."""
     file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "place": "answer", "api_key": "${MY_API_KEY}"})
     with monkeypatch.context() as earlier:
-        for name in ("redact", "redacted_value", "value_without_keys", "without_keys"):
+        for name in ("redact", "redacted_value", "value_without_keys"):
             earlier.setattr(f"lmassay.storage.store.{name}", lambda value: value)
+        earlier.setattr("lmassay.storage.single_rows.redact", lambda value: value)
+        for name in ("value_without_keys", "without_keys"):
+            earlier.setattr(f"lmassay.storage.blanking.{name}", lambda value: value)
         assert lmassay("run", file, "--results", tmp_path / "results", env=ENVIRONMENT).returncode == 0
         failed = ["--set", "model.place=error"]
         assert lmassay("run", file, *failed, "--results", tmp_path / "results", env=ENVIRONMENT).returncode == 1

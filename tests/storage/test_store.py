@@ -125,14 +125,14 @@ def test_looking_at_runs_does_not_disturb_one_that_starts(store):
 def test_a_folder_that_is_read_only_can_be_read(store, monkeypatch):
     run = new_run(store)
     store.close()
-    monkeypatch.setattr("lmassay.storage.store.os.access", lambda *_: False)
+    monkeypatch.setattr("lmassay.storage.database.os.access", lambda *_: False)
     with Store(store.folder) as reader:
         assert reader.run(run).id == run
 
 
 def test_a_closed_folder_that_is_still_written_to_is_told(store, monkeypatch):
     new_run(store)
-    monkeypatch.setattr("lmassay.storage.store.os.access", lambda *_: False)
+    monkeypatch.setattr("lmassay.storage.database.os.access", lambda *_: False)
     with pytest.raises(StoreError, match="still being written"):
         Store(store.folder)
 
