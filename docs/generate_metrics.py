@@ -17,14 +17,15 @@ PAGE = Path(__file__).parent / "metrics.md"
 _INTRO = """\
 # Metrics
 
-Every [metric](concepts.md#metric) that the built-in [evaluations](concepts.md#evaluation) report, with the name to
-use in `--metric`, `--fail-if` and `run["name"]`. The page is generated from the code by `docs/generate_metrics.py`.
+This page lists every [metric](concepts.md#metric) of the built-in [evaluations](concepts.md#evaluation). Use the name
+in `--metric`, `--fail-if` and `run["name"]`.
 
-- **Better** says which values are better. `–`: the metric describes a run and is neither good nor bad.
+- **Better** says which values are better. With `–`, a value is neither good nor bad; it only describes the run.
 - **Range** is the smallest and the largest possible value. `-∞` and `∞` mean that there is no limit.
 - **Chance** is the expected value of random guessing, if it is known.
 
-[Your own task](extending/task.md) declares its metrics in the same way.
+[Your own task](extending/task.md) declares its metrics in the same way. `docs/generate_metrics.py` generates this page
+from the code.
 """
 _DIRECTIONS = {"higher": "higher", "lower": "lower", "zero": "closer to 0"}
 # The page that explains each evaluation.

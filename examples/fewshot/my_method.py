@@ -31,7 +31,7 @@ class SharedWords(Method):
             column = labels.index(str(example.label))
             for word in words(example):
                 counts.setdefault(word, np.zeros(len(labels)))[column] += 1
-        weights = {word: of_labels**self.power for word, of_labels in counts.items()}
+        weights = {word: label_counts**self.power for word, label_counts in counts.items()}
         return WordCounts(weights, len(labels))
 
 

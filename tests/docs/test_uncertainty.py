@@ -105,7 +105,7 @@ def test_published_sizes_cover_as_stated(coverage):
     # At 72 %, the standard error is 3.2 points, and the least of 171 settings is below its expectation.
     assert min(covered_before) == pytest.approx(lowest / 100, abs=0.09)
     assert max(covered_before) == pytest.approx(highest / 100, abs=0.02)
-    stated_above, stated_settings = map(int, re.search(r"(\d+) of (\d+) are\. The rules", PAGE).groups())
+    stated_above, stated_settings = map(int, re.search(r"(\d+) of (\d+) do\. The rules", PAGE).groups())
     assert settings == stated_settings
     # Coverages close to 97 % fall on either side by chance.
     assert above == pytest.approx(stated_above, abs=20)

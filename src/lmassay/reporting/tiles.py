@@ -90,7 +90,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     order = list(questions)
     # All rows of an evaluation are together, whether they have a number or not.
     rows.sort(key=lambda row: order.index(row[0]))
-    header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("of")]
+    header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("based on")]
     blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
     for headline in one_per_metric(shown):
         text = f"{headline.shown_title}: {headline.explanation}"

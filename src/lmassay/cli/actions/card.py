@@ -270,7 +270,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
                     add_row(evaluation.question, model, number, "", reasons[evaluation.name], "")
-    headers = ["question", "number", f"value and {interval_header(shown)}", "of"]
+    headers = ["question", "metric", f"value and {interval_header(shown)}", "based on"]
     if has_several_models:
         headers.insert(1, "model")
     if has_left_out:

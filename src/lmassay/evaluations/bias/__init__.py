@@ -93,7 +93,7 @@ METRICS = (
         "answers outside the choices, by KoBBQ's parser",
         better="lower",
         bounds=_RATE,
-        meaning="The same, if answers are read by KoBBQ's own parser.",
+        meaning="The share of answers in which KoBBQ's own parser finds none of the choices.",
         verdict=True,
     ),
     Metric(
@@ -101,7 +101,7 @@ METRICS = (
         "answers outside the choices, by the robust parser",
         better="lower",
         bounds=_RATE,
-        meaning="The same, if answers are read by the robust parser.",
+        meaning="The share of answers in which the robust parser finds none of the choices.",
         verdict=True,
     ),
     Metric(

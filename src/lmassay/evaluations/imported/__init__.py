@@ -23,7 +23,7 @@ METRICS = (
     Metric("accuracy", "accuracy", bounds=_RATE, meaning="The share of right answers.", verdict=True),
     Metric("exact_match", "exact match", bounds=_RATE, meaning="The share of exactly right answers.", verdict=True),
     Metric("em", "exact match", bounds=_RATE, meaning="The share of exactly right answers.", verdict=True),
-    Metric("mc1", "MC1", bounds=_RATE, meaning="The share of questions with the right answer on top.", verdict=True),
+    Metric("mc1", "MC1", bounds=_RATE, meaning="The share of questions whose right answer ranks first.", verdict=True),
     Metric("pass@1", "pass@1", bounds=_RATE, meaning="The share of programs that pass their tests.", verdict=True),
     Metric("f1", "F1", bounds=_RATE, meaning="The F1 score of the answers."),
 )

@@ -38,7 +38,7 @@ METRICS = (
         "s_tgt",
         "target similarity",
         bounds=_RATE,
-        meaning="How similar the output under attack is to the output without; used where there is no reference.",
+        meaning="How similar the outputs with and without attack are; used if there is no reference.",
     ),
     Metric("s_out", "score without attack", bounds=_RATE, meaning="The score of the outputs without attack."),
     Metric("s_adv", "score under attack", bounds=_RATE, meaning="The score of the outputs under attack."),

@@ -56,7 +56,7 @@ METRICS = (
         "grammatical sentences preferred, per token",
         bounds=_RATE,
         chance=_HALF,
-        meaning="The same, by the mean log-probability per token.",
+        meaning="How often the grammatical sentence of a pair has the higher mean log-probability per token.",
         verdict=True,
     ),
     Metric(
@@ -64,7 +64,7 @@ METRICS = (
         "grammatical sentences preferred, per character",
         bounds=_RATE,
         chance=_HALF,
-        meaning="The same, by the mean log-probability per character.",
+        meaning="How often the grammatical sentence of a pair has the higher mean log-probability per character.",
         verdict=True,
     ),
     Metric(
