@@ -29,6 +29,7 @@ from lmassay.types import (
     Score,
     Settings,
     Substitutions,
+    is_text,
 )
 
 if TYPE_CHECKING:
@@ -324,7 +325,18 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     """Send requests of one kind to a model and yield (request number, response) as the answers arrive.
 
     Each request gets exactly one response. A model that returns anything else is reported with a PluginError.
+    Requests that are not text are not sent; their responses say so.
     """
+    not_text = [number for number, request in enumerate(requests) if not is_text(request)]
+    # A model that looks up answers by line or id does not read the texts.
+    if not_text and model.cached:
+        for number in not_text:
+            yield number, Response(finish="not_text")
+        sent = sorted(set(range(len(requests))) - set(not_text))
+        if sent:
+            for index, response in ask(model, verb, [requests[number] for number in sent]):
+                yield sent[index], response
+        return
     answered: set[int] = set()
     for count, reply in enumerate(_replies(model, verb, requests)):
         number, response = reply if _has_number(reply) else (count, reply)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import traceback
 import warnings
@@ -17,13 +16,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lmassay.errors import HookWarning, OldPluginWarning
 from lmassay.redaction import redact, value_without_keys, without_keys
+from lmassay.types.controls import replace_controls
 
 # Every command imports this module; rich is imported when something is printed, so that help screens are fast.
 if TYPE_CHECKING:
     from rich.console import Console
 
-# C0 and C1 controls (escape sequences start with one), and the marks that reorder text.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _shared_console: Console | None = None
 
 
@@ -46,7 +44,7 @@ def without_controls(text: object) -> str:
     Terminal control characters, which a model, a file or a server may have put into it, are replaced, and keys in use
     are blanked out.
     """
-    return _CONTROLS.sub("�", without_keys(str(text)))
+    return replace_controls(without_keys(str(text)))
 
 
 # --- messages on standard error ---------------------------------------------------------------------------------------

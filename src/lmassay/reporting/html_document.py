@@ -14,10 +14,10 @@ from markupsafe import Markup
 import lmassay
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.storage.provenance import command_line
+from lmassay.types.controls import replace_controls
 
-# HTML has no NUL, and UTF-8 no lone surrogate; both may come out of a model or a file. Characters that change the
-# writing direction would also reorder the texts and numbers around them.
-_UNWRITABLE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+# UTF-8 cannot represent a lone surrogate, which may come out of a model or a file.
+_SURROGATES = re.compile("[\ud800-\udfff]")
 STYLES = ("page.css", "figures.css", "tiles.css")
 _SCRIPTS = ("rows.js", "filters.js", "browser.js")
 
@@ -47,7 +47,7 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
             script=Markup(script),  # noqa: S704 - our own file
         )
     )
-    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", replace_controls(text))
 
 
 @lru_cache(maxsize=1)

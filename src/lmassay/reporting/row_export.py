@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from lmassay.reporting.formats import spreadsheet
 from lmassay.types import Row
+from lmassay.types.controls import escape_controls_in_json
 
 RowReader = Callable[[], Iterable[Row]]
 """Reads the rows from the beginning each time it is called."""
@@ -80,10 +81,4 @@ def _flatten(row: Row) -> dict[str, Any]:
 
 
 def _json_line(row: Row) -> str:
-    line = json.dumps(row_as_dict(row), ensure_ascii=False)
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        # UTF-8 cannot represent a lone surrogate; escaped, it is still JSON.
-        return json.dumps(row_as_dict(row))
-    return line
+    return escape_controls_in_json(json.dumps(row_as_dict(row), ensure_ascii=False))

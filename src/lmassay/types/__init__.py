@@ -41,6 +41,7 @@ from lmassay.types.requests import (
     Substitute,
     Train,
     Verb,
+    is_text,
     request_as_dict,
     request_key,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "design_from_dict",
     "digest",
     "find_metric",
+    "is_text",
     "metric_as_dict",
     "metric_from_dict",
     "provenance_from_dict",

@@ -193,6 +193,37 @@ def request_key(request: Request) -> dict[str, Any]:
     return {**request_as_dict(without_words), "candidates": _words_digest(request.candidates)}
 
 
+def is_text(request: Request) -> bool:
+    """Return whether a model can be asked this: half of a surrogate pair is not text, and no tokenizer takes it."""
+    if isinstance(request, Generate):
+        texts = [request.prompt, *request.stop, *request.choices, *(content for _, content in request.messages)]
+    elif isinstance(request, LogProbs):
+        texts = [request.context, request.continuation, *(content for _, content in request.messages)]
+    elif isinstance(request, Slot):
+        return _is_utf8(request.left) and _is_utf8(request.right) and _are_words(request.candidates)
+    elif isinstance(request, Substitute):
+        texts = [request.text, request.target, request.left, request.right]
+    else:
+        return True
+    return all(map(_is_utf8, texts))
+
+
+def _is_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _are_words(words: tuple[str, ...]) -> bool:
+    # Many blanks share one long list of candidate words.
+    return all(map(_is_utf8, words))
+
+
 @lru_cache(maxsize=64)
 def _words_digest(words: tuple[str, ...]) -> str:
     return digest(list(words))

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     Column = Sequence[float | None] | NDArray[np.float64]
 
-Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long"]
-"""Why a model stopped generating."""
+Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long", "not_text"]
+"""Why a model stopped generating, or why it was not asked: the request is too long, or is not text (it has half of a
+surrogate pair, which no tokenizer takes)."""
 
 
 @dataclass(frozen=True, slots=True)

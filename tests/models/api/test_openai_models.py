@@ -64,7 +64,7 @@ def test_the_older_completions_api_a_system_prompt_and_parameters_are_sent():
     [
         (completion("cut", "length"), "length", "cut"),
         (completion("", "stop"), "empty", ""),
-        (completion(None), "empty", None),
+        (completion(None), "empty", ""),
         (completion(None, "content_filter"), "content_filter", None),
         (completion("half", "content_filter"), "content_filter", None),
         (completion(None, refusal="I won't"), "refusal", None),
@@ -284,9 +284,12 @@ def test_closing_early_stops_the_work_in_flight():
         assert seen < 50
 
 
-def test_a_lone_surrogate_can_be_asked():
+def test_a_prompt_with_half_a_surrogate_pair_is_not_sent():
     with openai_server(lambda *_: completion("ok")) as server:
-        assert answers(server.url, "\ud800")[0].text == "ok"
+        half, whole = answers(server.url, "\ud800", "x")
+        assert server.prompts == ["x"]
+    assert (half.finish, half.answer, half.error) == ("not_text", None, None)
+    assert whole.text == "ok"
 
 
 def test_a_newer_model_gets_the_parameters_that_it_knows():

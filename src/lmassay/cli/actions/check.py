@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lmassay.cli.actions.run import plan_all, plugin_output_to_stderr, show_plan
-from lmassay.cli.console import warn
+from lmassay.cli.console import warn, without_controls
 from lmassay.cli.tables import print_sentence, print_table
 from lmassay.contracts import Model
 from lmassay.errors import ModelError, UserError
@@ -106,7 +106,7 @@ def _print_servers(online: bool, tests: Sequence[_ServerTest]) -> None:
         print_sentence("no run needs probabilities from a server, so no server was contacted")
     for test in tests:
         click.echo("")
-        click.echo(f"server of {test.model}: {test.server}")
+        click.echo(without_controls(f"server of {test.model}: {test.server}"))
         for finding in test.findings:
             print_sentence(f"  {finding}")
 

@@ -38,7 +38,7 @@ def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None
     if output is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # The rows are data, so they are UTF-8 whatever the console can show.
-            sys.stdout.reconfigure(encoding="utf-8", newline="")
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
         _WRITERS[form](lambda: store.rows(record.id), sys.stdout)
         return
     with atomic_write(output, newline="") as stream:

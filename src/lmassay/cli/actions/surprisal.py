@@ -22,6 +22,7 @@ from lmassay.running.word_surprisal import (
     surprisal,
 )
 from lmassay.storage.files import atomic_write, forbid_overwriting, open_text
+from lmassay.types.controls import replace_controls
 
 _COLUMNS = ("line", "number", "text", "start", "end", "tokens", "surprisal")
 # Lines that are scored at once: enough for full batches, few enough to bound memory.
@@ -117,4 +118,5 @@ def _rows(scored: Iterator[tuple[int, TextSurprisal]]) -> Iterator[tuple[Any, ..
 
 def _cell(value: Any) -> str:
     """A value in a TSV file, which cannot contain tabs or line breaks."""
-    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
+    text = str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
+    return replace_controls(text)

@@ -68,6 +68,7 @@ _REASONS: dict[Finish, str] = {
     "content_filter": "filtered",
     "empty": "empty",
     "too_long": "prompt too long",
+    "not_text": "half a surrogate pair in the prompt",
 }
 
 

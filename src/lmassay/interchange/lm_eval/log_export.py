@@ -27,6 +27,7 @@ from lmassay.plugins.evaluations import metric_of
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Row, RunRecord
+from lmassay.types.controls import escape_controls_in_json
 
 FORMAT = "0.4.13"
 _FILTER = "none"
@@ -342,13 +343,7 @@ def _hash(text: str) -> str:
 
 
 def _json_line(sample: Sample) -> str:
-    line = json.dumps(sample, ensure_ascii=False, allow_nan=False)
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        # UTF-8 cannot represent a lone surrogate; escaped, it is still JSON.
-        line = json.dumps(sample, allow_nan=False)
-    return line + "\n"
+    return escape_controls_in_json(json.dumps(sample, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 # --- file names: as the harness makes them, valid on every file system, all different ---------------------------------

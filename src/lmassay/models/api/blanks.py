@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmassay.errors import FatalModelError, ModelError
+from lmassay.models.api.dialects import token_count
 from lmassay.models.api.failures import refuse_error
 from lmassay.models.api.scoring import (
     NOTHING_BEFORE,
@@ -33,8 +34,9 @@ from lmassay.types import Candidates, Response, Slot
 
 # More tokens than any vocabulary has. vLLM then answers how many it allows.
 MORE_THAN_ANY_VOCABULARY = 1 << 20
-_MOST_ALLOWED = re.compile(r"max allowed: (\d+)")
-_TOKEN_ID = re.compile(r"token_id:(\d+)")
+# Ids and counts of tokens have few digits; a longer number is no id, and Python may refuse to read it.
+_MOST_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
+_TOKEN_ID = re.compile(r"token_id:(\d{1,12})")
 # Servers compute in 16 bits, so the probabilities of a large vocabulary do not add up to exactly 1.
 _SUM_TOLERANCE = 0.01
 # A word between the ones to be spelled, so that they are spelled as inside a sentence.
@@ -167,7 +169,9 @@ class CompletionsBlanks(CompletionsScorer):
         usage = data.get("usage")
         if not isinstance(usage, dict):
             usage = {}
-        return NextTokens(by_id, usage.get("prompt_tokens"), usage.get("completion_tokens"))
+        tokens_in = token_count(usage.get("prompt_tokens"))
+        tokens_out = token_count(usage.get("completion_tokens"))
+        return NextTokens(by_id, tokens_in, tokens_out)
 
     async def _looked_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
         ids = np.array(list(next_tokens.by_id), dtype=np.int64)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,9 @@ MAX_BATCH_BODY = 512 << 20
 
 MAX_SCORES_BODY = 128 << 20
 """Bytes. The probabilities of a whole vocabulary take about 100 bytes per token."""
+
+# Digits of a Content-Length.
+_LONGEST_LENGTH = 20
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -140,7 +144,8 @@ async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: in
     limits = httpx2.Limits(max_connections=policy.concurrency, max_keepalive_connections=policy.concurrency)
     # A proxy named in the environment is for the outside world, not for a server on this machine.
     trust_env = not is_loopback(endpoint.url)
-    headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json", **endpoint.headers}
+    headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json"}
+    headers |= {"Accept-Encoding": "gzip", **endpoint.headers}
     async with _BoundedClient(
         max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers
     ) as http:
@@ -161,9 +166,12 @@ class _BoundedClient(httpx2.AsyncClient):
                 await response.aread()
                 response.encoding = "utf-8"
                 return response
+            decompress = _decompressor(response.headers.get("content-encoding", ""))
             body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
+            async for piece in response.aiter_raw():
+                # One byte more than allowed shows that there are too many.
+                room = self._max_body + 1 - len(body)
+                body += decompress(piece, room)
                 if len(body) > self._max_body:
                     raise ModelError(f"the server's answer is larger than {self._max_body >> 20} MiB")
         finally:
@@ -179,7 +187,33 @@ class _BoundedClient(httpx2.AsyncClient):
         if "content-encoding" in headers or "transfer-encoding" in headers:
             return False
         length = headers.get("content-length", "")
-        return length.isdecimal() and int(length) <= self._max_body
+        return length.isdecimal() and len(length) < _LONGEST_LENGTH and int(length) <= self._max_body
+
+
+def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:
+    """A function that decompresses the next piece of a body, to at most the given number of bytes.
+
+    A few bytes can unpack to gigabytes, and more so if they are compressed twice, so httpx2 must not unpack them.
+    """
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return _unchanged
+    if encoding not in ("gzip", "x-gzip"):
+        raise ModelError(f"the server's answer is compressed as '{encoding:.40}', which was not requested")
+    # 16 stands for gzip.
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    def decompress(piece: bytes, room: int) -> bytes:
+        try:
+            return unpacker.decompress(unpacker.unconsumed_tail + piece, room)
+        except zlib.error as error:
+            raise httpx2.DecodingError(str(error)) from error
+
+    return decompress
+
+
+def _unchanged(piece: bytes, room: int) -> bytes:
+    return piece
 
 
 def is_loopback(url: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lmassay.errors import ConfigError, ModelError
-from lmassay.models.api.failures import refuse_error
+from lmassay.models.api.failures import read_json, refuse_error
 from lmassay.plugins.options import refuse_secret_options
 from lmassay.redaction import redact
 from lmassay.types import Finish, Generate, Response, canonical, digest
@@ -146,8 +146,8 @@ class OpenAIDialect:
             raise ModelError(f"the server's answer has no choice: {_excerpt(data)}") from None
         if not isinstance(usage, dict):
             usage = {}
-        tokens_in = _token_count(usage.get("prompt_tokens"))
-        tokens_out = _token_count(usage.get("completion_tokens"))
+        tokens_in = token_count(usage.get("prompt_tokens"))
+        tokens_out = token_count(usage.get("completion_tokens"))
         if text and request.choices:
             text = unwrapped(self.constrain, text)
         return _response(text, finish, tokens_in, tokens_out, seconds)
@@ -211,12 +211,12 @@ class ClaudeDialect:
             raise ModelError(f"the server's answer has no content: {_excerpt(data)}") from None
         if not isinstance(usage, dict):
             usage = {}
-        tokens_in = _token_count(usage.get("input_tokens"))
+        tokens_in = token_count(usage.get("input_tokens"))
         if tokens_in is not None:
             # Tokens that were read from or written to the prompt cache are counted separately.
             for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
-                tokens_in += _token_count(usage.get(name)) or 0
-        tokens_out = _token_count(usage.get("output_tokens"))
+                tokens_in += token_count(usage.get(name)) or 0
+        tokens_out = token_count(usage.get("output_tokens"))
         for stop in request.stop:
             is_white_space = not stop.strip()
             if text and is_white_space and stop in text:
@@ -238,6 +238,8 @@ def _response(
     if finish in ("refusal", "content_filter") or cut_before_answer:
         return Response(finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, seconds=seconds)
     if not text:
+        # Servers write an empty answer as "", null or []; a local model that generates nothing also answers "".
+        text = ""
         finish = "empty"
     return Response(text, finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, seconds=seconds)
 
@@ -247,7 +249,9 @@ def _text(content: Any) -> str | None:
     if isinstance(content, list):
         texts = []
         for part in content:
-            if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
+            if not isinstance(part, dict):
+                raise TypeError("a part of the content is not an object")
+            if part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
                 texts.append(part["text"])
         return "".join(texts)
     if content is not None and not isinstance(content, str):
@@ -255,7 +259,8 @@ def _text(content: Any) -> str | None:
     return content
 
 
-def _token_count(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
+    """A number of tokens as a server reports it; None if it cannot be one."""
     # Negative numbers, and numbers that no database can store, are a server's mistake. A bool is not a count.
     if type(value) is int and 0 <= value < 1 << 40:
         return value
@@ -352,7 +357,7 @@ def unwrapped(constrain: Constrain, text: str) -> str:
     if constrain != "json_schema":
         return text
     try:
-        answer = json.loads(text)[_CHOICE_KEY]
-    except (ValueError, LookupError, TypeError):
+        answer = read_json(text.encode("utf-8", "surrogatepass"))[_CHOICE_KEY]
+    except (ModelError, LookupError, TypeError):
         return text
     return answer if isinstance(answer, str) else text

@@ -41,6 +41,12 @@ _BUSY_CODES = ("rate_limit", "overloaded", "too_many_requests")
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long")
 _UNSUPPORTED = ("unsupported", "not support", "deprecated", "not permitted")
 
+# No server nests its answers deeper than this, and everything that walks through them can follow that far.
+_DEEPEST = 100
+_TOO_DEEP = f"the server's answer is JSON that is nested more than {_DEEPEST} levels deep"
+# Digits.
+_LONGEST_INTEGER = 300
+
 # Bytes of a body that are searched for the signs above.
 _SEARCHED_BYTES = 20_000
 # An excerpt of a body: characters shown, and words and characters that are searched for keys before it is cut.
@@ -118,11 +124,54 @@ def refuse_error(data: Any, lacking: str) -> None:
 
 
 def read_json(raw: bytes) -> Any:
-    """Parse the body of a response. A body that is not JSON is a failure that is worth another attempt."""
+    """Parse the body of a response, or raise a ModelError.
+
+    What this returns can be walked, printed and written as JSON again: it is not nested deeply, and an integer with
+    thousands of digits is an infinite float. A body that is not JSON is a failure that is worth another attempt.
+    """
+    try:
+        data = _parsed(raw)
+    except ValueError:
+        raise NotJsonError(raw) from None
+    except RecursionError:
+        raise ModelError(_TOO_DEEP) from None
+    if _is_too_deep(data):
+        raise ModelError(_TOO_DEEP)
+    return data
+
+
+def _parsed(raw: bytes) -> Any:
     try:
         return json.loads(raw)
-    except (ValueError, RecursionError):
-        raise NotJsonError(raw) from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        # Python refuses to read integers of more than 4,300 digits.
+        return json.loads(raw, parse_int=_int_or_infinity)
+
+
+def _int_or_infinity(digits: str) -> int | float:
+    if len(digits) > _LONGEST_INTEGER:
+        return float(digits)
+    return int(digits)
+
+
+def _is_too_deep(data: Any) -> bool:
+    containers = [data]
+    for _ in range(_DEEPEST):
+        inner_containers: list[Any] = []
+        for container in containers:
+            if isinstance(container, dict):
+                values: Iterable[Any] = container.values()
+            elif isinstance(container, list):
+                values = container
+            else:
+                continue
+            inner_containers += [value for value in values if isinstance(value, dict | list)]
+        if not inner_containers:
+            return False
+        containers = inner_containers
+    return True
 
 
 def failure_of(error: Exception) -> Failure | None:

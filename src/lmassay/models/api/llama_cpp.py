@@ -194,7 +194,7 @@ class LlamaCppScorer:
             for token in data["tokens"]:
                 ids.append(int(token["id"]))
                 pieces.append(_piece_as_bytes(token["piece"]))
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise ModelError("the server's /tokenize has an unknown format") from None
         if add_special:
             # The bytes of special tokens are not part of the text, so there are no offsets into it.
@@ -240,9 +240,9 @@ class LlamaCppScorer:
         try:
             for token in entry["top_logprobs"]:
                 ids.append(int(token["id"]))
-                pieces.append(bytes(token["bytes"]))
+                pieces.append(_piece_as_bytes(token["bytes"]))
                 logprobs.append(checked_logprob(token["logprob"]))
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise ModelError("the server's /completion returns probabilities in an unknown format") from None
         total = math.fsum(math.exp(value) for value in logprobs)
         if abs(total - 1) > _SUM_TOLERANCE:
@@ -322,6 +322,9 @@ def _piece_as_bytes(piece: Any) -> bytes:
     """The bytes of a token: /tokenize returns a text, or a list of numbers if the bytes are no text."""
     if isinstance(piece, str):
         return piece.encode("utf-8", "surrogatepass")
+    if not isinstance(piece, list):
+        # bytes(n) would be n zeros, however large n is.
+        raise TypeError("the bytes of a token are not a list")
     return bytes(piece)
 
 

@@ -24,6 +24,7 @@ from lmassay.models.api.alignment import UnclearBoundaryError
 from lmassay.models.api.blanks import MORE_THAN_ANY_VOCABULARY, CompletionsBlanks, most_tokens_allowed
 from lmassay.models.api.client import Client
 from lmassay.models.api.concurrency import RequestPolicy, with_tries
+from lmassay.models.api.dialects import token_count
 from lmassay.models.api.failures import failure_of, refuse_error
 from lmassay.models.api.llama_cpp import LlamaCppPrefix, LlamaCppScorer, find_prefix
 from lmassay.models.api.scoring import (
@@ -147,9 +148,9 @@ class _Usage:
         usage = data.get("usage")
         if not isinstance(usage, dict):
             usage = {"prompt_tokens": data.get("tokens_evaluated"), "completion_tokens": 1}
-        tokens_in = usage.get("prompt_tokens")
-        tokens_out = usage.get("completion_tokens")
-        if type(tokens_in) is int and type(tokens_out) is int:
+        tokens_in = token_count(usage.get("prompt_tokens"))
+        tokens_out = token_count(usage.get("completion_tokens"))
+        if tokens_in is not None and tokens_out is not None:
             self.tokens_in += tokens_in
             self.tokens_out += tokens_out
 

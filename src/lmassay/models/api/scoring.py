@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from lmassay.errors import ModelError
 from lmassay.models.api.alignment import continuation_start
 from lmassay.models.api.client import Client
+from lmassay.models.api.dialects import token_count
 from lmassay.models.api.failures import read_json, refuse_error
 from lmassay.models.hf.chat import RenderedPrompt, transcript
 from lmassay.types import Continuation, LogProbs, Response, Slot
@@ -110,12 +111,12 @@ def read_echo(prompt: str, data: Any) -> ScoredPrompt:
         raise ModelError("the server accepts `echo` but returns no log-probabilities of the prompt")
     if len(texts) != len(logprobs):
         raise ModelError(f"the server returned {len(logprobs)} log-probabilities for {len(texts)} tokens")
-    generated = _count(usage, "completion_tokens")
+    generated = token_count(usage.get("completion_tokens"))
     if generated is None:
         # One token was requested.
         generated = 1
     in_prompt = len(texts) - generated
-    expected = _count(usage, "prompt_tokens")
+    expected = token_count(usage.get("prompt_tokens"))
     if in_prompt < 1 or generated > 1:
         raise ModelError(
             "the server accepts `echo` but returns no log-probabilities of the prompt, only of generated tokens"
@@ -132,7 +133,7 @@ def read_prompt_logprobs(prompt: str, data: Any) -> ScoredPrompt:
     entries = choice.get("prompt_logprobs")
     if not isinstance(entries, list) or not entries:
         raise ModelError("the server ignores `prompt_logprobs`")
-    expected = _count(usage, "prompt_tokens")
+    expected = token_count(usage.get("prompt_tokens"))
     if expected is not None and len(entries) != expected:
         raise ModelError(f"the server returned {len(entries)} log-probabilities for a prompt of {expected} tokens")
     texts: list[str | None] = []
@@ -150,7 +151,9 @@ def read_prompt_logprobs(prompt: str, data: Any) -> ScoredPrompt:
             raise ModelError("the server's `prompt_logprobs` have an unknown format")
         texts.append(_checked_text(token.get("decoded_token")))
         logprobs.append(token.get("logprob"))
-    return ScoredPrompt(prompt, tuple(texts), _checked_numbers(logprobs), expected, _count(usage, "completion_tokens"))
+    return ScoredPrompt(
+        prompt, tuple(texts), _checked_numbers(logprobs), expected, token_count(usage.get("completion_tokens"))
+    )
 
 
 READERS: Mapping[Way, Reader] = {"echo": read_echo, "prompt_logprobs": read_prompt_logprobs}
@@ -168,14 +171,9 @@ def _choice_and_usage(data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return choice, usage if isinstance(usage, dict) else {}
 
 
-def _count(usage: Mapping[str, Any], name: str) -> int | None:
-    value = usage.get(name)
-    return value if type(value) is int and value >= 0 else None
-
-
 def _checked_text(text: Any) -> str:
     if not isinstance(text, str):
-        raise ModelError(f"the server returned {text!r} as the text of a token")
+        raise ModelError(f"the server returned {text!r:.100} as the text of a token")
     return text
 
 
@@ -192,9 +190,15 @@ def _checked_numbers(values: Sequence[Any]) -> tuple[float | None, ...]:
 
 def checked_logprob(value: Any) -> float:
     """A log-probability as the server returned it. Raises a ModelError for anything that cannot be one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value > _MOST:
-        raise ModelError(f"the server returned {value!r} as a log-probability")
-    return min(float(value), 0.0)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:
+        number = math.nan
+    # NaN is not below any number.
+    if not -math.inf < number <= _MOST:
+        raise ModelError(f"the server returned {value!r:.100} as a log-probability")
+    return min(number, 0.0)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

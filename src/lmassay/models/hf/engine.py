@@ -28,7 +28,7 @@ from lmassay.models.hf.masked import MaskedLM, MaskedReader
 from lmassay.models.hf.source import Kind, ModelSource
 from lmassay.models.hf.tokenization import Position, WordTokenizer
 from lmassay.models.spelling import not_comparable
-from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot, Substitute
+from lmassay.types import Candidates, Continuation, Generate, LogProbs, Response, Slot, Substitute, is_text
 
 Answers = Iterator[tuple[int, Response | ModelError]]
 Floats = NDArray[np.float64]
@@ -249,7 +249,11 @@ class Engine:
             if not text.strip():
                 yield index, TokenScores((), np.empty(0))
                 continue
-            item = self._reader.text(LogProbs("", text))
+            request = LogProbs("", text)
+            if not is_text(request):
+                yield index, ModelError("the text contains half of a surrogate pair, which is not text; correct it")
+                continue
+            item = self._reader.text(request)
             if item is None:
                 # A single token with nothing before it.
                 yield index, TokenScores(self._token_spans(text), np.array([np.nan]))

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
 from lmassay.types import RunRecord
+from lmassay.types.controls import replace_controls
 
 # Spreadsheets run a cell that begins with one of these as a formula; a quote in front makes it text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: Any) -> Any:
-    """A value as a cell: numbers stay numbers, None is empty, lists and mappings are JSON, text is never a formula.
+    """A value as a cell: numbers stay numbers, None is empty, lists and mappings are JSON, text is never a formula and
+    has no control characters.
 
     >>> [cell(value) for value in (-0.5, None, "-0.5 points", {"a": 1})]
     [-0.5, '', "'-0.5 points", '{"a": 1}']
@@ -25,6 +27,8 @@ def cell(value: Any) -> Any:
     if isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # People print CSV files on a terminal, too.
+    text = replace_controls(text)
     if text.startswith(_FORMULA_STARTS):
         return f"'{text}"
     return text

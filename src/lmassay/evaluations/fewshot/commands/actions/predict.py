@@ -19,6 +19,7 @@ from lmassay.errors import DataError, UserError
 from lmassay.running import kept
 from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_decoded, open_text
 from lmassay.storage.store import Store
+from lmassay.types.controls import escape_controls_in_json, replace_controls
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.keeping import KeptModel
@@ -155,11 +156,12 @@ def _ending_of(stream_copy: Path) -> str:
 
 def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:
     if ending == ".jsonl":
-        for row in rows:
-            stream.write(json.dumps(_as_json(row), ensure_ascii=False) + "\n")
+        for prediction in rows:
+            stream.write(escape_controls_in_json(json.dumps(_as_json(prediction), ensure_ascii=False)) + "\n")
         return
     writer = csv.writer(stream, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
-    writer.writerows(_table(rows, task.labels))
+    for row in _table(rows, task.labels):
+        writer.writerow([replace_controls(value) if isinstance(value, str) else value for value in row])
 
 
 def _as_json(row: Prediction) -> dict[str, Any]:

@@ -161,5 +161,5 @@ def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
         # This is data for programs: UTF-8, whatever the encoding of the console.
-        sys.stdout.reconfigure(encoding="utf-8", newline="")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")
     sys.stdout.write(text)
