@@ -188,16 +188,22 @@ def table(title: str, answers: Sequence[Answer]) -> None:
     robust_letters = [robust(answer) for answer in answers]
     for name, rule in RULES.items():
         letters = [rule(answer) for answer in answers]
-        right = missed = wrong = 0
-        for answer, letter in zip(answers, letters, strict=True):
-            if letter == answer.judged:
-                right += 1
-            elif letter == "-":
-                missed += 1
-            else:
-                wrong += 1
+        right, missed, wrong = judged_letters(answers, letters)
         same = sum(map(str.__eq__, letters, robust_letters))
         print(f"{name:12} {letters.count('-'):8} {right:6} {missed:7} {wrong:6}   {same / len(answers):.0%}")
+
+
+def judged_letters(answers: Sequence[Answer], letters: Sequence[str]) -> tuple[int, int, int]:
+    """How many answers a rule read correctly, did not read, and misread."""
+    right = missed = wrong = 0
+    for answer, letter in zip(answers, letters, strict=True):
+        if letter == answer.judged:
+            right += 1
+        elif letter == "-":
+            missed += 1
+        else:
+            wrong += 1
+    return right, missed, wrong
 
 
 def disagreements(answers: Sequence[Answer]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import sacrebleu
 
 from tests.helpers import ROOT
@@ -27,3 +28,16 @@ def test_the_drop_of_the_corpus_score_is_another_number_than_the_drop_of_the_mea
     )
     score_before, score_after = (sacrebleu.corpus_chrf(lines, [references]).score for lines in (before, after))
     assert f"{100 * (1 - score_after / score_before):.2f}" == corpus_drop
+
+
+@pytest.mark.parametrize("measured_file", ["whitebox.txt", "whitebox_word_by_word.txt"])
+def test_the_advantage_of_gradients_is_what_the_benchmark_printed(measured_file):
+    printed = (ROOT / "benchmarks" / "measured" / measured_file).read_text(encoding="utf-8")
+    rows = re.findall(r"(\w+) +success: .* difference ([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\]", printed)
+    assert len(rows) == 3
+    for kind, *numbers in rows:
+        difference, low, high = (number.removeprefix("+").replace("-", "−") for number in numbers)
+        assert f"{difference} [{low}, {high}] for `{kind}`" in PAGE
+    seeds, sentences = re.search(r"(\d+) seeds, (\d+) sentences each", printed).groups()
+    assert seeds == "10"
+    assert f"ver ten seeds with {sentences} sentences each" in PAGE
