@@ -61,8 +61,8 @@ HOMES = {
     "httpx2": ("models/api/", "datasets/download.py"),
     "datasette": ("interchange/viewer.py",),
     "uvicorn": ("interchange/viewer.py",),
-    "pandas": ("interchange/frames.py", "api.py"),
-    "polars": ("interchange/frames.py", "api.py"),
+    "pandas": ("interchange/frames.py", "api/"),
+    "polars": ("interchange/frames.py", "api/"),
     "sqlite3": ("storage/", "cli/completion.py", "cli/actions/doctor.py"),
 }
 EVALUATIONS = sorted(folder.name for folder in (SOURCE / "evaluations").iterdir() if (folder / "__init__.py").is_file())

@@ -16,7 +16,25 @@ from lmassay.moved import MovedModules
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from lmassay.api import Run, all_runs, compare, evaluate, load_run, results_frame
+    from lmassay.api import (
+        Comparisons,
+        ModelOptions,
+        Results,
+        Run,
+        RunExample,
+        RunExamples,
+        RunFigure,
+        Runs,
+        TaskOptions,
+        all_runs,
+        compare,
+        evaluate,
+        load,
+        load_run,
+        model,
+        results_frame,
+        task,
+    )
     from lmassay.budget import Prices
     from lmassay.contracts import Command, Evaluation, Model, StoredAnswers, Task, TaskEntry
     from lmassay.errors import LmassayError, UserError
@@ -27,11 +45,14 @@ if TYPE_CHECKING:
     from lmassay.evaluations.robustness.scorers.exact import ZeroOne
     from lmassay.evaluations.robustness.scorers.meteor import METEOR
     from lmassay.evaluations.robustness.scorers.semantic import Semantic
+    from lmassay.models.functions import FunctionModel
+    from lmassay.plugins.data_options import InMemory
     from lmassay.plugins.registry import register
     from lmassay.running.word_surprisal import surprisal
     from lmassay.statistics.intervals import mean_result, mean_results
     from lmassay.statistics.table import ScoreTable
     from lmassay.storage.files import data_file
+    from lmassay.storage.in_memory import Rows, rows
     from lmassay.types import (
         Candidates,
         Combination,
@@ -57,22 +78,32 @@ _HOMES = {
     "ChrF": "lmassay.evaluations.robustness.scorers.chrf",
     "Combination": "lmassay.types",
     "Command": "lmassay.contracts",
+    "Comparisons": "lmassay.api",
     "Continuation": "lmassay.types",
     "Design": "lmassay.types",
     "Evaluation": "lmassay.contracts",
     "Example": "lmassay.types",
+    "FunctionModel": "lmassay.models.functions",
     "Generate": "lmassay.types",
+    "InMemory": "lmassay.plugins.data_options",
     "LmassayError": "lmassay.errors",
     "LogProbs": "lmassay.types",
     "METEOR": "lmassay.evaluations.robustness.scorers.meteor",
     "Metric": "lmassay.types",
     "Model": "lmassay.contracts",
+    "ModelOptions": "lmassay.api",
     "Outcome": "lmassay.types",
     "Prices": "lmassay.budget",
     "Response": "lmassay.types",
     "Result": "lmassay.types",
+    "Results": "lmassay.api",
     "RowBatch": "lmassay.types",
+    "Rows": "lmassay.storage.in_memory",
     "Run": "lmassay.api",
+    "RunExample": "lmassay.api",
+    "RunExamples": "lmassay.api",
+    "RunFigure": "lmassay.api",
+    "Runs": "lmassay.api",
     "Score": "lmassay.types",
     "ScoreTable": "lmassay.statistics.table",
     "Scorer": "lmassay.evaluations.robustness.scorers.base",
@@ -82,21 +113,26 @@ _HOMES = {
     "StoredAnswers": "lmassay.contracts",
     "Task": "lmassay.contracts",
     "TaskEntry": "lmassay.contracts",
+    "TaskOptions": "lmassay.api",
     "UserError": "lmassay.errors",
     "ZeroOne": "lmassay.evaluations.robustness.scorers.exact",
     "all_runs": "lmassay.api",
     "compare": "lmassay.api",
     "data_file": "lmassay.storage.files",
     "evaluate": "lmassay.api",
+    "load": "lmassay.api",
     "load_run": "lmassay.api",
     "mean_result": "lmassay.statistics.intervals",
     "mean_results": "lmassay.statistics.intervals",
+    "model": "lmassay.api",
     "perturbation": "lmassay.evaluations.robustness.perturbations.base",
     "register": "lmassay.plugins.registry",
     "register_scorer": "lmassay.evaluations.robustness.scorers.base",
     "results_frame": "lmassay.api",
+    "rows": "lmassay.storage.in_memory",
     "scorer": "lmassay.evaluations.robustness.scorers.base",
     "surprisal": "lmassay.running.word_surprisal",
+    "task": "lmassay.api",
 }
 
 __all__ = [
@@ -106,21 +142,31 @@ __all__ = [
     "ChrF",
     "Combination",
     "Command",
+    "Comparisons",
     "Continuation",
     "Design",
     "Evaluation",
     "Example",
+    "FunctionModel",
     "Generate",
+    "InMemory",
     "LmassayError",
     "LogProbs",
     "Metric",
     "Model",
+    "ModelOptions",
     "Outcome",
     "Prices",
     "Response",
     "Result",
+    "Results",
     "RowBatch",
+    "Rows",
     "Run",
+    "RunExample",
+    "RunExamples",
+    "RunFigure",
+    "Runs",
     "Score",
     "ScoreTable",
     "Scorer",
@@ -130,21 +176,26 @@ __all__ = [
     "StoredAnswers",
     "Task",
     "TaskEntry",
+    "TaskOptions",
     "UserError",
     "ZeroOne",
     "all_runs",
     "compare",
     "data_file",
     "evaluate",
+    "load",
     "load_run",
     "mean_result",
     "mean_results",
+    "model",
     "perturbation",
     "register",
     "register_scorer",
     "results_frame",
+    "rows",
     "scorer",
     "surprisal",
+    "task",
 ]
 
 

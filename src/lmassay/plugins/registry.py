@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 from lmassay.contracts import Component, Evaluation, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
+from lmassay.plugins.python_objects import find_object, is_python_object
 from lmassay.plugins.source_folder import SourceFolder
 
 T = TypeVar("T")
@@ -79,6 +80,8 @@ class Registry:
 
     def get(self, kind: str, name: str, base: Path | None = None) -> Any:
         """Return the plug-in with this name. A relative path in ``file.py:Name`` starts at ``base``."""
+        if is_python_object(name):
+            return find_object(name).create
         if _names_a_file(name):
             return self._from_file(kind, name, base)
         plugin = self._find(kind, name)
@@ -127,8 +130,11 @@ class Registry:
     def source_of(self, name: str, base: Path | None = None) -> str:
         """Return the digest of the file in ``file.py:Name`` and of the modules that it imports from its folder.
 
-        It is the digest of the code as it was loaded. For other names it is empty.
+        It is the digest of the code as it was loaded. For an object of a Python program, it is the digest of its code
+        and state. For other names it is empty.
         """
+        if is_python_object(name):
+            return find_object(name).source
         if not _names_a_file(name):
             return ""
         path = _python_file(_path_in(name, base))

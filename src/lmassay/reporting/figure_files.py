@@ -56,21 +56,24 @@ def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[F
         for file in files:
             for extension in dict.fromkeys(formats):
                 path = folder / f"{file.name}.{extension}"
-                _write_figure(file, path, extension, image_writer)
+                write_figure(file.drawing, path, extension, image_writer)
                 paths.append(path)
     except OSError as error:
         raise DataError(f"cannot write figures to {folder}: {error.strerror or error}") from error
     return paths
 
 
-def _write_figure(file: FigureFile, path: Path, extension: FigureFormat, image_writer: ImageWriter | None) -> None:
+def write_figure(
+    drawing: Drawing, path: Path, extension: FigureFormat, image_writer: ImageWriter | None = None
+) -> None:
+    """Write one drawing to a file. For several images, give one writer for all of them."""
     image = None
-    if extension != "svg" and image_writer is not None:
+    if extension != "svg":
         # Rendered before the file is opened: a figure that fails leaves no empty file.
-        image = image_writer.image(file.drawing, extension)
+        image = (image_writer or ImageWriter()).image(drawing, extension)
     with atomic_write(path) as stream:
         if image is None:
-            stream.write(file.drawing.text)
+            stream.write(drawing.text)
         else:
             stream.buffer.write(image)
 

@@ -47,6 +47,11 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
             script=Markup(script),  # noqa: S704 - our own file
         )
     )
+    return without_unwritable(text)
+
+
+def without_unwritable(text: str) -> str:
+    """Return HTML without characters that it cannot contain or that would reorder the texts around them."""
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", replace_controls(text))
 
 

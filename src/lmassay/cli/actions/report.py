@@ -14,7 +14,6 @@ from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat
@@ -48,6 +47,7 @@ def report(
         raise UserError("--fragment requires --format tex")
     target = _target(output, form)
     from lmassay.reporting.formats.content import chapters
+    from lmassay.reporting.report_text import report_text
 
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
@@ -63,7 +63,7 @@ def report(
         if only_figures:
             return
         text_form = "fragment" if fragment else form
-        text = _text(store, records, content, text_form, pictures)
+        text = report_text(store, records, text_form, content, pictures)
     _write(text, target)
 
 
@@ -83,25 +83,6 @@ def _target(output: Path | None, form: str) -> Path:
     if output.is_dir():
         return output / f"report.{form}"
     return output
-
-
-def _text(store: Store, records: Sequence[RunRecord], content: Sequence[Chapter], form: str, pictures: Pictures) -> str:
-    # The writers are imported late, because each needs only its own libraries.
-    if form == "html":
-        from lmassay.reporting.page import render
-
-        return render(store, records)
-    if form == "csv":
-        from lmassay.reporting.formats.spreadsheet import results_csv
-
-        return results_csv(records)
-    from lmassay.reporting.formats import latex, markdown
-
-    if form == "fragment":
-        return latex.fragment(content)
-    if form == "tex":
-        return latex.document(content, pictures)
-    return markdown.markdown(content, pictures)
 
 
 def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[FigureFormat]) -> list[FigureFile]:

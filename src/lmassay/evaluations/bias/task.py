@@ -26,6 +26,7 @@ from lmassay.evaluations.bias.prompts import (
 from lmassay.evaluations.bias.reference_parser import parse_reference
 from lmassay.evaluations.bias.scores import columns, combinations
 from lmassay.evaluations.bias.sources import has_control_questions, read_control_questions, read_dataset
+from lmassay.plugins.data_options import InMemory
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.files import sha256
@@ -75,7 +76,7 @@ class Bias(Task):
 
     def __init__(
         self,
-        data: str | dict[str, str | list[str]],
+        data: Annotated[str | dict[str, str | list[str]], InMemory("rows", described_by="files")],
         prompts: Path | None = None,
         prompt_id: int = 1,
         rotations: Literal["auto", "all", "none"] = "auto",
@@ -86,7 +87,7 @@ class Bias(Task):
         per_category: Annotated[int, Field(ge=1)] | None = None,
         per_template: Annotated[int, Field(ge=1)] | None = None,
         sample_seed: Annotated[int, Field(ge=0)] | None = None,
-        control: bool | str | dict[str, str] = False,
+        control: Annotated[bool | str | dict[str, str], InMemory("rows", described_by="files")] = False,
         by: list[str] = [],  # noqa: B006 - never written to; the type says what a configuration may hold
         label: str = "",
         base_dir: Path = Path(),

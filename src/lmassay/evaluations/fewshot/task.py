@@ -40,6 +40,7 @@ from lmassay.evaluations.fewshot.protocol.splits import (
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task, published_folder
 from lmassay.models.hf.model import HuggingFace
+from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import Nested, Spec, build, expand_environment, options_model, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.statistics.intervals import Settings
@@ -103,7 +104,7 @@ class FewShot(Task):
 
     def __init__(
         self,
-        data: str,
+        data: Annotated[str, InMemory("rows", described_by="data")],
         method: Annotated[Spec, Nested("method")] = "pet",
         data_dir: Path | None = None,
         splits: Splits = Splits(),  # noqa: B008 - frozen

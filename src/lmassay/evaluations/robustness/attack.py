@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness import DEFAULT_RATE
 from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber
+from lmassay.plugins.data_options import InMemory
 
 # Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
 # run: a user's own perturbation may be slow.
@@ -85,7 +86,7 @@ class Attack(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = ""
-    file: Path | None = None
+    file: Annotated[Path | None, InMemory("texts")] = None
     perturb: str | None = None
     rate: float = Field(default=DEFAULT_RATE, ge=0, le=1, allow_inf_nan=False)
     seed: int = 0

@@ -29,6 +29,7 @@ from lmassay.evaluations.robustness.scorers.base import (
     own_decrease,
 )
 from lmassay.evaluations.robustness.teapot import module
+from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import build, split_spec
 from lmassay.statistics import intervals
 from lmassay.statistics.estimation import Term, estimate
@@ -92,9 +93,9 @@ class Robustness(Task):
 
     def __init__(
         self,
-        src: Path | None = None,
+        src: Annotated[Path | None, InMemory("texts")] = None,
         attack: Attack | None = None,
-        ref: Path | None = None,
+        ref: Annotated[Path | None, InMemory("texts")] = None,
         s_src: ScorerSpec = "chrf",
         s_tgt: ScorerSpec = "chrf",
         src_lang: str | None = None,

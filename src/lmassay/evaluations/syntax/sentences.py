@@ -58,7 +58,7 @@ class MinimalPairs(Task):
 
     def __init__(
         self,
-        data: sources.DataSpec,
+        data: sources.PairData,
         method: Method = "sentence",
         max_per_file: Annotated[int, Field(ge=1)] | None = None,
         sample_seed: Annotated[int, Field(ge=0)] | None = None,

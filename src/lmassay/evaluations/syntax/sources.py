@@ -7,19 +7,22 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from lmassay.datasets import catalogue
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, SUFFIXES, PairFormat, read_pair_file
 from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of
+from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import DATA_PREFIX
 from lmassay.storage.files import TextFile
 from lmassay.types import digest
 
 DataSpec = str | dict[str, str | list[str]]
 """A source of pairs, a mapping from constructions to their sources, or a part of a published data set."""
+PairData = Annotated[DataSpec, InMemory("rows", columns=("sentence_good", "sentence_bad"))]
+"""The option ``data`` of a task; from Python, it also takes rows with the columns of BLiMP, or pairs of sentences."""
 
 # Rows that grammars wrote, by the grammar's digest, construction and sample size; samples of files, by their
 # identity, sample size and seed. The limits bound the memory.

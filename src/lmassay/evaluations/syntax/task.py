@@ -81,7 +81,7 @@ class Syntax(Task):
 
     def __init__(
         self,
-        data: sources.DataSpec,
+        data: sources.PairData,
         verbs: Path | Literal["none"] | None = None,
         cutoffs_top: list[Cutoff] = TOP,
         cutoffs_bottom: list[Cutoff] = BOTTOM,

@@ -1,0 +1,182 @@
+"""Compare runs on the examples that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+from lmassay.api import display
+from lmassay.api.figures import RunFigure, interval_chart
+from lmassay.api.runs import LATEST, Run, Runs, load_run
+from lmassay.errors import UserError, did_you_mean
+from lmassay.interchange.frames import frame
+from lmassay.reporting.chart import LinearAxis
+from lmassay.reporting.compare_page import render
+from lmassay.reporting.comparison_data import ComparedRun, RunComparison, compare_pairs, interval_text
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.run_labels import short_run_titles
+from lmassay.statistics.comparison import Comparison
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import STORE_FILE, Store
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class Comparisons(list[Comparison]):
+    """Differences between runs: one per metric and new run. The name of a metric gives its difference.
+
+    In a notebook, they are displayed as a table and a figure.
+    """
+
+    def __init__(self, rows: Iterable[Comparison], runs: Runs, caveats: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.runs = runs
+        """The runs: the base run first."""
+        self.caveats = list(caveats)
+        """What else differs between the runs, such as their prompts or scorers."""
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Comparison: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[Comparison]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> Comparison: ...
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Comparison | list[Comparison]:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        matches = [row for row in self if row.metric == key]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise KeyError(f"{key}; {len(matches)} runs are compared with the base run: choose one by its position")
+        metrics = [row.metric for row in self]
+        raise KeyError(f"{key}{did_you_mean(key, metrics)}; compared are {', '.join(metrics) or 'none'}")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame with one row per difference."""
+        data: pandas.DataFrame = frame(self._columns(), "pandas")
+        return data
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars data frame with one row per difference."""
+        data: polars.DataFrame = frame(self._columns(), "polars")
+        return data
+
+    def plot(self) -> RunFigure:
+        """Return a figure of the differences with their intervals."""
+        rows = []
+        values = [0.0]
+        for row in self:
+            text = f"{self._name(row)}: {row.difference:+z.4f} {interval_text(row, '+')}, n = {row.n:,}"
+            label = f"{self._name(row)}  {row.difference:+z.3f}"
+            rows.append((label, row.difference, row.low, row.high, text))
+            values += [value for value in (row.difference, row.low, row.high) if value is not None]
+        axis = LinearAxis.around("new minus base", values, signed=True)
+        return interval_chart("Differences from the base run", axis, rows, reference=0.0)
+
+    def report(self, path: str | Path) -> Path:
+        """Write an HTML page with the differences, the examples that changed and the caveats."""
+        file = Path(path)
+        if file.suffix.lower() not in (".html", ".htm"):
+            raise UserError(f"{file} does not end in .html; comparisons are written as HTML pages")
+        with ExitStack() as stack:
+            text = render(_compared(self.runs, stack))
+        with atomic_write(file) as stream:
+            stream.write(text)
+        return file
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for row in self:
+            for name, value in row.as_json().items():
+                columns.setdefault(name, []).append(value)
+        return columns
+
+    def _name(self, row: Comparison) -> str:
+        if len(self.runs) == 2:
+            return row.metric
+        return f"{row.metric}, {row.new_label}"
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<no differences: the runs share no example with a score>"
+        lines = []
+        for row in self:
+            difference = f"{row.difference:+z.4f} {interval_text(row, '+')}"
+            lines.append(f"{self._name(row)}: {difference}, p = {p_text(row.p)}, n = {row.n:,}")
+        lines += [f"note: {caveat}" for caveat in self.caveats]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for row in self:
+            rows.append(
+                [
+                    self._name(row),
+                    number_text(row.base_mean),
+                    number_text(row.new_mean),
+                    f"{row.difference:+z.4f}",
+                    interval_text(row, "+"),
+                    p_text(row.p),
+                    p_text(row.p_adjusted),
+                    f"{row.n:,}",
+                ]
+            )
+        base = self.runs[0]
+        others = ", ".join(f"{run.label} on {run.model}" for run in self.runs[1:])
+        parts = [display.heading(f"{others} against {base.label} on {base.model}")]
+        headers = ["metric", "base", "new", "difference", "interval", "p", "p (FDR)", "n"]
+        parts.append(display.table(headers, rows, "tnnnnnnn"))
+        parts += [display.note(caveat) for caveat in self.caveats]
+        if self:
+            parts.append(self.plot().html())
+        return display.page(*parts)
+
+
+def compare(base: Run | str | Path, *others: Run | str | Path, results: str | Path = "results") -> Comparisons:
+    """Compare each other run with ``base`` on the examples that both have, by every headline metric.
+
+    A run is a :class:`Run`, an id (or its beginning or end) in the folder ``results``, ``latest``, or a results folder,
+    which stands for its latest run.
+
+    >>> lmassay.compare(plain, careful)["success"].difference  # doctest: +SKIP
+    -0.7
+    """
+    if not others:
+        raise UserError("give at least two runs: the others are compared with the first one")
+    runs = Runs(_run(run, Path(results)) for run in (base, *others))
+    with ExitStack() as stack:
+        comparison = _compared(runs, stack)
+    return Comparisons(comparison.rows, runs, comparison.caveats)
+
+
+def _run(run: Run | str | Path, results: Path) -> Run:
+    if isinstance(run, Run):
+        return run
+    if isinstance(run, Path) or (Path(run) / STORE_FILE).is_file():
+        return load_run(LATEST, run)
+    if isinstance(run, str):
+        return load_run(run, results)
+    raise UserError(f"a run is a Run, an id or a results folder, not a value of type {type(run).__name__}")
+
+
+def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
+    """Compare runs with the first one. Their stores stay open as long as the stack."""
+    stores = [stack.enter_context(Store(run.folder)) for run in runs]
+    sides: list[Side] = []
+    for run, store in zip(runs, stores, strict=True):
+        sides.append(load_side(store, run.record))
+    titles = short_run_titles([run.record for run in runs])
+    compared = []
+    for store, side, title in zip(stores, with_equal_samples(sides), titles, strict=True):
+        compared.append(ComparedRun(store, side, title))
+    base, *others = compared
+    return compare_pairs([(base, other) for other in others])

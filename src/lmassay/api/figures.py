@@ -1,0 +1,165 @@
+"""Figures of runs, which a notebook shows and which can be saved as files."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from lmassay.api import display
+from lmassay.errors import UserError, did_you_mean
+from lmassay.plugins.evaluations import metric_of
+from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
+from lmassay.reporting.figure_files import FigureFormat, figure_files, write_figure
+from lmassay.reporting.figure_style import Drawing, standalone
+from lmassay.reporting.formats.content import chapters
+from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.reporting.run_labels import run_titles
+from lmassay.storage.store import Store
+from lmassay.types import OVERALL, Result, RunRecord
+
+_FORMATS: tuple[FigureFormat, ...] = ("svg", "png", "pdf")
+_MAX_ROWS = 40
+_WIDTH = 560.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunFigure:
+    """A figure. A notebook shows it, and ``save`` writes it to a file."""
+
+    title: str
+    """What the figure shows."""
+    drawing: Drawing
+    """The figure as an SVG document."""
+    is_empty: bool = False
+    """Whether there is nothing to draw."""
+
+    @property
+    def svg(self) -> str:
+        """The figure as the text of an SVG file."""
+        return self.drawing.text
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure to a file that ends in .svg, .png or .pdf, and return its path.
+
+        PNG and PDF need ``pip install 'lmassay[figures]'``.
+        """
+        file = Path(path)
+        for figure_format in _FORMATS:
+            if file.suffix.lower() == f".{figure_format}":
+                write_figure(self.drawing, file, figure_format)
+                return file
+        raise UserError(f"{file} does not end in .svg, .png or .pdf; add one of these endings")
+
+    def html(self) -> Markup:
+        """Return the figure as an image for a page. It has its own white background."""
+        content = base64.b64encode(self.svg.encode("utf-8", "replace")).decode("ascii")
+        return display.image(f"data:image/svg+xml;base64,{content}", self.title)
+
+    def __repr__(self) -> str:
+        return f"<Figure: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        return display.page(self.html())
+
+
+def results_figure(record: RunRecord, metric: str | None) -> RunFigure:
+    """Return a figure of the headline metrics of a run, or of one metric in all groups."""
+    rows: list[tuple[str, Result]] = []
+    if metric is None:
+        for result in _on_one_scale(_headline_results(record)):
+            rows.append((result.metric, result))
+        return _figure(f"{record.label} on {record.model}", "", rows)
+    _require_metric(record, metric)
+    for result in record.results:
+        if result.metric == metric:
+            rows.append((result.group, result))
+    return _figure(f"{metric}: {record.label} on {record.model}", metric, rows, metric_of(record, metric).chance)
+
+
+def runs_figure(records: Sequence[RunRecord], metric: str | None) -> RunFigure:
+    """Return a figure of one metric of several runs."""
+    if metric is None:
+        for record in records:
+            headline = _headline_results(record)
+            if headline:
+                metric = headline[0].metric
+                break
+    rows: list[tuple[str, Result]] = []
+    for record, title in zip(records, run_titles(records), strict=True):
+        result = None if metric is None else record.result(metric)
+        if result is not None:
+            rows.append((title, result))
+    if metric is not None and not rows:
+        for record in records:
+            _require_metric(record, metric)
+    chance = None
+    if metric is not None and records:
+        chance = metric_of(records[0], metric).chance
+    return _figure(f"{metric} of {display.count(len(rows), 'run')}", metric or "", rows, chance)
+
+
+def report_figures(folder: Path, records: Sequence[RunRecord]) -> list[RunFigure]:
+    """Return the figures of the report about runs."""
+    with Store(folder) as store:
+        return [RunFigure(file.drawing.title, file.drawing) for file in figure_files(chapters(store, records))]
+
+
+def interval_chart(
+    title: str,
+    axis: LinearAxis,
+    rows: Sequence[tuple[str, float, float | None, float | None, str]],
+    reference: float | None = None,
+) -> RunFigure:
+    """Return a figure with a dot and an interval in each row: (label, value, low, high, what hovering shows)."""
+    marks: list[Mark] = []
+    if reference is not None:
+        marks.append(ReferenceLine(reference))
+    for number, (_, value, low, high, text) in enumerate(rows):
+        if low is not None and high is not None:
+            marks.append(Interval(low, high, at=number, style="whisker", title=text))
+        marks.append(Dot(value, number, style="value", title=text))
+    categories = CategoryAxis([Category(label) for label, *_ in rows] or [Category("no data")])
+    chart = Chart(title, [Panel(y=categories, x=axis, marks=marks)], title=title, width=_WIDTH)
+    return RunFigure(title, standalone(chart.svg(), title), is_empty=not rows)
+
+
+def _figure(
+    title: str, axis_title: str, results: Sequence[tuple[str, Result]], chance: float | None = None
+) -> RunFigure:
+    rows = []
+    values: list[float] = []
+    for label, result in results[:_MAX_ROWS]:
+        if result.value is None:
+            continue
+        text = f"{label}: {value_text(result)} {interval_text(result)}, n = {result.n:,}"
+        rows.append((f"{label}  {short_text(result)}", result.value, result.low, result.high, text))
+        values += [value for value in (result.value, result.low, result.high) if value is not None]
+    reference = chance if chance is not None and values else None
+    if reference is not None:
+        values.append(reference)
+    axis = LinearAxis.around(axis_title, values)
+    return interval_chart(title, axis, rows, reference)
+
+
+def _headline_results(record: RunRecord) -> list[Result]:
+    overall = {result.metric: result for result in record.results if result.group == OVERALL}
+    names = [metric for metric in record.design.headline if metric in overall]
+    return [overall[name] for name in names or overall if overall[name].value is not None]
+
+
+def _on_one_scale(results: Sequence[Result]) -> list[Result]:
+    """Return the results that fit on one axis: rates, or the first one if it is, for example, a perplexity."""
+    rates = [result for result in results if abs(result.value or 0.0) <= 1]
+    if results and results[0] in rates:
+        return rates
+    return list(results[:1])
+
+
+def _require_metric(record: RunRecord, metric: str) -> None:
+    metrics = list(dict.fromkeys(result.metric for result in record.results))
+    if metric not in metrics:
+        raise UserError(f"{record.id} has no metric '{metric}'{did_you_mean(metric, metrics)}")

@@ -1,0 +1,156 @@
+"""Tasks and models with their options, as they are passed to :func:`lmassay.evaluate`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmassay.contracts import Model, Task
+from lmassay.errors import ConfigError
+from lmassay.models.functions import FunctionModel
+from lmassay.plugins.data_options import DataStorage
+from lmassay.plugins.python_objects import PythonObjects
+from lmassay.redaction import shown_value
+from lmassay.storage.in_memory import is_frame, rows_of
+
+_MAX_SHOWN_ITEMS = 3
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TaskOptions:
+    """A task and its options; :func:`lmassay.task` creates it."""
+
+    plugin: str | type[Task]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return _call_text("task", self.plugin, self.options)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelOptions:
+    """A model and its options; :func:`lmassay.model` creates it."""
+
+    plugin: str | type[Model]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return _call_text("model", self.plugin, self.options)
+
+
+TaskLike = str | Mapping[str, Any] | TaskOptions | Task | type[Task]
+"""A task: its name, a mapping with ``name`` and options, what :func:`lmassay.task` returns, an object or a class."""
+ModelLike = str | Mapping[str, Any] | ModelOptions | Model | type[Model] | Callable[[list[str]], Any]
+"""A model: its name, a mapping with ``name`` and options, what :func:`lmassay.model` returns, an object, a class, or a
+function from prompts to answers."""
+
+
+def task(plugin: str | type[Task], /, **options: Any) -> TaskOptions:
+    """Return a task with options for :func:`lmassay.evaluate`.
+
+    ``plugin`` is a name that ``lmassay tasks`` lists, ``file.py:Name``, or a class. An option for a data file also
+    takes the data: a list of texts or rows, a data frame, or a column of one. A list for an option that expects another
+    single value starts one run per item.
+
+    >>> task("robustness", src=["Hello world."], attack="charswap")
+    task('robustness', src=['Hello world.'], attack='charswap')
+    """
+    return TaskOptions(plugin, options)
+
+
+def model(plugin: str | type[Model] | Callable[[list[str]], Any] | None = None, /, **options: Any) -> Any:
+    """Return a model with options for :func:`lmassay.evaluate`.
+
+    ``plugin`` is a name that ``lmassay models`` lists, ``file.py:Name``, a class, or a function from a list of prompts
+    to a list of answers. Without it, give functions by what they do; see :class:`lmassay.FunctionModel`.
+
+    >>> model("hf", model="gpt2")
+    model('hf', model='gpt2')
+    >>> model(lambda prompts: [prompt.upper() for prompt in prompts], name="upper").name
+    'upper'
+    """
+    if plugin is None:
+        return FunctionModel(**options)
+    if isinstance(plugin, str | type):
+        return ModelOptions(plugin, options)
+    return FunctionModel(plugin, **options)
+
+
+def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage) -> Any:
+    """Return the description that a configuration has for a task or model, or a list of descriptions.
+
+    Objects, classes and functions are added to ``objects`` and described by their names there; data are written by
+    ``storage``.
+    """
+    if isinstance(value, list | tuple):
+        if not value:
+            raise ConfigError(f"{kind}: the list is empty; give at least one {kind}")
+        specs: list[Any] = []
+        for item in _with_distinct_names(value) if kind == "model" else value:
+            spec = specs_of(kind, item, objects, storage)
+            specs += spec if isinstance(spec, list) else [spec]
+        return specs
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    in_configuration = DataStorage(storage.results, storage.base, lists_are_data=False)
+    if isinstance(value, Mapping):
+        return in_configuration.store(kind, dict(value))
+    if isinstance(value, TaskOptions | ModelOptions):
+        _check_kind(kind, value)
+        name = value.plugin if isinstance(value.plugin, str) else objects.add_class(kind, value.plugin)
+        with objects.active():
+            return storage.store(kind, {"name": name, **value.options})
+    if isinstance(value, type):
+        return objects.add_class(kind, value)
+    if isinstance(value, Task | Model):
+        _check_kind(kind, value)
+        return objects.add_object(kind, value)
+    if is_frame(value):
+        raise ConfigError(f"{kind}: this is a data frame; give it as an option: lmassay.task(name, data=…)")
+    if kind == "model" and callable(value):
+        return objects.add_object(kind, FunctionModel(value))
+    raise ConfigError(
+        f"{kind}: give a name, a mapping with the key 'name', or a {kind} object; got {shown_value(value)}"
+    )
+
+
+def _with_distinct_names(models: Sequence[Any]) -> list[Any]:
+    """Return models in which functions of the same name, such as lambdas, are numbered."""
+    wrapped = []
+    for item in models:
+        is_function = callable(item) and not isinstance(item, type | Model | ModelOptions)
+        wrapped.append(FunctionModel(item) if is_function else item)
+    names = [item.name for item in wrapped if isinstance(item, FunctionModel)]
+    numbers: Counter[str] = Counter()
+    for item in wrapped:
+        if isinstance(item, FunctionModel) and names.count(item.name) > 1:
+            numbers[item.name] += 1
+            item.label = f"{item.name} {numbers[item.name]}"
+    return wrapped
+
+
+def _check_kind(kind: str, value: Any) -> None:
+    is_task = isinstance(value, Task | TaskOptions)
+    if is_task != (kind == "task"):
+        other = "task" if is_task else "model"
+        raise ConfigError(f"{kind}: this is a {other}; write lmassay.evaluate(task, model)")
+
+
+def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) -> str:
+    arguments = [repr(plugin) if isinstance(plugin, str) else plugin.__name__]
+    for name, value in options.items():
+        arguments.append(f"{name}={_short(value)}")
+    return f"{function}({', '.join(arguments)})"
+
+
+def _short(value: Any) -> str:
+    if is_frame(value):
+        return repr(rows_of(value, "data")) if len(value) else "<no rows>"
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > _MAX_SHOWN_ITEMS:
+        return f"<{len(value)} items>"
+    return shown_value(value)

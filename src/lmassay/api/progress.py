@@ -1,0 +1,66 @@
+"""Progress of :func:`lmassay.evaluate`: one line that is updated, in a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from html import escape
+from typing import Any
+
+_SECONDS_BETWEEN_UPDATES = 0.25
+_SECONDS_BEFORE_FIRST = 1.0
+
+
+class ProgressLine:
+    """Shows how far a run is, if the program is used interactively or ``always`` is set."""
+
+    def __init__(self, always: bool | None) -> None:
+        in_notebook = _notebook_display() is not None
+        self._is_shown = always if always is not None else in_notebook or sys.stderr.isatty()
+        self._display = _notebook_display() if self._is_shown else None
+        self._handle: Any = None
+        self._description = ""
+        self._last_length = 0
+        self._next_update = 0.0
+
+    def start(self, description: str) -> None:
+        """Begin a run, whose progress is shown if it takes longer than a second."""
+        self._description = description
+        self._next_update = time.monotonic() + _SECONDS_BEFORE_FIRST
+
+    def advance(self, done: float, total: int | None) -> None:
+        """Show the number of examples done."""
+        if not self._is_shown or time.monotonic() < self._next_update:
+            return
+        self._next_update = time.monotonic() + _SECONDS_BETWEEN_UPDATES
+        count = f"{int(done):,} of {total:,} examples" if total else f"{int(done):,} examples"
+        self._show(f"{self._description}: {count}")
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._handle is not None or self._last_length:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        if self._display is None:
+            # Spaces overwrite what is left of a longer text.
+            sys.stderr.write(f"\r{text.ljust(self._last_length)}\r{text}")
+            sys.stderr.flush()
+            self._last_length = len(text)
+            return
+        content = self._display.HTML(f"<small>{escape(text)}</small>" if text else "")
+        if self._handle is None:
+            self._handle = self._display.display(content, display_id=True)
+        else:
+            self._handle.update(content)
+
+
+def _notebook_display() -> Any:
+    """Return IPython's module for output if this process is the kernel of a notebook, else None."""
+    if "IPython" not in sys.modules or "ipykernel" not in sys.modules:
+        return None
+    shell = importlib.import_module("IPython").get_ipython()
+    if shell is None or type(shell).__name__ != "ZMQInteractiveShell":
+        return None
+    return importlib.import_module("IPython.display")

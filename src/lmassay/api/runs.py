@@ -1,0 +1,521 @@
+"""Runs in a results folder: their results, examples, figures and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+from lmassay.api import display
+from lmassay.api.figures import RunFigure, report_figures, results_figure, runs_figure
+from lmassay.errors import UserError, did_you_mean
+from lmassay.interchange.frames import Library, example_columns, frame, result_columns
+from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.reporting.row_export import row_as_dict
+from lmassay.reporting.run_labels import run_titles
+from lmassay.storage.store import Store
+from lmassay.types import OVERALL, Response, Result, Row, RunRecord
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_DEFAULT_RESULTS = "results"
+_SHOWN_METRICS = 4
+_SHOWN_EXAMPLES = 10
+_SHOWN_RUNS = 100
+LATEST = "latest"
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+class Results(list[Result]):
+    """The results of a run: one per metric and group. A metric's name gives its overall result.
+
+    ``results["success"]`` has ``value``, ``low``, ``high`` (the interval) and ``n``. Iterating yields all results,
+    also those of groups.
+    """
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Result: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[Result]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> Result: ...
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Result | list[Result]:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        result = self.get(key)
+        if result is None:
+            raise KeyError(f"{key}{did_you_mean(key, self.metrics)}; this run has {', '.join(self.metrics)}")
+        return result
+
+    def get(self, metric: str, group: str = OVERALL) -> Result | None:
+        """Return the result of a metric, over all examples or in a group such as ``category=Age``; None without one."""
+        for result in self:
+            if result.metric == metric and result.group == group:
+                return result
+        return None
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics that have an overall result."""
+        return [result.metric for result in self if result.group == OVERALL]
+
+    def __repr__(self) -> str:
+        lines = [_result_text(result) for result in self if result.group == OVERALL]
+        return "\n".join(lines) or "no results"
+
+    def _repr_html_(self) -> str:
+        return display.page(display.table(*_results_table(self)))
+
+
+def _result_text(result: Result) -> str:
+    if result.value is None:
+        return f"{result.metric} {value_text(result)}"
+    return f"{result.metric} {short_text(result)} (n = {result.n:,})"
+
+
+def _results_table(results: Iterable[Result]) -> tuple[list[str], list[list[str]], str]:
+    rows = []
+    for result in results:
+        rows.append([result.metric, result.group, value_text(result), interval_text(result), f"{result.n:,}"])
+    return ["metric", "group", "value", "interval", "n"], rows, "ttnnn"
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunExample:
+    """An example of a run: what the model was asked, what it answered and how that was scored."""
+
+    id: str
+    state: str
+    """scored, unscored or error."""
+    inputs: Mapping[str, Any]
+    """What the task knows about the example, such as its source text."""
+    reference: Any
+    """The expected answer; None if there is none."""
+    groups: Mapping[str, str]
+    """The groups that the example belongs to, such as its category."""
+    prompts: tuple[str, ...]
+    """The texts that the model was sent; empty if the answers come from files."""
+    answers: tuple[Any, ...]
+    """What the model answered: texts, or objects with probabilities."""
+    scores: Mapping[str, float]
+    """Metric → score."""
+    unscored: Mapping[str, str]
+    """Metric → why the example has no score of it."""
+    error: str | None
+    """Why the model failed to answer; None if it did not."""
+    details: Mapping[str, Any]
+    """What else the task noted, such as the choice that it read in an answer."""
+
+    @property
+    def prompt(self) -> str:
+        """The first text that the model was sent; empty if there is none."""
+        return self.prompts[0] if self.prompts else ""
+
+    @property
+    def answer(self) -> Any:
+        """The first answer; None if there is none."""
+        return self.answers[0] if self.answers else None
+
+
+class RunExamples:
+    """The examples of a run, read from the results folder when they are needed: iterate, index or slice them."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder = folder
+        self._run = run
+
+    def __len__(self) -> int:
+        with Store(self._folder) as store:
+            return sum(store.count(self._run).values())
+
+    def __iter__(self) -> Iterator[RunExample]:
+        with Store(self._folder) as store:
+            exchanges = store.requests_and_responses(self._run)
+            for row, (_, requests_and_responses) in zip(store.rows(self._run), exchanges, strict=True):
+                yield _example(row, requests_and_responses)
+
+    @overload
+    def __getitem__(self, key: int) -> RunExample: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[RunExample]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> RunExample: ...
+
+    def __getitem__(self, key: int | slice | str) -> RunExample | list[RunExample]:
+        """Return an example by its position or id, or several examples by a slice."""
+        if isinstance(key, str):
+            for example in self:
+                if example.id == key:
+                    return example
+            raise KeyError(f"this run has no example with the id '{key}'")
+        positions = range(len(self))[key]
+        if isinstance(positions, int):
+            return next(iter(self._at([positions])))
+        return list(self._at(positions))
+
+    def _at(self, positions: Sequence[int]) -> Iterator[RunExample]:
+        """Yield the examples at these positions, in this order."""
+        wanted = set(positions)
+        by_position: dict[int, RunExample] = {}
+        for position, example in enumerate(self):
+            if position in wanted:
+                by_position[position] = example
+            if len(by_position) == len(wanted):
+                break
+        for position in positions:
+            yield by_position[position]
+
+    def __repr__(self) -> str:
+        return f"<{display.count(len(self), 'example')} of {self._run}>"
+
+    def _repr_html_(self) -> str:
+        examples = self[:_SHOWN_EXAMPLES]
+        rows = []
+        for example in examples:
+            scores = ", ".join(f"{name} {value:z.3g}" for name, value in list(example.scores.items())[:_SHOWN_METRICS])
+            reason = example.error or "; ".join(dict.fromkeys(example.unscored.values()))
+            rows.append([example.id, example.prompt, _text(example.answer), scores or f"{example.state}: {reason}"])
+        table = display.table(["id", "prompt", "answer", "scores"], rows, "tttt")
+        left_out = len(self) - len(examples)
+        note = display.note(f"and {left_out:,} more") if left_out else display.NOTHING
+        return display.page(table, note)
+
+
+def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> RunExample:
+    prompts = tuple(_prompt(request) for request, _ in exchanges)
+    answers = tuple(response.answer for _, response in exchanges)
+    if not answers:
+        # Outputs from files are not stored as responses, but tasks note them.
+        details = row.score.details
+        answers = tuple(details[name] for name in ("out", "adv_out", "raw", "answer") if name in details)
+    return RunExample(
+        id=row.example.id,
+        state=row.state,
+        inputs=row.example.inputs,
+        reference=row.example.reference,
+        groups=row.example.groups,
+        prompts=prompts,
+        answers=answers,
+        scores=row.score.values,
+        unscored=row.score.unscored,
+        error=row.error,
+        details=row.score.details,
+    )
+
+
+def _prompt(request: Mapping[str, Any]) -> str:
+    """Return the text of a stored request."""
+    messages = request.get("messages") or ()
+    if messages:
+        text = "\n\n".join(content for _, content in messages)
+    else:
+        text = str(request.get("prompt") or request.get("context") or request.get("text") or "")
+    if request.get("verb") == "slot":
+        text = f"{request.get('left', '')}___{request.get('right', '')}"
+    if request.get("continuation"):
+        text += str(request["continuation"])
+    return text
+
+
+def _text(answer: Any) -> str:
+    return "" if answer is None else str(answer)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """A run in a results folder.
+
+    In a notebook, a run is displayed as a table and a figure of its main results.
+    """
+
+    folder: Path
+    """The results folder."""
+    record: RunRecord
+    """Everything that is stored about the run, except for its examples."""
+
+    @property
+    def id(self) -> str:
+        """The run's id, which commands such as ``lmassay show`` accept."""
+        return self.record.id
+
+    @property
+    def label(self) -> str:
+        """A short name for what was run, which distinguishes the runs of a sweep."""
+        return self.record.label
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self.record.task
+
+    @property
+    def model(self) -> str:
+        """The label of the model."""
+        return self.record.model
+
+    @property
+    def status(self) -> str:
+        """``done``, or for example ``incomplete`` (examples in error), ``stopped`` (by the budget) or ``failed``."""
+        return self.record.status
+
+    @property
+    def notes(self) -> list[str]:
+        """What the task and the model have to say about the run, such as possible problems with the data."""
+        return list(self.record.provenance.notes)
+
+    @property
+    def signature(self) -> str:
+        """One line with everything that the numbers depend on."""
+        return self.record.signature
+
+    @property
+    def results(self) -> Results:
+        """All results: ``run.results["success"]`` is an overall result with value, interval and n."""
+        return Results(self.record.results)
+
+    @property
+    def examples(self) -> RunExamples:
+        """The examples with prompts, answers and scores."""
+        return RunExamples(self.folder, self.id)
+
+    def __getitem__(self, metric: str) -> Result:
+        """Return the overall result of a metric: ``run["success"].value``."""
+        return self.results[metric]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield every example with its state, scores and texts as a dictionary."""
+        with Store(self.folder) as store:
+            for row in store.rows(self.id):
+                yield row_as_dict(row)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame with one row per example.
+
+        Its columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer and error.
+        """
+        data: pandas.DataFrame = frame(self._columns(), "pandas")
+        return data
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars data frame with one row per example; see :meth:`to_pandas`."""
+        data: polars.DataFrame = frame(self._columns(), "polars")
+        return data
+
+    def plot(self, metric: str | None = None) -> RunFigure:
+        """Return a figure of the main results with their intervals; of one metric, with its groups.
+
+        >>> run.plot("accuracy_amb").save("accuracy.svg")  # doctest: +SKIP
+        """
+        return results_figure(self.record, metric)
+
+    def figures(self) -> list[RunFigure]:
+        """Return all figures of the report about this run."""
+        return report_figures(self.folder, [self.record])
+
+    def report(self, path: str | Path) -> Path:
+        """Write a report; the suffix of the file says the format: .html, .md, .tex or .csv."""
+        return display.write_report(self.folder, [self.record], Path(path))
+
+    def _columns(self) -> dict[str, list[Any]]:
+        with Store(self.folder) as store:
+            return example_columns(store, self.id)
+
+    def __repr__(self) -> str:
+        numbers = []
+        for metric in main_metrics(self.record)[:_SHOWN_METRICS]:
+            result = self.record.result(metric)
+            if result is not None:
+                numbers.append(_result_text(result))
+        status = "" if self.status == "done" else f" {_status_text(self.record)}:"
+        text = ", ".join(numbers) or "no results"
+        return f"<Run {self.id} {self.task}: {self.label} on {self.model}:{status} {text}>"
+
+    def _repr_html_(self) -> str:
+        record = self.record
+        parts = [display.heading(f"{record.task}: {record.label} on {record.model}")]
+        if record.status != "done":
+            parts.append(display.warning(_status_text(record)))
+        results = [result for metric in main_metrics(record) if (result := record.result(metric)) is not None]
+        if results:
+            headers, rows, kinds = _results_table(results)
+            parts.append(display.table(headers, rows, kinds))
+        figure = results_figure(record, None)
+        if not figure.is_empty:
+            parts.append(figure.html())
+        parts += [display.note(note) for note in self.notes]
+        parts.append(display.note(record.id))
+        return display.page(*parts)
+
+
+def main_metrics(record: RunRecord) -> list[str]:
+    """Return the headline metrics of a run; all metrics with an overall result if the task declares no headline."""
+    overall = [result.metric for result in record.results if result.group == OVERALL]
+    headline = [metric for metric in record.design.headline if metric in overall]
+    return headline or [metric for metric in overall if "@" not in metric and "." not in metric]
+
+
+def _status_text(record: RunRecord) -> str:
+    return f"{record.status} ({record.note})" if record.note else record.status
+
+
+class Runs(list[Run]):
+    """A list of runs. Names also work as keys: ``runs["latest"]``, an id or its beginning or end, or a label.
+
+    In a notebook, runs are displayed as a table and a figure that compares them.
+    """
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Run: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Runs: ...
+
+    @overload
+    def __getitem__(self, key: str) -> Run: ...
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Run | Runs:
+        if isinstance(key, str):
+            return self._named(key)
+        if isinstance(key, slice):
+            return Runs(super().__getitem__(key))
+        return super().__getitem__(key)
+
+    def _named(self, name: str) -> Run:
+        if not self:
+            raise KeyError(f"{name}; there are no runs")
+        if name == LATEST:
+            return self[-1]
+        ids = [run for run in self if name and (run.id.startswith(name) or run.id.endswith(name))]
+        labels = [run for run in self if name in (run.label, run.model, f"{run.label} on {run.model}")]
+        exact = [run for run in self if run.id == name]
+        matches = exact or labels or ids
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            listed = ", ".join(run.id for run in matches[:_SHOWN_METRICS])
+            raise KeyError(f"{name}; {len(matches)} runs match: {listed}; write a whole id")
+        names: list[str] = []
+        for run in self:
+            names += [run.id, run.label, run.model]
+        raise KeyError(f"{name}{did_you_mean(name, names)}")
+
+    def where(self, **fields: str) -> Runs:
+        """Return the runs with these values: ``runs.where(task="bias", status="done")``.
+
+        The names are ``id``, ``task``, ``model``, ``label``, ``status`` and ``name``.
+        """
+        allowed = ("id", "task", "model", "label", "status", "name")
+        for field in fields:
+            if field not in allowed:
+                raise UserError(
+                    f"runs have no '{field}'{did_you_mean(field, allowed)}; choose from {', '.join(allowed)}"
+                )
+        selected = Runs()
+        for run in self:
+            values = {field: getattr(run.record, field) for field in fields}
+            if values == fields:
+                selected.append(run)
+        return selected
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame with one row per run, metric and group, with intervals."""
+        data: pandas.DataFrame = frame(result_columns(run.record for run in self), "pandas")
+        return data
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars data frame with one row per run, metric and group; see :meth:`to_pandas`."""
+        data: polars.DataFrame = frame(result_columns(run.record for run in self), "polars")
+        return data
+
+    def plot(self, metric: str | None = None) -> RunFigure:
+        """Return a figure of one metric of all runs with intervals; by default, of the first headline metric."""
+        return runs_figure([run.record for run in self], metric)
+
+    def figures(self) -> list[RunFigure]:
+        """Return all figures of the report about these runs."""
+        return report_figures(self._folder(), [run.record for run in self])
+
+    def report(self, path: str | Path) -> Path:
+        """Write a report; the suffix of the file says the format: .html, .md, .tex or .csv."""
+        return display.write_report(self._folder(), [run.record for run in self], Path(path))
+
+    def _folder(self) -> Path:
+        folders = {run.folder.resolve(): run.folder for run in self}
+        if not folders:
+            raise UserError("there are no runs to show")
+        if len(folders) > 1:
+            raise UserError("these runs are in several results folders; merge them first with lmassay merge")
+        return next(iter(folders.values()))
+
+    def __repr__(self) -> str:
+        lines = [f"<{display.count(len(self), 'run')}>"]
+        lines += [repr(run) for run in self[:_SHOWN_RUNS]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return display.page(display.note("no runs"))
+        if len(self) == 1:
+            return self[0]._repr_html_()
+        records = [run.record for run in self[:_SHOWN_RUNS]]
+        metrics: dict[str, None] = {}
+        for record in records:
+            metrics |= dict.fromkeys(main_metrics(record))
+        shown_metrics = list(metrics)[:_SHOWN_METRICS]
+        headers = ["run", "n", *shown_metrics, "status"]
+        rows = []
+        for record, title in zip(records, run_titles(records), strict=True):
+            results = [record.result(metric) for metric in shown_metrics]
+            counts = [f"{result.n:,}" for result in results if result is not None][:1]
+            cells = ["" if result is None else short_text(result) for result in results]
+            rows.append([title, *(counts or [""]), *cells, _status_text(record)])
+        parts = [display.table(headers, rows, f"tn{'n' * len(shown_metrics)}t")]
+        left_out = len(self) - len(records)
+        if left_out:
+            parts.append(display.note(f"and {left_out:,} more"))
+        figure = runs_figure(records, None)
+        if not figure.is_empty:
+            parts.append(figure.html())
+        return display.page(*parts)
+
+
+# --- results folders --------------------------------------------------------------------------------------------------
+
+
+def load(results: str | Path = _DEFAULT_RESULTS) -> Runs:
+    """Return the runs of a results folder, oldest first; ``lmassay.load()["latest"]`` is the last one."""
+    folder = Path(results)
+    with Store(folder) as store:
+        return Runs(Run(folder, record) for record in store.runs())
+
+
+def all_runs(results: str | Path = _DEFAULT_RESULTS) -> Runs:
+    """Return all runs of a results folder, oldest first; the same as :func:`load`."""
+    return load(results)
+
+
+def load_run(run: str, results: str | Path = _DEFAULT_RESULTS) -> Run:
+    """Return a stored run, given its id, the beginning or end of its id, or ``latest``."""
+    with Store(Path(results)) as store:
+        return Run(Path(results), store.run(run))
+
+
+def results_frame(runs: Iterable[Run], library: Library = "pandas") -> Any:
+    """Return the results of several runs as one data frame: one row per run, metric and group, with intervals."""
+    return frame(result_columns(run.record for run in runs), library)

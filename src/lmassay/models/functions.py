@@ -1,0 +1,189 @@
+"""A model made of Python functions."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lmassay.contracts import Model
+from lmassay.errors import LmassayError, PluginError, error_with_location
+from lmassay.plugins.fingerprint import Fingerprint, fingerprint
+from lmassay.types import Continuation, Generate, LogProbs, Response
+
+Generator = Callable[[list[str]], Any]
+"""A function from prompts to answers; it may be asynchronous."""
+LogProbability = Callable[[list[tuple[str, str]]], Any]
+"""A function from pairs of context and continuation to log-probabilities; it may be asynchronous."""
+DEFAULT_BATCH_SIZE = 64
+_MAX_SHOWN = 60
+
+
+class FunctionModel(Model):
+    """A model made of Python functions, for :func:`lmassay.evaluate`; :func:`lmassay.model` creates it.
+
+    ``generate`` gets a list of prompts and returns a list of as many answers. ``logprobs`` gets a list of pairs
+    (context, continuation) and returns the natural log-probability of each continuation. Both may be asynchronous. They
+    are called with at most ``batch_size`` requests at a time, and the answers of each call are stored at once.
+
+    A chat is passed as one text: its messages, separated by empty lines. An answer ends at the first of the request's
+    stop texts. The same prompt must get the same answer; for a function that draws random answers, set ``cached`` to
+    False.
+    """
+
+    def __init__(
+        self,
+        generate: Generator | None = None,
+        logprobs: LogProbability | None = None,
+        name: str = "",
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        cached: bool = True,
+    ) -> None:
+        functions: dict[str, Callable[..., Any]] = {}
+        if generate is not None:
+            functions["generate"] = generate
+        if logprobs is not None:
+            functions["logprobs"] = logprobs
+        if not functions:
+            raise PluginError("a model needs a function: give generate, logprobs or both")
+        for role, function in functions.items():
+            if not callable(function):
+                raise PluginError(f"{role} must be a function, not a value of type {type(function).__name__}")
+        if batch_size < 1:
+            raise PluginError(f"batch_size must be at least 1, not {batch_size}")
+        self.name = name or _function_name(next(iter(functions.values())))
+        self.can = frozenset(functions)
+        self.cached = cached
+        self._functions = functions
+        self._batch_size = batch_size
+        self._fingerprints: dict[str, Fingerprint] = {}
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the name and the digests of the functions, with everything that they use."""
+        identity = {"name": self.name}
+        for role, computed in self._digests().items():
+            identity[role] = computed.digest
+        return identity
+
+    def notes(self) -> Sequence[str]:
+        """Say if answers are not reused in other programs."""
+        for computed in self._digests().values():
+            if computed.not_comparable and self.cached:
+                return [
+                    f"the answers of {self.name} are reused in this Python process only, because it uses "
+                    f"{computed.not_comparable}, which lmassay cannot compare"
+                ]
+        return []
+
+    def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
+        """Answer Generate requests, batch by batch."""
+        for batch in self._batches(requests):
+            prompts = [_text_of(request.prompt, request.messages) for request in batch]
+            answers = self._call("generate", prompts)
+            for number, (request, answer) in enumerate(zip(batch, answers, strict=True)):
+                yield self._response(answer, request, number)
+
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
+        """Answer LogProbs requests, batch by batch."""
+        for batch in self._batches(requests):
+            pairs = [(_text_of(request.context, request.messages), request.continuation) for request in batch]
+            for number, answer in enumerate(self._call("logprobs", pairs)):
+                yield self._continuation(answer, number)
+
+    def _digests(self) -> Mapping[str, Fingerprint]:
+        # Computed once: a function may change its own variables when it is called.
+        if not self._fingerprints:
+            self._fingerprints = {role: fingerprint(function) for role, function in self._functions.items()}
+        return self._fingerprints
+
+    def _batches(self, requests: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        for start in range(0, len(requests), self._batch_size):
+            yield requests[start : start + self._batch_size]
+
+    def _call(self, role: str, arguments: list[Any]) -> list[Any]:
+        """Call a function and return as many answers as it was given requests."""
+        try:
+            reply = self._functions[role](arguments)
+            if inspect.isawaitable(reply):
+                reply = _awaited(reply)
+            if isinstance(reply, str | bytes | Mapping) or not isinstance(reply, Iterable):
+                what = f"{type(reply).__name__} {str(reply)[:_MAX_SHOWN]!r}" if reply is not None else "None"
+                raise PluginError(
+                    f"the function {self.name} returned {what} for a list of {len(arguments)} requests; it must return "
+                    "a list with one answer per request"
+                )
+            answers = list(reply)
+        except LmassayError:
+            raise
+        except Exception as error:
+            raise PluginError(f"the function {self.name} failed: {error_with_location(error)}") from error
+        if len(answers) != len(arguments):
+            raise PluginError(
+                f"the function {self.name} returned {len(answers)} answers to {len(arguments)} requests; it must "
+                "return one per request, in the same order"
+            )
+        return answers
+
+    def _response(self, answer: Any, request: Generate, number: int) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        if not isinstance(answer, str):
+            raise PluginError(self._wrong_type(answer, number, "a text"))
+        ends = [position for stop in request.stop if stop and (position := answer.find(stop)) >= 0]
+        return Response(answer[: min(ends)] if ends else answer)
+
+    def _continuation(self, answer: Any, number: int) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, Continuation):
+            return Response(answer)
+        try:
+            logprob = float(answer)
+        except (TypeError, ValueError):
+            raise PluginError(self._wrong_type(answer, number, "a number")) from None
+        if math.isnan(logprob) or logprob > 0:
+            raise PluginError(
+                f"the function {self.name} returned {logprob} as answer {number + 1}; a log-probability is at most 0"
+            )
+        return Response(Continuation(logprob, (logprob,)))
+
+    def _wrong_type(self, answer: Any, number: int, expected: str) -> str:
+        kind = "None" if answer is None else f"a value of type {type(answer).__name__}"
+        return f"the function {self.name} returned {kind} as answer {number + 1}; every answer must be {expected}"
+
+
+def _function_name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return "function" if name == "<lambda>" else str(name)
+
+
+def _text_of(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str:
+    """Return a prompt, or the messages of a chat as one text."""
+    if not messages:
+        return prompt or ""
+    return "\n\n".join(content for _, content in messages)
+
+
+def _awaited(reply: Awaitable[Any]) -> Any:
+    """Wait for an asynchronous function, also if an event loop is running in this thread, as in a notebook."""
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    async def wait() -> Any:
+        return await reply
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(wait()))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work, name="lmassay-function", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

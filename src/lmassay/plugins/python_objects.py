@@ -1,0 +1,89 @@
+"""Tasks and models that a Python program passes as objects, classes or functions.
+
+While :func:`lmassay.evaluate` runs, each has a name such as ``python:MyTask``, which the configuration of the run
+contains like the name of any other plug-in. Only the program has the object itself, so such a run cannot be repeated or
+resumed from the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmassay.errors import PluginError
+from lmassay.plugins.fingerprint import fingerprint
+
+PREFIX = "python:"
+"""The beginning of the name of every plug-in that was passed as an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonObject:
+    """A plug-in that was passed as an object."""
+
+    create: Callable[..., Any]
+    """A class, or a function that returns the object."""
+    source: str
+    """A digest of its code and state; empty for lmassay's own classes, which say themselves what they depend on."""
+
+
+@dataclass(slots=True)
+class PythonObjects:
+    """The plug-ins of one call of ``evaluate`` that are objects."""
+
+    by_name: dict[str, PythonObject] = field(default_factory=dict)
+
+    def add_object(self, kind: str, plugin: Any) -> str:
+        """Give an object a name and return it."""
+        is_own = type(plugin).__module__.startswith("lmassay.")
+        source = "" if is_own else f"src:{fingerprint(plugin).digest}"
+        return self._add(kind, type(plugin).__name__, PythonObject(lambda: plugin, source))
+
+    def add_class(self, kind: str, cls: Callable[..., Any]) -> str:
+        """Give a class, or a function that creates a plug-in, a name and return it."""
+        is_own = cls.__module__.startswith("lmassay.")
+        source = "" if is_own else f"src:{fingerprint(cls).digest}"
+        return self._add(kind, cls.__name__, PythonObject(cls, source))
+
+    def _add(self, kind: str, name: str, plugin: PythonObject) -> str:
+        plain_name = re.sub(r"\W+", "_", name).strip("_") or kind
+        full_name = f"{PREFIX}{plain_name}"
+        number = 2
+        while full_name in self.by_name:
+            full_name = f"{PREFIX}{plain_name}_{number}"
+            number += 1
+        self.by_name[full_name] = plugin
+        return full_name
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let configurations name these objects within a ``with`` block."""
+        token = _objects.set(self.by_name)
+        try:
+            yield
+        finally:
+            _objects.reset(token)
+
+
+_objects: ContextVar[Mapping[str, PythonObject] | None] = ContextVar("lmassay_objects", default=None)
+
+
+def is_python_object(spec: Any) -> bool:
+    """Whether the description of a plug-in names an object of a Python program."""
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    return isinstance(name, str) and name.startswith(PREFIX)
+
+
+def find_object(name: str) -> PythonObject:
+    """Return the object with a name. Raises PluginError outside the call of ``evaluate`` that it belongs to."""
+    plugin = (_objects.get() or {}).get(name)
+    if plugin is None:
+        raise PluginError(
+            f"{name.removeprefix(PREFIX)} was passed to lmassay.evaluate in Python, so only that program can finish or "
+            "repeat the run: call lmassay.evaluate again with the same objects; stored answers are reused"
+        )
+    return plugin
