@@ -276,6 +276,12 @@ class Model:
     def check(self) -> None:
         """Raise a UserError if something is wrong that can be detected before the first request."""
 
+    def check_requests(self, requests: Sequence[Request]) -> None:
+        """Raise a UserError if the model's options contradict the settings of requests, such as their temperature.
+
+        It is called before a run that generates text, with the requests of the first example.
+        """
+
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
         """Test whether the server really provides what a task needs; None if there is nothing to test.
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lmassay.contracts import Model
 from lmassay.errors import ConfigError
 from lmassay.statistics.repetition import SAMPLE_OF
 from lmassay.types import Design, Example, Generate, Request
 
 if TYPE_CHECKING:
-    from lmassay.contracts import Model, Task
+    from lmassay.contracts import Task
     from lmassay.running.config import RunConfig
 
 
@@ -53,8 +54,9 @@ def sampled_design(design: Design, samples: int) -> Design:
 
 
 def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
-    """Raise a ConfigError if the configuration asks for samples of answers that cannot differ."""
+    """Raise a ConfigError if answers cannot be sampled as the configuration says."""
     if config.samples == 1 and config.temperature is None:
+        _check_settings(config, task, model)
         return
     key = "samples" if config.samples > 1 else "temperature"
     if model is None or "generate" not in task.needs:
@@ -72,3 +74,13 @@ def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
         raise ConfigError(f"{key}: the task {task.name} takes the most probable choice, which is not sampled")
     if config.samples > 1 and all(request.temperature == 0 for request in texts):
         raise ConfigError("samples: all answers at temperature 0 are the same; set temperature above 0, such as 0.7")
+    model.check_requests(requests)
+
+
+def _check_settings(config: RunConfig, task: Task, model: Model | None) -> None:
+    """Let the model refuse the task's own settings. Models without such a check do not need the first example."""
+    if model is None or "generate" not in task.needs or type(model).check_requests is Model.check_requests:
+        return
+    example = next(iter(task.examples()), None)
+    if example is not None:
+        model.check_requests(task.requests(example))

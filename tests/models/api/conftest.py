@@ -10,4 +10,4 @@ from lmassay.models.api import concurrency
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch):
     monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 0.0)
-    monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 5.0)
+    monkeypatch.setattr(concurrency, "MAX_BUSY_PATIENCE", 5.0)

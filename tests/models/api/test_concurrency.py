@@ -17,7 +17,7 @@ from lmassay.budget import Budget, Prices
 from lmassay.contracts import ask
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError
 from lmassay.models.api import concurrency
-from lmassay.models.api.concurrency import MOST_FAILURES_IN_A_ROW, Limiter, RequestPolicy, with_tries
+from lmassay.models.api.concurrency import MAX_CONSECUTIVE_FAILURES, Limiter, RequestPolicy, with_tries
 from lmassay.models.api.failures import Failure
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.types import Generate
@@ -48,7 +48,7 @@ def test_a_servers_own_wait_is_kept_but_not_believed_twice():
 
 def test_a_busy_server_is_not_given_up_by_number_of_tries_alone(monkeypatch):
     monkeypatch.setattr(concurrency, "BUSY_PATIENCE", 180.0)
-    monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 600.0)
+    monkeypatch.setattr(concurrency, "MAX_BUSY_PATIENCE", 600.0)
     policy = RequestPolicy(8, 60.0, tries=4, wait=1.0)
     busy = Failure("HTTP 429", retryable=True, busy=True)
     assert policy.pause(busy, 4, busy_for=179.0) is not None
@@ -345,9 +345,9 @@ def test_what_is_in_flight_is_yielded_before_a_fatal_error_ends_the_work():
 def test_a_server_that_fails_everybody_is_given_up():
     with openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else failure(500)) as server:
         got = []
-        with pytest.raises(FatalModelError, match=f"{MOST_FAILURES_IN_A_ROW} requests in a row failed.*HTTP 500"):
+        with pytest.raises(FatalModelError, match=f"{MAX_CONSECUTIVE_FAILURES} requests in a row failed.*HTTP 500"):
             take(model_of(server.url, tries=2, wait=0.001), requests(500), got)
-    assert MOST_FAILURES_IN_A_ROW <= len(got) <= MOST_FAILURES_IN_A_ROW + 8
+    assert MAX_CONSECUTIVE_FAILURES <= len(got) <= MAX_CONSECUTIVE_FAILURES + 8
 
 
 def test_the_account_is_out_of_credit():
@@ -405,7 +405,7 @@ def test_a_busy_spell_longer_than_all_tries_is_sat_out(monkeypatch):
 
 
 def test_a_server_that_is_busy_for_ever_is_given_up(monkeypatch):
-    monkeypatch.setattr(concurrency, "LONGEST_BUSY_PATIENCE", 0.3)
+    monkeypatch.setattr(concurrency, "MAX_BUSY_PATIENCE", 0.3)
     with openai_server(lambda *_: failure(429)) as server:
         answers = dict(ask(model_of(server.url, concurrency=1, tries=2), "generate", requests(2)))
     assert all("HTTP 429" in a.error for a in answers.values())
@@ -437,7 +437,7 @@ def test_what_is_denied_after_the_first_success_is_that_questions_own_error(stat
 
 
 def test_a_server_that_denies_everything_after_the_first_success_is_given_up():
-    message = f"{MOST_FAILURES_IN_A_ROW} requests in a row"
+    message = f"{MAX_CONSECUTIVE_FAILURES} requests in a row"
     reply = failure(403)
     with (
         openai_server(lambda body, _: completion("ok") if prompt_of(body) == "p0" else reply) as server,

@@ -320,3 +320,11 @@ def test_options_are_read_from_a_configuration(tmp_path):
     for prices in ({"input": 1}, {"input": 1, "output": 2, "cached": 3}, {"input": "x", "output": 1}):
         with pytest.raises(ConfigError, match=r"model\.prices"):
             build("model", {**spec, "prices": prices}, tmp_path)
+
+
+def test_a_temperature_that_is_not_sent_is_refused():
+    model = OpenAICompatible("m", temperature="omit")
+    model.check_requests([Generate("x", temperature=1.0), Generate("x", temperature=0.0)])
+    with pytest.raises(ConfigError, match=r"temperature: 0\.7 would have no effect.*write temperature: 1"):
+        model.check_requests([Generate("x", temperature=0.7)])
+    OpenAICompatible("m").check_requests([Generate("x", temperature=0.7)])

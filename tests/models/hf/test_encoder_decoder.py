@@ -148,6 +148,31 @@ def test_no_more_is_generated_than_the_decoder_has_positions(models):
     assert response.tokens_out <= 64
 
 
+def test_the_tokenizer_does_not_limit_what_t5_writes(models, tmp_path):
+    folder = Path(shutil.copytree(models["t5"], tmp_path / "t5"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 10}), encoding="utf-8")
+    # Without an end of text, every output reaches the limit.
+    generation = {"decoder_start_token_id": 0, "pad_token_id": 0, "suppress_tokens": [1]}
+    (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+    model = HuggingFace(str(folder))
+    ((_, response),) = ask(model, "generate", [Generate(prompt="one two", max_tokens=25)])
+    assert (response.tokens_out, response.finish) == (25, "length")
+    ((_, response),) = ask(model, "logprobs", [LogProbs("one", "un deux " * 10)])
+    assert len(response.answer.tokens) == 20
+
+
+def test_an_end_that_the_model_is_forced_to_write_counts_as_cut_off(models, tmp_path):
+    folder = Path(shutil.copytree(models["bart"], tmp_path / "bart"))
+    generation = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    end = generation["eos_token_id"]
+    generation |= {"forced_eos_token_id": end, "min_new_tokens": 5}
+    (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+    model = HuggingFace(str(folder))
+    ((_, response),) = ask(model, "generate", [Generate(prompt="one two", max_tokens=6)])
+    assert (response.tokens_out, response.finish) == (5, "length")
+
+
 def test_a_piece_of_a_word_is_not_taken_for_a_language(models, tmp_path):
     folder = Path(shutil.copytree(models["m2m_100"], tmp_path / "m2m"))
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
@@ -201,6 +226,26 @@ def test_options_that_have_no_effect_are_refused(models):
         HuggingFace(FIGURES_GPT2, beams=2).check()
     with pytest.raises(ConfigError, match=r"is not an encoder-decoder model"):
         HuggingFace(FIGURES_GPT2, kind="encoder-decoder").check()
+
+
+@pytest.mark.parametrize("of_task", [True, False])
+def test_a_beam_search_at_a_temperature_is_refused_at_check(models, tmp_path, of_task):
+    (tmp_path / "src").write_text("one two\n", encoding="utf-8")
+    task = {"name": "robustness", "src": "src", "attack": {"name": "delete", "rate": 1.0}}
+    config = {"task": task, "model": {"name": "hf", "model": str(models["t5"]), "beams": 3}}
+    (task if of_task else config)["temperature"] = 0.7
+    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = lmassay("check", "config.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "model.beams: a beam search finds the most probable text, so temperature 0.7 would have no effect" in (
+        done.stderr
+    )
+    done = lmassay("check", "config.yaml", "--set", "model.beams=1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ((_, response),) = ask(
+        HuggingFace(str(models["t5"]), beams=3), "generate", [Generate(prompt="one", temperature=0.7)]
+    )
+    assert "a beam search cannot sample" in response.error
 
 
 def test_an_encoder_without_its_decoder_is_refused_at_check(models, tmp_path):

@@ -18,7 +18,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # A token that a tokenizer puts before a text, such as <s>, <|begin_of_text|> or [CLS].
 _SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|")
 # The longest first token, in bytes, if the server does not name it.
-_LONGEST_FIRST_TOKEN = 128
+_MAX_FIRST_TOKEN_LENGTH = 128
 # The part of a prompt and of a token that an error message shows.
 _SHOWN = 40
 
@@ -107,7 +107,7 @@ class _Alignment:
         """The positions at which a token may end that begins at ``position``."""
         if text is None:
             if is_first:
-                for end in range(min(len(self._prompt), _LONGEST_FIRST_TOKEN) + 1):
+                for end in range(min(len(self._prompt), _MAX_FIRST_TOKEN_LENGTH) + 1):
                     yield _Position(end)
             return
         content = _encoded(text)

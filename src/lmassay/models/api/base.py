@@ -31,8 +31,10 @@ from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.redaction import redact, remember_variable
-from lmassay.types import Generate, Response, digest, request_as_dict
+from lmassay.types import Generate, Request, Response, digest, request_as_dict
 
+# The temperature of models that accept no other: the default of OpenAI and Anthropic.
+_DEFAULT_TEMPERATURE = 1.0
 # How many examples the runner hands over at a time. Each chunk ends with a wait for its slowest answers, so chunks are
 # large. A provider may take hours for a batch, so chunks for batches are larger still.
 _CHUNK = 8192
@@ -130,6 +132,16 @@ class ApiModel(Model):
         if not self._address_variable:
             return []
         return [f"requests to {self.label} go to {redact(self.base_url)}, the address in {self._address_variable}"]
+
+    def check_requests(self, requests: Sequence[Request]) -> None:
+        if self.dialect.sends_temperature:
+            return
+        for request in requests:
+            if isinstance(request, Generate) and request.temperature not in (0, _DEFAULT_TEMPERATURE):
+                raise ConfigError(
+                    f"temperature: {request.temperature:g} would have no effect, because model.temperature: omit does "
+                    "not send it; write temperature: 1, which is what such models use"
+                )
 
     def check(self) -> None:
         """Check what can be known without a connection."""

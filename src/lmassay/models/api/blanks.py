@@ -35,7 +35,7 @@ from lmassay.types import Candidates, Response, Slot
 # More tokens than any vocabulary has. vLLM then answers how many it allows.
 MORE_THAN_ANY_VOCABULARY = 1 << 20
 # Ids and counts of tokens have few digits; a longer number is no id, and Python may refuse to read it.
-_MOST_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
+_MAX_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
 _TOKEN_ID = re.compile(r"token_id:(\d{1,12})")
 # Servers compute in 16 bits, so the probabilities of a large vocabulary do not add up to exactly 1.
 _SUM_TOLERANCE = 0.01
@@ -58,13 +58,13 @@ class NextTokens:
     tokens_out: int | None
 
 
-def most_tokens_allowed(message: str) -> int | None:
+def max_tokens_allowed(message: str) -> int | None:
     """The number of tokens that vLLM's message allows; None if it names none.
 
-    >>> most_tokens_allowed("Requested sample logprobs of 1048576, which is greater than max allowed: 49152")
+    >>> max_tokens_allowed("Requested sample logprobs of 1048576, which is greater than max allowed: 49152")
     49152
     """
-    allowed = _MOST_ALLOWED.search(message)
+    allowed = _MAX_ALLOWED.search(message)
     return None if allowed is None else int(allowed[1])
 
 

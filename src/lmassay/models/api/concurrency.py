@@ -32,13 +32,13 @@ _TURNS_TO_SEND = 3
 # Once there was an answer, key and address are known to be good: then these statuses concern one request only.
 _ABOUT_ONE_REQUEST = (403, 404)
 # Seconds.
-_LONGEST_BACKOFF = 60.0
+_MAX_BACKOFF = 60.0
 # A server that answers nobody is not sent thousands of requests, each several times.
-MOST_FAILURES_IN_A_ROW = 50
+MAX_CONSECUTIVE_FAILURES = 50
 # Seconds. Rate limits are counted per minute, so a request that the server is too busy for is not given up before more
 # than a minute has passed, however often it was tried; after the longer time it is given up in any case.
 BUSY_PATIENCE = 90.0
-LONGEST_BUSY_PATIENCE = 300.0
+MAX_BUSY_PATIENCE = 300.0
 # Requests in flight at the start.
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
@@ -79,11 +79,11 @@ class RequestPolicy:
         """
         used_up = tries - uncounted >= self.tries
         if failure.busy and busy_for is not None:
-            used_up = busy_for >= LONGEST_BUSY_PATIENCE or (used_up and busy_for >= BUSY_PATIENCE)
+            used_up = busy_for >= MAX_BUSY_PATIENCE or (used_up and busy_for >= BUSY_PATIENCE)
         if used_up or not failure.retryable:
             return None
         # Exponential backoff with jitter. The exponent is bounded, for 2.0 ** 1024 is an error.
-        backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _LONGEST_BACKOFF)
+        backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _MAX_BACKOFF)
         backoff += random.uniform(0, self.wait)
         if failure.wait is None:
             return backoff
@@ -420,7 +420,7 @@ class _Executor:
             self._failed_in_a_row = 0
             return
         self._failed_in_a_row += 1
-        if self._failed_in_a_row >= MOST_FAILURES_IN_A_ROW and self._ending is None:
+        if self._failed_in_a_row >= MAX_CONSECUTIVE_FAILURES and self._ending is None:
             self._ending = FatalModelError(
                 f"{self._failed_in_a_row} requests in a row failed, the last one with: {response.error}"
             )

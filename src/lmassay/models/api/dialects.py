@@ -60,6 +60,10 @@ class Dialect(Protocol):
     def can_restrict_to_choices(self) -> bool:
         """Whether the server can be made to answer with one of given choices."""
 
+    @property
+    def sends_temperature(self) -> bool:
+        """Whether requests contain the temperature."""
+
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot be sent."""
 
@@ -88,6 +92,10 @@ class OpenAIDialect:
     @property
     def can_restrict_to_choices(self) -> bool:
         return self.constrain != "none"
+
+    @property
+    def sends_temperature(self) -> bool:
+        return self.temperature == "send"
 
     @property
     def path(self) -> str:
@@ -120,7 +128,7 @@ class OpenAIDialect:
             body["messages"] = _messages(turns)
         body["model"] = self.model
         body[self.token_parameter] = request.max_tokens
-        if self.temperature == "send":
+        if self.sends_temperature:
             body["temperature"] = request.temperature
         if request.stop:
             body["stop"] = list(request.stop)
@@ -167,6 +175,10 @@ class ClaudeDialect:
         return False
 
     @property
+    def sends_temperature(self) -> bool:
+        return self.temperature == "send"
+
+    @property
     def path(self) -> str:
         return "/v1/messages"
 
@@ -191,7 +203,7 @@ class ClaudeDialect:
             "max_tokens": request.max_tokens,
             "messages": _messages([turn for turn in turns if turn[0] != "system"]),
         }
-        if self.temperature == "send":
+        if self.sends_temperature:
             body["temperature"] = request.temperature
         if system:
             body["system"] = system

@@ -16,7 +16,7 @@ from lmassay.errors import FatalModelError, ModelError
 from lmassay.redaction import redact
 from lmassay.types import Finish
 
-LONGEST_WAIT = 120.0
+MAX_WAIT = 120.0
 """Seconds. A server that asks for a longer wait is not waited for; the run stops and can be resumed."""
 
 TOO_LATE = "the server did not answer in time"
@@ -226,7 +226,7 @@ def failure_of_status(status: int, headers: Mapping[str, str], raw: bytes) -> Fa
     busy = status in _BUSY
     retryable = headers.get("x-should-retry") != "false"
     wait = retry_after(headers)
-    if retryable and wait is not None and wait > LONGEST_WAIT:
+    if retryable and wait is not None and wait > MAX_WAIT:
         message = f"the server asks to wait {_duration(wait)} ({message}); continue later with resume"
         return Failure(message, busy=busy, fatal=True)
     return Failure(message, retryable=retryable, wait=wait, busy=busy)

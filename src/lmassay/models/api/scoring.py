@@ -36,7 +36,7 @@ SEPARATORS = ("<|endoftext|>", "<s>", "<bos>", "<|begin_of_text|>", "</s>")
 """Tokens between documents in the training of many models. The first one that a model has is put before a text that
 nothing precedes, as before the texts of local models."""
 # Rounding may put a logarithm slightly above 0.
-_MOST = 1e-4
+_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def checked_logprob(value: Any) -> float:
     except OverflowError:
         number = math.nan
     # NaN is not below any number.
-    if not -math.inf < number <= _MOST:
+    if not -math.inf < number <= _ROUNDING:
         raise ModelError(f"the server returned {value!r:.100} as a log-probability")
     return min(number, 0.0)
 

@@ -22,7 +22,7 @@ from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded
 from lmassay.models.hf.chat import transcript
 from lmassay.models.hf.generation import add_noise, end_tokens_of, generated_response, require_numbers, stop_at
 from lmassay.models.hf.gradients import AttackedTokens, SubstitutionFinder, spans_of, without_spaces
-from lmassay.models.hf.load import LoadedModel
+from lmassay.models.hf.load import LoadedModel, decoder_positions
 from lmassay.models.hf.logits import LEAST, NO_NUMBERS
 from lmassay.types import Continuation, Generate, LogProbs, Response, Substitute
 
@@ -122,6 +122,8 @@ class EncoderDecoder:
         self._language_token = set_languages(loaded.tokenizer, options)
         if options.threads is not None:
             torch.set_num_threads(options.threads)
+        # The tokenizer's limit is about what the encoder reads; the decoder has only the model's own.
+        self._decoder_positions = decoder_positions(loaded.model)
         on_cpu = loaded.device.type == "cpu"
         self._batcher = Batcher(options.batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
         if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None:
@@ -150,6 +152,9 @@ class EncoderDecoder:
                     ModelError("an encoder-decoder model cannot be restricted to choices; let it answer freely"),
                 )
                 continue
+            if request.temperature > 0 and (self._options.beams or 1) > 1:
+                yield index, ModelError("a beam search cannot sample; leave out beams, or set temperature to 0")
+                continue
             text = transcript(request.messages) if request.messages else request.prompt
             sources[index] = self._source(text)
             if self._is_too_long(sources[index]):
@@ -160,11 +165,10 @@ class EncoderDecoder:
             yield from self._generate_group(requests, sources, indices, room)
 
     def _room(self, request: Generate) -> int:
-        """New tokens that the decoder can write: its positions are limited, too."""
-        window = self._loaded.window
-        if window is None:
+        """New tokens that the decoder can write: its positions may be limited."""
+        if self._decoder_positions is None:
             return request.max_tokens
-        return min(request.max_tokens, window)
+        return min(request.max_tokens, self._decoder_positions)
 
     def _generate_group(
         self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], room: int
@@ -192,7 +196,8 @@ class EncoderDecoder:
         if self._options.beams is not None:
             options["num_beams"] = self._options.beams
         if settings.temperature > 0:
-            # A sample is drawn by adding noise to the logits, which makes no sense to a search over several beams.
+            # A sample is drawn by adding noise to the logits, which makes no sense to a search over several beams. So
+            # a model that searches by default does not search now.
             options["num_beams"] = 1
             options["logits_processor"].append(add_noise(requests, settings.temperature))
         beams = options.get("num_beams", model.generation_config.num_beams) or 1
@@ -209,10 +214,26 @@ class EncoderDecoder:
         end_tokens = end_tokens_of(self._loaded)
         # The first token of every sequence only starts the decoder.
         for source, new_tokens in zip(sources, sequences[:, 1:].tolist(), strict=True):
+            if self._was_ended_by_force(new_tokens, room):
+                # Without its end, the text counts as cut off.
+                del new_tokens[-1]
             if self._language_token is not None and new_tokens[:1] == [self._language_token]:
                 # The language is not part of the answer. M2M100 would write it as text.
                 del new_tokens[0]
             yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds)
+
+    def _was_ended_by_force(self, new_tokens: Sequence[int], room: int) -> bool:
+        """Whether the last token that fits ends the text because the model's settings say so.
+
+        BART, Marian and others end every text that reaches the limit in this way. A text that would have ended there in
+        any case looks the same.
+        """
+        forced = self._loaded.model.generation_config.forced_eos_token_id
+        if forced is None or len(new_tokens) < room:
+            return False
+        forced_tokens = forced if isinstance(forced, list) else [forced]
+        has_ended_before = any(token in end_tokens_of(self._loaded) for token in new_tokens[:-1])
+        return new_tokens[-1] in forced_tokens and not has_ended_before
 
     # --- log-probabilities --------------------------------------------------------------------------------------------
 
@@ -225,7 +246,7 @@ class EncoderDecoder:
             text = self._scored_text(context, request.continuation)
             if len(text.target) <= text.start:
                 yield index, Response(finish="empty")
-            elif self._is_too_long(text.source) or self._is_too_long(text.target):
+            elif self._is_too_long(text.source) or self._exceeds_decoder(text.target):
                 yield index, Response(finish="too_long")
             else:
                 texts.append(text)
@@ -336,7 +357,7 @@ class EncoderDecoder:
 
     def is_too_long(self, tokens: AttackedTokens) -> bool:
         """Whether the tokens exceed the model's window."""
-        return self._is_too_long(tokens.ids) or self._is_too_long(tokens.target)
+        return self._is_too_long(tokens.ids) or self._exceeds_decoder(tokens.target)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
@@ -347,5 +368,8 @@ class EncoderDecoder:
         pad = self._loaded.tokenizer.pad_token_id or 0
         return padded(sources, self._loaded.device, pad)
 
-    def _is_too_long(self, tokens: Tokens) -> bool:
-        return self._loaded.window is not None and len(tokens) > self._loaded.window
+    def _is_too_long(self, source: Tokens) -> bool:
+        return self._loaded.window is not None and len(source) > self._loaded.window
+
+    def _exceeds_decoder(self, target: Tokens) -> bool:
+        return self._decoder_positions is not None and len(target) > self._decoder_positions

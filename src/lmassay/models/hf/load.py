@@ -158,12 +158,9 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
 
 
 def window_of(model: Any, tokenizer: Any) -> int | None:
-    """The longest sequence that a model supports, in tokens; None if neither the model nor the tokenizer states it."""
+    """The longest sequence that a model reads, in tokens; None if neither the model nor the tokenizer states it."""
     config = model.config.get_text_config()
-    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if config.model_type in _RELATIVE_POSITIONS:
-        # Positions are relative, so the number in the configuration is only the length in training.
-        longest = None
+    longest = _positions(config, "max_encoder_position_embeddings")
     if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
         # The first position of these models is the id of the padding token + 1, so fewer positions remain for text.
         longest -= (config.pad_token_id or 0) + 1
@@ -173,6 +170,23 @@ def window_of(model: Any, tokenizer: Any) -> int | None:
         if limit is not None and 0 < limit < 10**9:
             limits.append(int(limit))
     return min(limits, default=None)
+
+
+def decoder_positions(model: Any) -> int | None:
+    """The longest sequence that the decoder of an encoder-decoder model writes, in tokens; None if it has no limit."""
+    return _positions(model.config.get_text_config(), "max_decoder_position_embeddings")
+
+
+def _positions(config: Any, own_name: str) -> int | None:
+    """The number of positions of a model. ``own_name`` is the key of models whose encoder and decoder differ (LED)."""
+    if config.model_type in _RELATIVE_POSITIONS:
+        # Positions are relative, so the number in the configuration is only the length in training.
+        return None
+    for name in (own_name, "max_position_embeddings", "n_positions"):
+        positions = getattr(config, name, None)
+        if positions:
+            return int(positions)
+    return None
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.cache import read_card
 from lmassay.models.hf.source import Kind, ModelSource, find_source
-from lmassay.types import Generate, LogProbs, Response, Slot, Substitute, canonical
+from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
 # Encoder-decoder architectures that write several languages: M2M100 and NLLB, mBART.
 _MULTILINGUAL = ("m2m_100", "mbart")
@@ -148,6 +148,16 @@ class HuggingFace(Model):
             raise ConfigError(
                 f"model.kind: {self.source.name} reads in both directions and cannot be used as a causal model"
             )
+
+    def check_requests(self, requests: Sequence[Request]) -> None:
+        if self._beams is None or self._beams == 1:
+            return
+        for request in requests:
+            if isinstance(request, Generate) and request.temperature > 0:
+                raise ConfigError(
+                    f"model.beams: a beam search finds the most probable text, so temperature {request.temperature:g} "
+                    "would have no effect; leave out beams, or set temperature to 0"
+                )
 
     def _read_older_tokenizer(self) -> None:
         if self.kind == "encoder-decoder":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from lmassay.errors import UserError
@@ -50,9 +54,31 @@ def test_a_missing_folder_and_a_wrong_layer_are_named(tmp_path):
         BERTScore(tmp_path / "none").check()
     with pytest.raises(UserError, match="cannot be read"):
         BERTScore(tmp_path).check()
-    pytest.importorskip("torch", reason="the hf extra is not installed")
-    with pytest.raises(UserError, match="has layers 1 to 2, not 9"):
-        BERTScore(FOLDER, layer=9).score(["a"], ["b"])
+
+
+@pytest.mark.parametrize("layer", [-1, 0, 3])
+def test_check_finds_a_wrong_layer_in_the_configuration(layer):
+    with pytest.raises(UserError, match=f"the model has layers 1 to 2, not {layer}"):
+        BERTScore(FOLDER, layer=layer).check()
+
+
+def test_check_finds_a_wrong_layer_without_importing_torch():
+    program = (
+        "import sys\n"
+        "from lmassay.evaluations.robustness.scorers.bertscore import BERTScore\n"
+        "from lmassay.errors import UserError\n"
+        f"try: BERTScore({str(FOLDER)!r}, layer=9).check()\n"
+        "except UserError: sys.exit('torch' in sys.modules)\n"
+        "sys.exit(3)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("config", [[1], {"is_encoder_decoder": True, "num_hidden_layers": 2}])
+def test_a_folder_without_an_encoder_is_refused(tmp_path, config):
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UserError, match=r"is not the configuration of a model|is an encoder-decoder model"):
+        BERTScore(tmp_path).check()
 
 
 def test_loading_prints_nothing(capfd):

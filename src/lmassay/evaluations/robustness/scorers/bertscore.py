@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,11 +48,14 @@ class BERTScore(Scorer):
 
     @property
     def signature(self) -> str:
-        layer = self._embedder.layer if self._layer is None else self._layer
+        layer = self._chosen_layer
+        if layer is None:
+            # Only the loaded model knows its last layer.
+            layer = self._embedder.layer
         return f"BERTScore(model:{self._folder.name}|sha:{self._digest}|layer:{layer}|idf:no|baseline:no)"
 
     def check(self, lang: str | None = None) -> None:
-        self._read_config()
+        _ = self._chosen_layer
         if importlib.util.find_spec("transformers") is None:
             raise MissingExtra("the scorer bertscore", "hf")
 
@@ -83,23 +86,35 @@ class BERTScore(Scorer):
             config = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"bertscore: {file} cannot be read: {error}") from error
+        if not isinstance(config, dict):
+            raise DataError(f"bertscore: {file} is not the configuration of a model")
+        if config.get("is_encoder_decoder"):
+            raise DataError(f"bertscore: {self._folder} is an encoder-decoder model; use an encoder such as RoBERTa")
         if not list(self._folder.glob("*.safetensors")):
             raise DataError(f"bertscore: {self._folder} has no *.safetensors file; other weights are not loaded")
-        return dict(config)
+        return config
 
     @cached_property
     def _embedder(self) -> Any:
         # torch takes seconds to import, so this module is imported with the first score.
         from lmassay.models.hf.embeddings import open_embedder
 
+        return open_embedder(self._folder, self._chosen_layer, self._device)
+
+    @cached_property
+    def _chosen_layer(self) -> int | None:
+        """The layer whose embeddings are compared; None (the last one) if the configuration has no number of layers.
+
+        Raises UserError for a layer that the model does not have.
+        """
         config = self._read_config()
-        layer = self._layer
-        if layer is None:
-            family = config.get("model_type")
-            # DistilBERT calls the number of its layers n_layers.
-            layer_count = config.get("num_hidden_layers", config.get("n_layers"))
-            layer = _BEST_LAYERS.get((family, layer_count))  # type: ignore[arg-type]  # any JSON value may be there
-        return open_embedder(self._folder, layer, self._device)
+        layer_count = _layer_count(config)
+        if self._layer is None:
+            return _BEST_LAYERS.get((str(config.get("model_type")), layer_count or 0), layer_count)
+        if self._layer < 1 or (layer_count is not None and self._layer > layer_count):
+            layers = "layers are counted from 1" if layer_count is None else f"the model has layers 1 to {layer_count}"
+            raise UserError(f"bertscore: layer: {layers}, not {self._layer} ({self._folder})")
+        return self._layer
 
     @cached_property
     def _digest(self) -> str:
@@ -107,6 +122,16 @@ class BERTScore(Scorer):
         for file in sorted(self._folder.glob("*.safetensors")):
             digest.update(file.read_bytes())
         return digest.hexdigest()[:8]
+
+
+def _layer_count(config: Mapping[str, Any]) -> int | None:
+    """The number of layers by a model's configuration; None if it does not state it."""
+    # DistilBERT and GPT-2 have their own names for it.
+    for name in ("num_hidden_layers", "n_layers", "n_layer"):
+        count = config.get(name)
+        if isinstance(count, int) and count > 0:
+            return count
+    return None
 
 
 def _f1(hyp: Any, ref: Any) -> float:
