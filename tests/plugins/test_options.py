@@ -129,3 +129,8 @@ def test_the_card_keeps_no_secret(tmp_path):
             "error: model.api_key: a secret would be stored with the results; write '${API_KEY}' and export API_KEY\n"
         )
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["my.py"]
+
+
+def test_a_configuration_cannot_read_standard_input():
+    with pytest.raises(ConfigError, match=r"model\.credentials: a configuration cannot read standard input \(-\)"):
+        checked(credentials="-")

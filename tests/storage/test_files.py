@@ -83,6 +83,13 @@ def test_standard_input_is_read_where_the_path_is_a_dash(monkeypatch):
     assert list(open_text(Path("-"), "src").read()) == ["x", "y"]
 
 
+@pytest.mark.parametrize(("content", "message"), [(b"", "is empty"), (b"ok\n\xe9\n", "line 2: byte 0xe9")])
+def test_errors_name_standard_input_and_not_its_copy(monkeypatch, content, message):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(DataError, match=f"^standard input.*{message}"):
+        open_text(Path("-"), "src")
+
+
 def test_standard_input_cannot_be_two_files():
     with pytest.raises(DataError, match="can be read only once"):
         open_parallel({"src": Path("-"), "ref": Path("-")})

@@ -37,7 +37,7 @@ from lmassay.redaction import (
     shown_value,
     written_keys,
 )
-from lmassay.storage.files import record_reads
+from lmassay.storage.files import STANDARD_INPUT, record_reads
 
 Spec = str | Mapping[str, Any]
 """How a configuration describes a plug-in: its name, or a mapping with the key ``name`` and its options."""
@@ -414,7 +414,7 @@ def _secrets(value: Any, key: str, *, may_be_labels: bool = False) -> Iterator[t
 
 def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
     try:
-        return _resolved(value, base)
+        return _resolved(value, base, key)
     except UnicodeEncodeError:
         # A name that this environment's encoding cannot represent; the command line reports it with a remedy.
         raise
@@ -424,7 +424,7 @@ def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
         raise ConfigError(f"{key}: this is not a path: {reason} (got {str(value)[:_MAX_SHOWN_VALUE]!r})") from None
 
 
-def _resolved(value: Any, base: Path) -> Any:
+def _resolved(value: Any, base: Path, key: str) -> Any:
     """Return a value with all paths in it absolute."""
     if isinstance(value, Path):
         text = value.as_posix()
@@ -434,17 +434,22 @@ def _resolved(value: Any, base: Path) -> Any:
 
             return file_called(text.removeprefix(DATA_PREFIX))
         path = value.expanduser()
+        if path == STANDARD_INPUT and not (base / path).exists():
+            raise ConfigError(
+                f"{key}: a configuration cannot read standard input (-), because a run that is resumed needs it again; "
+                "save the input to a file"
+            )
         # A path that was typed on the command line may be relative to the working folder.
         if not (base / path).exists() and path.exists():
             return path.resolve()
         return (base / path).resolve()
     if isinstance(value, BaseModel):
-        fields = {name: _resolved(getattr(value, name), base) for name in type(value).model_fields}
+        fields = {name: _resolved(getattr(value, name), base, f"{key}.{name}") for name in type(value).model_fields}
         return value.model_copy(update=fields)
     if isinstance(value, Mapping):
-        return {name: _resolved(inner, base) for name, inner in value.items()}
+        return {name: _resolved(inner, base, f"{key}.{name}") for name, inner in value.items()}
     if isinstance(value, list):
-        return [_resolved(item, base) for item in value]
+        return [_resolved(item, base, key) for item in value]
     return value
 
 

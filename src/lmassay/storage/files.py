@@ -49,6 +49,8 @@ class TextFile:
     """The digest of its contents."""
     bom: bool
     """Whether it begins with a byte-order mark."""
+    name: str = ""
+    """How error messages call it. A stream is read from a copy, whose path tells the user nothing."""
 
     def read(self, *, keep_bom: bool = False) -> Iterator[str]:
         """Yield its lines without trailing white space and, unless ``keep_bom`` is set, without byte-order mark."""
@@ -66,20 +68,23 @@ def open_text(path: Path, role: str) -> TextFile:
     once, so they are copied to a temporary file first.
     """
     require_file(path, role)
-    name = f"{role} file {path}"
+    name = "standard input" if path == STANDARD_INPUT else str(path)
     if is_stream(path):
-        name = f"{role} from standard input" if path == STANDARD_INPUT else name
         path = _copied_stream(path)
     record_read(path)
     lines = 0
     has_bom = False
-    for line in _decoded_lines(path):
-        if lines == 0:
-            has_bom = line.startswith(BOM)
-        lines += 1
+    try:
+        for line in _decoded_lines(path):
+            if lines == 0:
+                has_bom = line.startswith(BOM)
+            lines += 1
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), name)) from None
     if lines == 0:
-        raise DataError(f"the {name} is empty; it must have at least one line")
-    return TextFile(path, lines, sha256(path), has_bom)
+        described = name if name == "standard input" else f"the {role} file {name}"
+        raise DataError(f"{described} is empty; it must have at least one line")
+    return TextFile(path, lines, sha256(path), has_bom, name)
 
 
 def is_stream(path: Path) -> bool:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from pathlib import Path
+
 import pytest
 
-from lmassay.errors import DataError
+from lmassay.errors import ConfigError, DataError
+from lmassay.evaluations.syntax.commands.actions.verbs import verbs as write_verbs
 from lmassay.evaluations.syntax.lemmas import Lemma, read_verbs
 from lmassay.evaluations.syntax.unimorph import BOTH_NUMBERS, ONE_SIDE, OTHER_SPELLINGS, SEVERAL_WORDS, verbs_of_lexicon
 from tests.helpers import lmassay, write_lines
@@ -150,3 +155,20 @@ def test_features_for_a_file_of_base_forms_are_refused(tmp_path):
     done = lmassay("verbs", bases, "--plural", "V;NFIN", "-o", tmp_path / "v.csv")
     assert done.returncode == 2
     assert "--singular and --plural are for a lexicon" in done.stderr
+
+
+@pytest.mark.parametrize("content", ["gehen\tgeht\tV;IND;PRS;3;SG\ngehen\tgehen\tV;IND;PRS;3;PL", "walk sing"])
+def test_verbs_are_read_from_standard_input(tmp_path, monkeypatch, content):
+    file = write_lines(tmp_path / "source", [content])
+    write_verbs(file, None, "auto", None, None, tmp_path / "from_file.csv")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    write_verbs(Path("-"), None, "auto", None, None, tmp_path / "from_stdin.csv")
+    assert (tmp_path / "from_stdin.csv").read_bytes() == (tmp_path / "from_file.csv").read_bytes()
+    with pytest.raises(ConfigError, match="standard input can be read only once"):
+        write_verbs(Path("-"), Path("-"), "auto", None, None, tmp_path / "both.csv")
+
+
+def test_the_source_of_verbs_is_not_overwritten(tmp_path):
+    file = write_lines(tmp_path / "source", ["walk sing"])
+    with pytest.raises(DataError, match="-o .* would overwrite the file of SOURCE"):
+        write_verbs(file, None, "auto", None, None, file)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax.lemmas import Lemma
-from lmassay.storage.files import open_text
+from lmassay.storage.files import TextFile, open_text
 
 SINGULAR = "V;IND;PRS;3;SG"
 PLURAL = "V;IND;PRS;3;PL"
@@ -107,24 +107,24 @@ def matches(row: LexiconRow, wanted: frozenset[str]) -> bool:
     return required <= row.features
 
 
-def is_lexicon(path: Path) -> bool:
+def is_lexicon(file: TextFile) -> bool:
     """Return True if the first line with text has the three columns of a lexicon."""
-    for line in open_text(path, "verbs").read():
+    for line in file.read():
         if line.strip():
             return line.count("\t") >= _MIN_COLUMNS - 1
     return False
 
 
-def read_lexicon(path: Path) -> Iterator[LexiconRow]:
+def read_lexicon(file: TextFile) -> Iterator[LexiconRow]:
     """Yield the rows of a lexicon. Empty lines separate lemmas in some files and are skipped."""
-    for number, line in enumerate(open_text(path, "lexicon").read(), 1):
+    for number, line in enumerate(file.read(), 1):
         if not line.strip():
             continue
         # Some files have further columns, for example the morphemes of the form.
         columns = line.rstrip("\r\n").split("\t")
         if len(columns) < _MIN_COLUMNS or not all(column.strip() for column in columns[:_MIN_COLUMNS]):
             raise DataError(
-                f"{path}, line {number}: a row must be lemma, form and features with tabs between them, such as "
+                f"{file.name}, line {number}: a row must be lemma, form and features with tabs between them, such as "
                 f"gehen, geht, {SINGULAR}"
             )
         # Accents may be composed or decomposed, and words are compared as text.
@@ -133,7 +133,7 @@ def read_lexicon(path: Path) -> Iterator[LexiconRow]:
         yield LexiconRow(lemma, form, features_of(features))
 
 
-def verbs_of_lexicon(path: Path, singular: str = SINGULAR, plural: str = PLURAL) -> LexiconVerbs:
+def verbs_of_lexicon(file: Path | TextFile, singular: str = SINGULAR, plural: str = PLURAL) -> LexiconVerbs:
     """Return the pairs of a singular and a plural form that a lexicon has.
 
     ``singular`` and ``plural`` are the features of the two forms. Two forms are a pair if they belong to the same lemma
@@ -148,7 +148,9 @@ def verbs_of_lexicon(path: Path, singular: str = SINGULAR, plural: str = PLURAL)
     singular_forms: dict[tuple[str, frozenset[str]], list[str]] = {}
     plural_forms: dict[tuple[str, frozenset[str]], list[str]] = {}
     has_rows = False
-    for row in read_lexicon(path):
+    if isinstance(file, Path):
+        file = open_text(file, "lexicon")
+    for row in read_lexicon(file):
         has_rows = True
         _note_number(row, numbers_of_form)
         if matches(row, wanted_singular):
@@ -156,7 +158,7 @@ def verbs_of_lexicon(path: Path, singular: str = SINGULAR, plural: str = PLURAL)
         if matches(row, wanted_plural):
             _add(plural_forms, row, wanted_plural)
     if not has_rows:
-        raise DataError(f"{path} is empty; a lexicon has rows of lemma, form and features")
+        raise DataError(f"{file.name} is empty; a lexicon has rows of lemma, form and features")
     verbs = LexiconVerbs()
     for key, forms in singular_forms.items():
         _add_pair(verbs, key, forms, plural_forms.pop(key, []), numbers_of_form)
@@ -164,7 +166,7 @@ def verbs_of_lexicon(path: Path, singular: str = SINGULAR, plural: str = PLURAL)
         verbs.drop(ONE_SIDE, lemma)
     if not verbs.pairs:
         raise DataError(
-            f"{path} has no verb with the forms {singular} and {plural}{_what_was_dropped(verbs)}; choose the features "
+            f"{file.name} has no verb with the forms {singular} and {plural}{_what_was_dropped(verbs)}; choose the features "
             "that this lexicon has with --singular and --plural"
         )
     return verbs

@@ -24,6 +24,7 @@ from lmassay.evaluations.robustness.perturbations.hangul import is_syllable
 from lmassay.evaluations.robustness.perturbations.keyboards import neighbours
 from lmassay.evaluations.robustness.perturbations.letter_edits import plain
 from lmassay.plugins.registry import current_registry
+from tests.helpers import lmassay, write_lines
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
 
@@ -331,3 +332,11 @@ def test_worddrop_closes_the_gap_and_never_drops_the_last_word(text, seed, after
 )
 def test_results_are_the_same_on_every_machine(name, after):
     assert make_perturber(name, rate=0.5)(ENGLISH, 0) == after
+
+
+def test_the_perturb_command_does_not_overwrite_its_input(tmp_path):
+    file = write_lines(tmp_path / "text", ["one two three"])
+    done = lmassay("perturb", "delete", "--in", file, "--out", file, "--rate", 1)
+    assert done.returncode == 2
+    assert f"--out {file} would overwrite the file of --in" in done.stderr
+    assert file.read_text(encoding="utf-8") == "one two three\n"

@@ -9,7 +9,7 @@ from lmassay.cli.console import say, warn
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.lemmas import Lemma, build_verb_list, read_verbs
 from lmassay.evaluations.syntax.unimorph import PLURAL, SINGULAR, LexiconVerbs, is_lexicon, verbs_of_lexicon
-from lmassay.storage.files import atomic_write, open_text
+from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, open_text
 
 # How many of the dropped forms are shown as examples.
 _EXAMPLES = 3
@@ -24,23 +24,30 @@ def verbs(
     output: Path,
 ) -> None:
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs."""
+    if present == source == STANDARD_INPUT:
+        raise ConfigError("standard input can be read only once; give a file for SOURCE or for --with")
+    # The list of --with may be written again, joined with the new verbs.
+    forbid_overwriting({"-o": output}, {"SOURCE": source})
     bases: list[str] = []
     lemmas: list[Lemma] = [] if present is None else list(read_verbs(present).lemmas)
-    if source_format == "unimorph" or (source_format == "auto" and is_lexicon(source)):
-        from_lexicon = verbs_of_lexicon(source, singular or SINGULAR, plural or PLURAL)
+    # Opened once, because it may be a pipe.
+    file = open_text(source, "verbs")
+    if source_format == "unimorph" or (source_format == "auto" and is_lexicon(file)):
+        from_lexicon = verbs_of_lexicon(file, singular or SINGULAR, plural or PLURAL)
         lemmas += from_lexicon.lemmas
         _report_dropped(from_lexicon)
     elif singular is not None or plural is not None:
         raise ConfigError(
-            f"--singular and --plural are for a lexicon of lemma, form and features; {source} has no such columns"
+            f"--singular and --plural are for a lexicon of lemma, form and features; {file.name} has no such columns"
         )
     else:
-        for line in open_text(source, "verbs").read():
+        for line in file.read():
             bases += line.split()
     text = build_verb_list(bases, lemmas)
     with atomic_write(output) as stream:
         stream.write(text)
-    say(f"{text.count(chr(10)) - 1} verbs written to {output}")
+    count = text.count("\n") - 1
+    say(f"{count} {'verb' if count == 1 else 'verbs'} written to {output}")
 
 
 def _report_dropped(verbs: LexiconVerbs) -> None:
