@@ -170,5 +170,5 @@ def test_verbs_are_read_from_standard_input(tmp_path, monkeypatch, content):
 
 def test_the_source_of_verbs_is_not_overwritten(tmp_path):
     file = write_lines(tmp_path / "source", ["walk sing"])
-    with pytest.raises(DataError, match="-o .* would overwrite the file of SOURCE"):
+    with pytest.raises(DataError, match=r"-o .* would overwrite the file of SOURCE"):
         write_verbs(file, None, "auto", None, None, file)

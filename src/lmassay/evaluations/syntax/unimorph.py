@@ -166,8 +166,8 @@ def verbs_of_lexicon(file: Path | TextFile, singular: str = SINGULAR, plural: st
         verbs.drop(ONE_SIDE, lemma)
     if not verbs.pairs:
         raise DataError(
-            f"{file.name} has no verb with the forms {singular} and {plural}{_what_was_dropped(verbs)}; choose the features "
-            "that this lexicon has with --singular and --plural"
+            f"{file.name} has no verb with the forms {singular} and {plural}{_what_was_dropped(verbs)}; choose the "
+            "features that this lexicon has with --singular and --plural"
         )
     return verbs
 
