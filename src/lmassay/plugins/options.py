@@ -37,7 +37,7 @@ from lmassay.redaction import (
     shown_value,
     written_keys,
 )
-from lmassay.storage.files import STANDARD_INPUT, record_reads
+from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, record_reads
 
 Spec = str | Mapping[str, Any]
 """How a configuration describes a plug-in: its name, or a mapping with the key ``name`` and its options."""
@@ -435,10 +435,7 @@ def _resolved(value: Any, base: Path, key: str) -> Any:
             return file_called(text.removeprefix(DATA_PREFIX))
         path = value.expanduser()
         if path == STANDARD_INPUT and not (base / path).exists():
-            raise ConfigError(
-                f"{key}: a configuration cannot read standard input (-), because a run that is resumed needs it again; "
-                "save the input to a file"
-            )
+            raise ConfigError(f"{key}: {NO_STANDARD_INPUT}")
         # A path that was typed on the command line may be relative to the working folder.
         if not (base / path).exists() and path.exists():
             return path.resolve()

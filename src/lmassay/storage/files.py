@@ -33,6 +33,11 @@ _BLOCK_SIZE = 1 << 20
 _SETTLED_AFTER = 3.0
 STANDARD_INPUT = Path("-")
 """Standard input, where a command takes a text file."""
+NO_STANDARD_INPUT = (
+    "a configuration cannot read standard input (-), because a run that is resumed needs it again; save the input to a "
+    "file"
+)
+"""Why ``-`` is refused where a configuration names a file."""
 _GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
 """The byte-order mark, which some programs write at the beginning of a file."""
@@ -324,6 +329,17 @@ def format_suffix(path: Path) -> str:
     if path.suffix.lower() == ".gz":
         path = path.with_suffix("")
     return path.suffix.lower()
+
+
+def stem_of(path: Path) -> str:
+    """The name of a file without the ending of its format and without .gz.
+
+    >>> stem_of(Path("data/pairs.jsonl.gz")), stem_of(Path("pairs.jsonl"))
+    ('pairs', 'pairs')
+    """
+    if path.suffix.lower() == ".gz":
+        path = path.with_suffix("")
+    return path.stem
 
 
 @contextmanager

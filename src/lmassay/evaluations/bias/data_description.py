@@ -22,7 +22,7 @@ from lmassay.evaluations.bias.data_files import FILE_ENDINGS, BiasDataRow, read_
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.kobbq.samples import parse_choices
 from lmassay.plugins.yaml_models import YamlModel, listed, read_model
-from lmassay.storage.files import sha256
+from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix, sha256
 from lmassay.storage.yamlfile import YamlFile
 from lmassay.types import digest
 
@@ -235,11 +235,13 @@ def _matching_files(description: DataDescription, yaml_file: YamlFile) -> list[P
     mistakes: list[str] = []
     for pattern in description.files:
         matches = sorted(glob.glob(str(folder / pattern)))  # noqa: PTH207 - takes absolute patterns too
-        if not matches:
+        if not matches and Path(pattern) == STANDARD_INPUT:
+            mistakes.append(f"files: {NO_STANDARD_INPUT}")
+        elif not matches:
             mistakes.append(f"files: there is no file {folder / pattern}; check the path")
         files += [Path(match) for match in matches]
     for file in files:
-        if file.suffix not in FILE_ENDINGS:
+        if format_suffix(file) not in FILE_ENDINGS:
             mistakes.append(f"files: {file.name} must end in {', '.join(FILE_ENDINGS)}")
     if mistakes:
         raise yaml_file.error(mistakes)

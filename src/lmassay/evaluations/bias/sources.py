@@ -12,6 +12,7 @@ from lmassay.datasets import catalogue
 from lmassay.datasets.entry import EXAMPLES
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import BiasDataset
+from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix
 
 _ALLOWED = (
     "a data set that lmassay data lists, a .tsv of KoBBQ's samples, BBQ's .jsonl (a file, a folder or a pattern), or a "
@@ -80,7 +81,7 @@ def read_control_questions(control: DataSpec | Literal[True], data: DataSpec, ba
 
 
 def _read_files(files: Sequence[Path], data: str) -> BiasDataset:
-    endings = {file.suffix.lower() for file in files}
+    endings = {format_suffix(file) for file in files}
     # Each reader is imported only when it is needed: BBQ needs no TSV parser, KoBBQ no YAML models.
     if endings == {".jsonl"}:
         from lmassay.evaluations.bias.bbq import bbq_items
@@ -107,7 +108,7 @@ def _files(data: str, base: Path) -> list[Path]:
     for root in (base, Path()):
         path = root / Path(data).expanduser()
         if path.is_dir():
-            files = sorted(path.glob("*.jsonl"))
+            files = sorted(file for file in path.iterdir() if format_suffix(file) == ".jsonl")
             if not files:
                 raise DataError(f"task.data: the folder {path} has no .jsonl file; give {_ALLOWED}")
             return files
@@ -116,4 +117,6 @@ def _files(data: str, base: Path) -> list[Path]:
         matches = sorted(glob.glob(str(path)))  # noqa: PTH207 - Path.glob does not take absolute patterns
         if matches:
             return [Path(match) for match in matches]
+    if Path(data) == STANDARD_INPUT:
+        raise DataError(f"task.data: {NO_STANDARD_INPUT}")
     raise DataError(f"task.data: there is no file or folder {base / data}; give {_ALLOWED}")

@@ -16,7 +16,7 @@ from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, SUFFIXES, PairFo
 from lmassay.evaluations.syntax.pairs import MinimalPair, open_pairs, pair_of
 from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import DATA_PREFIX
-from lmassay.storage.files import TextFile
+from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, TextFile, format_suffix, stem_of
 from lmassay.types import digest
 
 DataSpec = str | dict[str, str | list[str]]
@@ -50,12 +50,12 @@ class FilePairs:
 
     @property
     def name(self) -> str:
-        return self.file.path.stem
+        return stem_of(self.file.path)
 
     @property
     def name_with_folder(self) -> str:
         """The name, with that of the folder to distinguish files of the same name."""
-        return f"{self.file.path.parent.name}/{self.file.path.stem}"
+        return f"{self.file.path.parent.name}/{stem_of(self.file.path)}"
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -296,7 +296,7 @@ def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
     for root in (base, Path()):
         path = root / Path(source).expanduser()
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() in suffixes)
+            files = sorted(file for file in path.iterdir() if format_suffix(file) in suffixes)
             if not files:
                 raise DataError(
                     f"task.data: the folder {path} has no file of pairs ({', '.join(suffixes)}); give another folder "
@@ -308,6 +308,8 @@ def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
         matches = sorted(glob.glob(str(path)))  # noqa: PTH207 - Path.glob does not take absolute patterns
         if matches:
             return [open_pairs(Path(match).resolve()) for match in matches]
+    if Path(source) == STANDARD_INPUT:
+        raise DataError(f"task.data: {NO_STANDARD_INPUT}")
     raise DataError(
         f"task.data: there is no file or folder {base / source}; give a file of pairs, a folder, a pattern, a grammar "
         f"({', '.join(shipped_grammars())} or a .yaml file), or a data set that lmassay data lists"

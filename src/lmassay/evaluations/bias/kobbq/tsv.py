@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmassay.errors import DataError, did_you_mean
-from lmassay.storage.files import require_file
+from lmassay.storage.files import STANDARD_INPUT, open_bytes, require_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,9 +186,13 @@ def read_table(
     ``role`` names the file in messages, ``remedy`` says what to do about a row that was cut off. A row may end before
     the column ``may_lack`` if that is the last one.
     """
+    if path == STANDARD_INPUT:
+        raise DataError(f"the {role} file: KoBBQ's steps do not read standard input; give a file")
     require_file(path, role)
     try:
-        data = path.read_bytes()
+        # pandas also decompresses such a file.
+        with open_bytes(path) as stream:
+            data = stream.read()
     except OSError as error:
         raise DataError(f"the {role} file {path} cannot be read: {error.strerror or error}") from error
     data = data.removeprefix(_BOM)

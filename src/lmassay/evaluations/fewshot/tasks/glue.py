@@ -15,6 +15,7 @@ from lmassay.evaluations.fewshot.tasks.patterns import TablePVP, Words, slotted
 from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import DataRow, read_rows
+from lmassay.storage.files import format_suffix, open_bytes
 
 _COLA = ("source", "label", "annotation", "sentence")
 
@@ -30,7 +31,7 @@ class GlueProcessor(RowProcessor):
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         """The rows of a file; the published test files have a header even if the others have none."""
-        has_no_header = path.endswith(".tsv") and set_type != "test"
+        has_no_header = format_suffix(Path(path)) == ".tsv" and set_type != "test"
         return read_rows(path, self.HEADERLESS if has_no_header else None)
 
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
@@ -138,9 +139,10 @@ class ColaProcessor(GlueProcessor):
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         """The rows of a file. The published files have no header; a table with one is the user's own."""
-        if path.endswith(".tsv") and Path(path).is_file():
-            with Path(path).open(encoding="utf-8-sig", errors="replace") as stream:
-                first_cells = stream.readline().rstrip("\n").split("\t")
+        if format_suffix(Path(path)) == ".tsv" and Path(path).is_file():
+            with open_bytes(Path(path)) as stream:
+                first_line = stream.readline().decode("utf-8-sig", errors="replace")
+            first_cells = first_line.rstrip("\r\n").split("\t")
             if "sentence" in first_cells:
                 return read_rows(path)
         return super().rows(path, set_type)

@@ -79,7 +79,7 @@ class DataProcessor(ABC):
     def file(self, data_dir: str | Path, part: Part) -> Path | None:
         """The file of a part, if there is one."""
         for name in self.FILES[part]:
-            for ending in ENDINGS:
+            for ending in (*ENDINGS, *(f"{ending}.gz" for ending in ENDINGS)):
                 path = Path(data_dir) / f"{name}{ending}"
                 if path.is_file():
                     return path

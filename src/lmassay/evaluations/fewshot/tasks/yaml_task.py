@@ -36,6 +36,7 @@ from lmassay.evaluations.fewshot.tasks.processors import Part, RowProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow
 from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
+from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix
 
 # Without the key "ptuning", the first pattern gets these numbers of prompt tokens.
 _SLOTS = (1, 2, 3, 4)
@@ -57,7 +58,9 @@ def _without_outer_blanks(text: str) -> str:
 
 
 def _data_file(name: Any, info: ValidationInfo) -> Path:
-    if not isinstance(name, str) or not name.endswith(ENDINGS):
+    if name == str(STANDARD_INPUT):
+        raise ValueError(NO_STANDARD_INPUT)
+    if not isinstance(name, str) or format_suffix(Path(name)) not in ENDINGS:
         raise ValueError(f"must be a file that ends in {', '.join(ENDINGS)}")
     file = folder_of(info) / Path(name).expanduser()
     if not file.is_file():
