@@ -58,7 +58,7 @@ def test_an_earlier_run_can_be_named(check, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--fail-if", "sucess>0.02"), "the task has no metric 'sucess'; did you mean 'success'?"),
         (("--fail-if", "success>-0.02"), "did you mean 'success>0.02'?"),
@@ -67,10 +67,10 @@ def test_an_earlier_run_can_be_named(check, tmp_path):
         (("--fail-if", "success>0.02", "--like", "x", "--like", "y", "--like", "z"), "at most twice"),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(check, arguments, told):
+def test_what_cannot_be_planned_is_one_line(check, arguments, message):
     code, out, err = check(*arguments)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 

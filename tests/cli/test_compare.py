@@ -54,7 +54,7 @@ def test_runs_that_are_the_same_are_said_to_be(folder, compare):
 
 
 @pytest.mark.parametrize("gated", [[], ["--fail-if", "accuracy<-0.02"]])
-def test_another_attack_or_prompt_behind_one_label_is_told(tmp_path, compare, gated):
+def test_another_attack_or_prompt_behind_one_label_is_reported(tmp_path, compare, gated):
     for run, rate, prompt in (("run-mild", 0.02, "x"), ("run-hard", 0.9, "y")):
         signature = {"attack": f"charswap(rate:{rate})", "prompt": prompt}
         add(tmp_path, run, rates([1] * 40), task="robustness", label="charswap", signature=signature)
@@ -83,7 +83,7 @@ def test_long_answers_are_shown_from_where_they_part():
     assert _shortened_pair(same, same)[0].endswith("…")
 
 
-def test_flips_without_a_number_before_the_runs_are_told(folder, compare):
+def test_flips_without_a_number_before_the_runs_are_reported(folder, compare):
     code, _, err = compare("--flips", "base", "worse")
     assert code == 2
     assert "error: --flips 'base' is not a number; write --flips after the runs" in err
@@ -128,17 +128,17 @@ def test_a_group_can_be_compared_alone(folder, compare):
 
 
 @pytest.mark.parametrize(
-    ("group", "told"),
+    ("group", "message"),
     [
         ("category=Agee", "no example with category=Agee; did you mean 'Age'?"),
         ("categories=Age", "did you mean 'category'?"),
         ("Age", "--group 'Age' cannot be read; write KIND=LABEL"),
     ],
 )
-def test_a_group_that_is_not_there_is_one_line(folder, compare, group, told):
+def test_a_group_that_is_not_there_is_one_line(folder, compare, group, message):
     code, _, err = compare("base", "worse", "--group", group)
     assert code == 2
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_gate_can_ask_for_evidence_that_nothing_got_worse(folder, compare):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("base", "worse", "--pass-only-if", "accuracy worse by 0.02"), "did you mean 'accuracy not worse by 0.02'?"),
         (("base", "worse", "--pass-only-if", "accuracy>-2"), "always holds: accuracy lies between 0 and 1"),
@@ -236,10 +236,10 @@ def test_a_gate_can_ask_for_evidence_that_nothing_got_worse(folder, compare):
         (("base", "nowhere", "--fail-if", "accuracy<0"), "there is no run 'nowhere'"),
     ],
 )
-def test_a_gate_that_cannot_judge_is_one_line_and_exit_code_2(folder, compare, arguments, told):
+def test_a_gate_that_cannot_judge_is_one_line_and_exit_code_2(folder, compare, arguments, message):
     code, out, err = compare(*arguments)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 

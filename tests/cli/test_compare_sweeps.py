@@ -78,7 +78,7 @@ def test_a_run_of_the_base_without_counterpart_is_refused_unless_that_is_allowed
     assert "warning: no run of the new command" in err
 
 
-def test_a_new_run_without_counterpart_is_told(gate, sweep):
+def test_a_new_run_without_counterpart_is_reported(gate, sweep):
     sweep("base", first=GOOD)
     sweep("new", first=GOOD, second=BAD)
     code, _, err = gate()
@@ -95,7 +95,7 @@ def test_one_run_against_the_latest_of_a_sweep_is_refused_with_the_names(gate, s
     assert gate(names=("base-first", "new-first"))[0] == 0
 
 
-def test_other_tasks_of_a_sweep_are_told_where_no_condition_is_about_them(gate, sweep, tmp_path):
+def test_other_tasks_of_a_sweep_are_reported_where_no_condition_is_about_them(gate, sweep, tmp_path):
     for folder in ("base", "new"):
         sweep(folder, first=GOOD)
         rows = [scored(i, success=0.0) for i in range(40)]
@@ -109,7 +109,7 @@ def test_other_tasks_of_a_sweep_are_told_where_no_condition_is_about_them(gate, 
     assert "base-first has no metric 'acuracy'; did you mean 'accuracy'?" in gate(condition="acuracy<0")[2]
 
 
-def test_another_strength_of_an_attack_is_no_counterpart_and_is_told_by_its_attack(gate, tmp_path):
+def test_another_strength_of_an_attack_is_no_counterpart_and_is_reported_by_its_attack(gate, tmp_path):
     for folder, rates_of_attack in (("base", (0.05, 0.9)), ("new", (0.05, 0.2))):
         for rate in rates_of_attack:
             signature = {"attack": f"charswap(rate:{rate})"}
@@ -124,7 +124,7 @@ def test_another_strength_of_an_attack_is_no_counterpart_and_is_told_by_its_atta
     assert "not judged: new-0.2 (charswap on a model, attack charswap(rate:0.2))" in err
 
 
-def test_another_version_of_the_toolkit_is_told_and_judged(gate, tmp_path):
+def test_another_version_of_the_toolkit_is_reported_and_judged(gate, tmp_path):
     for folder in ("base", "new"):
         for k in (1, 2):
             signature = {"k": k, "lmassay": folder}
@@ -134,7 +134,7 @@ def test_another_version_of_the_toolkit_is_told_and_judged(gate, tmp_path):
     assert "new-1 and base-1 also differ in lmassay; compare with care" in err
 
 
-def test_labels_that_differ_and_a_base_that_is_newer_are_told(capsys, tmp_path):
+def test_labels_that_differ_and_a_base_that_is_newer_are_reported(capsys, tmp_path):
     from lmassay.storage.store import Store
 
     add(tmp_path, "one", rates(GOOD), label="prompt 1")
@@ -143,7 +143,7 @@ def test_labels_that_differ_and_a_base_that_is_newer_are_told(capsys, tmp_path):
         store.database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00' WHERE id = 'two'")
     with pytest.raises(SystemExit) as stop:
         main(["compare", "one", "two", "--results", str(tmp_path), "--fail-if", "accuracy<0"])
-    told = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert stop.value.code == 0
-    assert "two is 'prompt 2' and one is 'prompt 1'" in told
-    assert "two is older than one, its base; are the two swapped?" in told
+    assert "two is 'prompt 2' and one is 'prompt 1'" in stderr
+    assert "two is older than one, its base; are the two swapped?" in stderr

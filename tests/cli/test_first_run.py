@@ -66,22 +66,22 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_help_shows_every_verb_in_a_section_and_the_exit_codes():
-    told = lmassay_process("-h").stdout
+    help_text = lmassay_process("-h").stdout
     table = command_table()
     for title, verbs in table.sections.items():
-        assert f"\n{title}:\n" in told
+        assert f"\n{title}:\n" in help_text
         for verb in verbs:
-            assert re.search(rf"^  {verb.name} ", told, flags=re.MULTILINE), verb
-    assert "130  stopped by Ctrl-C" in told
+            assert re.search(rf"^  {verb.name} ", help_text, flags=re.MULTILINE), verb
+    assert "130  stopped by Ctrl-C" in help_text
     assert len(table.by_name) == sum(map(len, table.sections.values()))
 
 
 def test_the_help_says_in_what_forms_results_are_written():
-    told = {line.split()[0]: line for line in lmassay("-h").stdout.splitlines() if line.startswith("  ")}
+    line_of_command = {line.split()[0]: line for line in lmassay("-h").stdout.splitlines() if line.startswith("  ")}
     for word in ("JSON Lines", "CSV", "lm-eval", "Every Eval Ever"):
-        assert word in told["export"]
+        assert word in line_of_command["export"]
     for word in ("HTML", "Markdown", "LaTeX", "CSV", "figures"):
-        assert word in told["report"]
+        assert word in line_of_command["report"]
 
 
 def test_a_listing_can_be_narrowed_to_a_name():
@@ -90,7 +90,7 @@ def test_a_listing_can_be_narrowed_to_a_name():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["crad"], "did you mean 'card'?"),
         (["kobbq", "expnd"], "did you mean 'expand'?"),
@@ -120,11 +120,11 @@ def test_a_listing_can_be_narrowed_to_a_name():
         (["resume", "--budget-usd", "nan"], "--budget-usd nan"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_was_meant(folder, arguments, told):
+def test_a_mistake_is_one_line_that_says_what_was_meant(folder, arguments, message):
     done = lmassay(*arguments, cwd=folder)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
 
@@ -141,7 +141,7 @@ def test_a_reader_that_stops_reading_is_no_error(folder, verb):
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", ["ls > /dev/full", "ls --json > /dev/full", "export latest -o /dev/full"])
-def test_a_full_disk_is_told_in_one_line(folder, command):
+def test_a_full_disk_is_reported_in_one_line(folder, command):
     done = shell(f"lmassay {command}", folder)
     assert done.stdout == "code 2\n"
     assert done.stderr.startswith("error: ")
@@ -171,10 +171,10 @@ def test_a_run_that_is_stopped_can_be_taken_up_again(tmp_path, number, code):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(number)
-    _, told = process.communicate(timeout=300)
+    _, error_output = process.communicate(timeout=300)
     assert process.returncode == code
-    assert "lmassay resume" in told
-    assert "Traceback" not in told
+    assert "lmassay resume" in error_output
+    assert "Traceback" not in error_output
     (run,) = json.loads(lmassay("ls", "--json", cwd=tmp_path).stdout)["runs"]
     assert run["status"] == "cancelled"
     assert lmassay("resume", cwd=tmp_path).returncode == 0

@@ -142,7 +142,7 @@ def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "message"),
     [
         ("", "--model '' does not name a model"),
         ("hf:", "--model 'hf:' does not name a model"),
@@ -157,7 +157,7 @@ def test_a_model_that_there_is_not_is_refused_with_what_was_meant(tmp_path):
         ("echo", "echo cannot rank words at a blank"),
     ],
 )
-def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypatch, capfd, model, told):
+def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypatch, capfd, model, message):
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
@@ -166,7 +166,7 @@ def test_a_model_that_cannot_be_asked_is_refused_in_one_line(tmp_path, monkeypat
     shown = capfd.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: ")
-    assert told.replace("{here}", str(tmp_path)) in shown.err
+    assert message.replace("{here}", str(tmp_path)) in shown.err
     assert len(shown.err.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["own.py"]
 
@@ -186,7 +186,7 @@ def test_one_run_of_several_that_the_model_cannot_do_is_enough(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["own.py"]
 
 
-def test_what_the_model_lacks_on_this_machine_is_told_and_no_hindrance(tmp_path):
+def test_what_the_model_lacks_on_this_machine_is_reported_and_no_hindrance(tmp_path):
     nothing = {"OPENAI_API_KEY": "", "OPENAI": ""}
     done = lmassay("init", "bias", "--model", "openai:gpt-4o", cwd=tmp_path, env=nothing)
     assert done.returncode == 0

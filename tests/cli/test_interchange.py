@@ -162,7 +162,7 @@ def test_rows_go_to_standard_output_without_a_word(lmassay, tmp_path, monkeypatc
     assert not (tmp_path / "-").exists()
 
 
-def test_one_is_not_told_as_many(lmassay, tmp_path):
+def test_one_is_not_reported_as_many(lmassay, tmp_path):
     file = write_log(tmp_path / "log", samples(PAIRS)[:1], PAIRS)
     assert lmassay("import", file, "--model", "m", "--results", tmp_path / "r").returncode == 0
     rows = lmassay("export", "latest", "--results", tmp_path / "r", "-o", tmp_path / "rows.jsonl")

@@ -63,8 +63,8 @@ def test_every_message_in_the_faq_is_one_of_the_source(message, texts):
 
 
 def test_the_exit_codes_of_the_faq_are_those_of_the_help():
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", FAQ, flags=re.MULTILINE)}
-    assert told == {
+    codes_of_faq = {int(code) for code in re.findall(r"^\| (\d+) \|", FAQ, flags=re.MULTILINE)}
+    assert codes_of_faq == {
         process_exit.DONE,
         process_exit.INCOMPLETE,
         process_exit.USER_ERROR,

@@ -62,7 +62,7 @@ def test_a_folder_gets_a_file_with_the_usual_name(written, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("-o", "a.pdf"), "a.pdf does not have the suffix of a report format; give --format html, md, tex or csv"),
         (("--fragment",), "--fragment requires --format tex"),
@@ -70,8 +70,8 @@ def test_a_folder_gets_a_file_with_the_usual_name(written, tmp_path):
         (("--all", "latest"), "leave out either"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_written(written, tmp_path, arguments, told):
-    with pytest.raises(UserError, match=told.replace("(", r"\(")):
+def test_what_cannot_be_is_reported_before_anything_is_written(written, tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message.replace("(", r"\(")):
         written(*arguments)
     assert list(tmp_path.iterdir()) == []
 

@@ -105,7 +105,7 @@ def test_groups_too_many_for_a_screen_are_left_to_all(folder):
     assert "paradigm=set_1" in lmassay("show", "latest", "--all", cwd=folder).stdout
 
 
-def test_errors_are_counted_and_told_in_the_overview(tmp_path):
+def test_errors_are_counted_and_reported_in_the_overview(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"}))
     done = lmassay("run", "c.yaml", cwd=tmp_path)
     assert done.returncode == 1
@@ -113,7 +113,7 @@ def test_errors_are_counted_and_told_in_the_overview(tmp_path):
     assert re.search(r"^error +4 × the <b>server</b> is on fire$", done.stdout, flags=re.MULTILINE)
 
 
-def test_unscored_rows_are_told_metric_by_metric_where_they_differ(tmp_path):
+def test_unscored_rows_are_reported_metric_by_metric_where_they_differ(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]}))
     shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
     assert re.search(r"^left out +in error: 0; unscored: tse 10, ew 0, mw 0$", shown, flags=re.MULTILINE)
@@ -151,7 +151,7 @@ def test_the_configuration_of_a_run_can_be_run_again_from_anywhere(tmp_path):
     assert before[again["signature"]] == again["results"]
 
 
-def test_a_base_folder_that_is_not_there_is_told(tmp_path):
+def test_a_base_folder_that_is_not_there_is_reported(tmp_path):
     (tmp_path / "c.yaml").write_text("task: robustness\nbase_dir: nowhere\n", encoding="utf-8")
     done = lmassay("check", "c.yaml", cwd=tmp_path)
     assert done.returncode == 2

@@ -95,7 +95,7 @@ def test_every_output_tells_the_runs_of_a_sweep_apart(folder, what):
         assert re.sub(r"\s", "", run["model"]) in rates
 
 
-def test_the_way_a_masked_model_scores_is_told_apart(tmp_path):
+def test_the_way_a_masked_model_scores_is_distinguished(tmp_path):
     save_model(tmp_path / "tiny", "bert")
     pairs = [{"sentence_good": "the author laughs", "sentence_bad": "the author laugh"}]
     write_lines(tmp_path / "pairs.jsonl", [json.dumps(pair) for pair in pairs])
@@ -118,7 +118,7 @@ def test_a_sweep_of_one_value_is_a_run_like_any_other(folder):
     assert named(run) == "charswap on echo"
 
 
-def test_runs_of_other_sweeps_with_the_same_label_are_told_apart(folder):
+def test_runs_of_other_sweeps_with_the_same_label_are_distinguished(folder):
     for threshold in (0.9, 1.2):
         swept(folder, {"success_threshold": threshold}, {})
     swept(folder, {"success_threshold": 1.2}, {})

@@ -113,14 +113,14 @@ def test_the_python_api_of_the_document_works():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(1.5, "1.5"), (-0.1, "-0.1"), (float("nan"), "nan"), ("x", "'x'"), (None, "None")]
+    ("value", "message"), [(1.5, "1.5"), (-0.1, "-0.1"), (float("nan"), "nan"), ("x", "'x'"), (None, "None")]
 )
-def test_a_score_outside_the_unit_interval_is_refused_with_its_pair(value, told):
+def test_a_score_outside_the_unit_interval_is_refused_with_its_pair(value, message):
     class Odd(Scorer):
         def score_sentence(self, hyp, ref, lang=None):
             return value if hyp == "bad" else 0.5
 
-    with pytest.raises(ScorerError, match=f"pair 2: .*{told}.*must be in"):
+    with pytest.raises(ScorerError, match=f"pair 2: .*{message}.*must be in"):
         Odd().score(["good", "bad"], ["x", "x"])
 
 
@@ -141,7 +141,7 @@ def test_a_scorer_that_miscounts_is_refused():
         Short().score(["a", "b"], ["a", "b"])
 
 
-def test_a_scorer_that_crashes_is_told_with_its_pair():
+def test_a_scorer_that_crashes_is_reported_with_its_pair():
     class Crash(Scorer):
         def score_sentence(self, hyp, ref, lang=None):
             return 1 / len(hyp)

@@ -96,7 +96,7 @@ def test_removing_leaves_no_file_and_no_empty_folder(entry, mirror):
 
 
 def test_two_commands_do_not_write_the_same_files(entry, tmp_path):
-    """The second one is told to wait; nothing is written twice."""
+    """The second one gets an error that says to wait; nothing is written twice."""
     content = {f"small/{name}": text for name, text in CONTENT.items()}
     started, proceed = threading.Event(), threading.Event()
     with file_server(content) as server:

@@ -38,7 +38,7 @@ def test_the_commands_in_its_head_name_files_that_are_there(file):
 
 @pytest.mark.parametrize("file", CONFIGURATIONS, ids=lambda file: str(file.relative_to(EXAMPLES)))
 def test_a_configuration_says_how_it_is_run_and_is_accepted(file):
-    told = head(file.read_text(encoding="utf-8"))
-    assert f"lmassay run examples/{file.relative_to(EXAMPLES).as_posix()}" in told
+    comment = head(file.read_text(encoding="utf-8"))
+    assert f"lmassay run examples/{file.relative_to(EXAMPLES).as_posix()}" in comment
     if not file.name.startswith("search_"):  # tests/fewshot/test_fewnlu_search.py expands these thousands of runs
         assert load_runs(file)

@@ -56,7 +56,7 @@ CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], ["--src and --adv-src"]),
         (["--src", "src"], ["--src and --adv-src"]),
@@ -85,12 +85,12 @@ CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
         ([*SIDES, "--s-src", "bleu", "--bleu-compat", "3.x"], ["3.x"]),
     ],
 )
-def test_the_mistake_is_named_and_nothing_is_printed(folder, arguments, told):
+def test_the_mistake_is_named_and_nothing_is_printed(folder, arguments, message):
     done = lmassay("teapot", *arguments, cwd=folder)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
-    for words in told:
+    for words in message:
         assert words in " ".join(done.stderr.split()), done.stderr
 
 

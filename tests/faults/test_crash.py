@@ -170,7 +170,7 @@ def test_a_wrong_key_stops_the_run_at_the_first_call(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_results_folder_that_cannot_be_written_is_told_before_the_first_paid_call(tmp_path):
+def test_a_results_folder_that_cannot_be_written_is_reported_before_the_first_paid_call(tmp_path):
     (tmp_path / "file").touch()
     with openai_server() as server:
         done = lmassay("run", config(tmp_path, server.url), "--results", tmp_path / "file" / "results")

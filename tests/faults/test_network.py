@@ -95,7 +95,9 @@ def test_chaos(name, count, caplog):
         if response.error is None:
             assert response.text == f"QUESTION {place}"
         else:
-            assert any(told and told in response.error for _, told in FAULTS.values()), response.error
+            assert any(fault_message and fault_message in response.error for _, fault_message in FAULTS.values()), (
+                response.error
+            )
     assert max(asked.values()) <= TRIES
     assert sum(response.error is None for response in answers.values()) > 0.8 * count
     assert KEY not in caplog.text
@@ -105,13 +107,13 @@ def test_chaos(name, count, caplog):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", ["openai", "claude"])
 def test_a_fault_for_ever_is_bounded_and_named(name, fault):
-    reply, told = FAULTS[fault]
+    reply, fault_message = FAULTS[fault]
     whole = message if name == "claude" else completion
     with openai_server(lambda body, _: reply if prompt_of(body) == "bad" else whole("ok")) as server:
         requests = [Generate(prompt) for prompt in ("good", "bad", "other")]
         good, bad, other = (r for _, r in sorted(ask(provider(name, server), "generate", requests)))
         assert (good.text, other.text) == ("ok", "ok")
-        assert told in bad.error
+        assert fault_message in bad.error
         assert KEY not in bad.error
         assert server.prompts.count("bad") <= TRIES
 
@@ -154,9 +156,11 @@ def test_a_run_over_a_server_that_breaks_down_keeps_what_was_paid_for_and_is_res
         assert "12 examples in error" in done.stderr
         assert "Traceback" not in done.stderr
         with Store(results) as store:
-            told = {row.example.inputs["src"]: row.error for row in store.rows(store.run("latest").id) if row.error}
-        assert told.keys() == broken.keys()
-        assert all(broken[sentence][1] in error for sentence, error in told.items())
+            error_of_sentence = {
+                row.example.inputs["src"]: row.error for row in store.rows(store.run("latest").id) if row.error
+            }
+        assert error_of_sentence.keys() == broken.keys()
+        assert all(broken[sentence][1] in error for sentence, error in error_of_sentence.items())
         paid = Counter(server.prompts)
         down = False
         resumed = lmassay("resume", "latest", "--results", results, env=environment)

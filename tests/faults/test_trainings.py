@@ -178,7 +178,7 @@ def test_a_training_that_fails_is_marked_and_the_sweep_goes_on(tmp_path):
     assert len(trained(tmp_path)) == 8, "a failed training was tried again"
 
 
-def test_a_full_disk_in_a_training_is_told(tmp_path):
+def test_a_full_disk_in_a_training_is_reported(tmp_path):
     done = lmassay("run", write_sweep(tmp_path, fail="28/"), "--results", tmp_path / "results")
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
@@ -196,7 +196,7 @@ def test_a_second_resume_beside_a_live_sweep_is_refused(tmp_path):
     assert process.returncode == 0
 
 
-def test_a_scheduler_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
+def test_a_scheduler_that_is_not_there_is_reported_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "_SECONDS_TO_REACH_SCHEDULER", 0.5)
     done = lmassay("run", write_sweep(tmp_path), "--results", tmp_path / "results", "--scheduler", "tcp://127.0.0.1:9")
     assert done.returncode == 2

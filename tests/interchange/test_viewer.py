@@ -78,8 +78,8 @@ class Served:
 
     def stop(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
-        _, told = self.process.communicate(timeout=_PATIENCE)
-        return self.process.returncode, told
+        _, output = self.process.communicate(timeout=_PATIENCE)
+        return self.process.returncode, output
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_a_request_for_another_host_is_refused(served):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1"])
-def test_the_address_that_is_told_answers_whichever_of_this_machine_it_is(run, host):
+def test_the_address_that_is_printed_answers_whichever_of_this_machine_it_is(run, host):
     import httpx
 
     try:
@@ -200,7 +200,7 @@ def test_other_hosts_than_this_machine_are_refused(run, host):
         Viewer(run.folder, host)
 
 
-def test_a_port_that_is_taken_is_told(run):
+def test_a_port_that_is_taken_is_reported(run):
     first = Viewer(run.folder)
     try:
         first._socket.listen()
@@ -210,7 +210,7 @@ def test_a_port_that_is_taken_is_told(run):
         first._socket.close()
 
 
-def test_a_folder_without_results_is_told(tmp_path):
+def test_a_folder_without_results_is_reported(tmp_path):
     with pytest.raises(StoreError, match="there are no results"):
         Viewer(tmp_path)
 
@@ -224,12 +224,12 @@ def test_a_missing_datasette_is_named_with_the_pip_command(run, monkeypatch):
 def test_it_ends_in_peace_when_it_is_told_to(run):
     with Served(run.folder) as server:
         assert server.sql("delete from runs")[0] == 400
-        code, told = server.stop()
+        code, output = server.stop()
     assert code == 0
-    assert told.splitlines()[-1] == "stopped"
+    assert output.splitlines()[-1] == "stopped"
     # A refused query is shown on the page; in the terminal Datasette has one line for it.
-    assert "Traceback" not in told
-    assert len(told.splitlines()) <= 4
+    assert "Traceback" not in output
+    assert len(output.splitlines()) <= 4
 
 
 def test_examples_in_batches_are_shown_as_rows(tmp_path, monkeypatch):

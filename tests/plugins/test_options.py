@@ -1,4 +1,4 @@
-"""Options of plug-ins: secrets stay out of what is kept, and a key that there is not is told before its value."""
+"""Options of plug-ins: secrets are not stored, and an unknown key is reported before its value is checked."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_no_option_of_our_own_is_called_like_a_secret():
             assert not [option for option in options if is_secret_option(option)], (kind, name)
 
 
-def test_an_unknown_key_is_told_rather_than_its_variable(monkeypatch):
+def test_an_unknown_key_is_reported_rather_than_its_variable(monkeypatch):
     monkeypatch.delenv("NOT_SET", raising=False)
 
     class Strict:

@@ -1,4 +1,4 @@
-"""Names become objects; mistakes are told with file, line and remedy."""
+"""Plug-ins are found by name; mistakes are reported with file, line and remedy."""
 
 from pathlib import Path
 
@@ -92,7 +92,7 @@ def test_a_package_that_takes_a_builtin_name_is_named(tmp_path, monkeypatch):
     assert "also provided by" in entries["echo"].problem
 
 
-def test_a_missing_file_and_a_missing_name_are_told_apart(tmp_path):
+def test_a_missing_file_and_a_missing_name_are_distinguished(tmp_path):
     with pytest.raises(PluginError, match="there is no file"):
         Registry(current_registry()).get("scorer", f"{tmp_path / 'no.py'}:X")
     (tmp_path / "some.py").write_text("Overlap = 1\n")

@@ -137,9 +137,9 @@ def test_siblings_that_import_each_other(tmp_path):
 
 def test_a_circle_that_cannot_work_is_reported_with_the_names_in_the_files(tmp_path):
     write(tmp_path, plug="\nimport left\n", left="from right import b\na = 1\n", right="from left import a\nb = 1\n")
-    with pytest.raises(PluginError) as told:
+    with pytest.raises(PluginError) as caught:
         load(tmp_path / "plug.py")
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith(f"{tmp_path / 'right.py'}, line 1: the file failed to import: ImportError")
     assert "cannot import name 'a' from partially initialized module 'left'" in text
     assert text.endswith(f"; imported by {tmp_path / 'plug.py'}, line 2")
@@ -156,10 +156,10 @@ def test_a_circle_that_cannot_work_is_reported_with_the_names_in_the_files(tmp_p
 )
 def test_a_mistake_in_a_sibling_is_reported_with_its_file_and_line(tmp_path, source, line, what):
     write(tmp_path, plug="import utils\n", utils=source)
-    with pytest.raises(PluginError) as told:
+    with pytest.raises(PluginError) as caught:
         load(tmp_path / "plug.py")
-    assert str(told.value).startswith(f"{tmp_path / 'utils.py'}, line {line}: the file failed to import: ")
-    assert what in str(told.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'utils.py'}, line {line}: the file failed to import: ")
+    assert what in str(caught.value)
 
 
 def test_a_name_for_importlib_is_explained(tmp_path):

@@ -109,7 +109,7 @@ def test_what_does_not_fit_the_window_is_named_where_fewnlu_breaks_down(family, 
 
 
 @pytest.mark.parametrize("family", KNOWN)
-def test_whatever_fewnlu_breaks_down_on_is_told_plainly(family, tasks, words):
+def test_whatever_fewnlu_breaks_down_on_is_reported_plainly(family, tasks, words):
     def read(name, mode, pattern, window):
         pvp = tasks[name].pvp(words(family), mode=mode, pattern_id=pattern, max_seq_length=window)
         return [(pvp.encode(example), pvp.label_token_ids()) for example in tasks[name].examples("train")]

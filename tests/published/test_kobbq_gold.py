@@ -186,9 +186,9 @@ def test_all_samples_and_their_questions(data, tmp_path):
     text = made.text().encode()
     assert (len(made.samples), len(text)) == (76_568, 38_816_862)
     assert git_blob_id(text) == RELEASED_BLOB == "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
-    told = "\n".join(made.defects())
+    reported = "\n".join(made.defects())
     for defect in ("130 of 76568", "11206 of 76568", "5 templates", "CEO의 가족, LP 수집가인 사람", "ses-001b"):
-        assert defect in told
+        assert defect in reported
     (tmp_path / "samples.tsv").write_bytes(text)
     files = {"tsv": tmp_path / "q.tsv", "json": tmp_path / "q.json"}
     prompts = data / "0_evaluation_prompts.tsv"

@@ -25,7 +25,7 @@ def of_task(task: str) -> RunRecord:
     return RunRecord("r", "s", "", task, "m", "l", "done", {}, "", Provenance(), [], "", None, "", None)
 
 
-def told(
+def shown_texts(
     task: str, inputs: dict[str, Any], details: dict[str, Any] | None = None, reference: Any = None, asked: Any = ()
 ):
     return dict(
@@ -34,7 +34,7 @@ def told(
 
 
 def test_a_translation_shows_source_perturbed_outputs_and_reference():
-    found = told(
+    found = shown_texts(
         "robustness",
         {"src": "le chat", "adv_src": ["le caht"], "line": 1},
         {"adv_src": "le caht", "made_by": "charswap", "out": "the cat", "adv_out": "the caht"},
@@ -52,7 +52,7 @@ def test_a_translation_shows_source_perturbed_outputs_and_reference():
 
 def test_a_chat_model_that_translates_shows_the_prompt_of_the_version_that_was_chosen():
     asked = [({"messages": [["user", f"Translate: {text}"]]}, Response("out")) for text in ("a", "b", "c")]
-    found = told("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
+    found = shown_texts("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
     assert found["prompt"] == "Translate: a"
     assert found["perturbed prompt"] == "Translate: c"
 
@@ -62,7 +62,7 @@ def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
     details = {"raw": "B.", "finish": "stop", **read}
     asked = [({"messages": [["user", "Who?\nA: …"]]}, Response("B."))]
     reference = {"answer": "C", "unknown": "C", "biased": "A"}
-    found = told("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
+    found = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
     assert found["prompt"] == "Who?\nA: …"
     assert found["answer"] == "B."
     assert found["read as"] == (
@@ -72,20 +72,20 @@ def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
 
 
 def test_a_question_of_a_run_before_prompts_were_kept_shows_its_parts():
-    found = told("bias", {"context": "c", "question": "q", "choices": CHOICES}, {"raw": "?", "letter": None})
+    found = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, {"raw": "?", "letter": None})
     assert found["context"] == "c"
     assert found["choices"].startswith("A: the old man\nB: the boy")
     assert found["read as"] == "out of choice"
 
 
-def test_a_cut_answer_is_told_from_a_whole_one():
-    assert told("bias", {"choices": CHOICES}, {"raw": "It is", "finish": "length"})["answer (length)"] == "It is"
+def test_a_cut_answer_is_distinguished_from_a_whole_one():
+    assert shown_texts("bias", {"choices": CHOICES}, {"raw": "It is", "finish": "length"})["answer (length)"] == "It is"
 
 
 def test_log_probabilities_of_choices_are_shown_by_letter():
-    found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
+    found = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
     assert found["log-probability"] == "A -1.00, B -2.50, C -3.00"
-    found = told("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
+    found = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
     assert found["log-probability"] == "A -1.00, C -3.00", "a log of another tool may lack one"
 
 
@@ -108,7 +108,7 @@ def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_pat
 
 def test_a_context_shows_its_blank_and_its_verbs():
     inputs = {"left": "the author ", "right": " here", "rows": [[0, "is", "are"], [1, "laughs", "laugh"]]}
-    found = told("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
+    found = shown_texts("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
     assert found["context"] == "the author ___ here"
     assert found["right / wrong verb"] == "is / are: right\nlaughs / laugh: wrong"
     assert found["reference"] == "singular"
@@ -116,7 +116,9 @@ def test_a_context_shows_its_blank_and_its_verbs():
 
 def test_a_minimal_pair_shows_both_sides_and_their_log_probabilities():
     details = {"logprob_good": -10.0, "logprob_bad": -12.5, "tokens_good": 4, "tokens_bad": 5}
-    found = told("minimal_pairs", {"good": "it is", "bad": "it are", "asked": [["it", " is"], ["it", " are"]]}, details)
+    found = shown_texts(
+        "minimal_pairs", {"good": "it is", "bad": "it are", "asked": [["it", " is"], ["it", " are"]]}, details
+    )
     assert found["log-probability"] == "good -10.000 over 4 tokens\nbad -12.500 over 5 tokens"
     assert found["compared"] == "it [is]\nit [are]"
 
@@ -138,13 +140,13 @@ def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
 
 def test_a_task_of_ones_own_shows_all_there_is():
     asked = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
-    found = told("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
+    found = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
     assert found["prompt"] == "two and two [four]"
     assert found["answer"] == "log-probability -1.500 over 1 tokens"
     assert (found["a"], found["b"], found["seen"], found["reference"]) == ("1", '["x"]', "0.25", "four")
 
 
-def test_why_a_row_has_no_score_is_told():
+def test_why_a_row_has_no_score_is_reported():
     row = Row(
         Example("1", {}), "error", Score(unscored={"ew": "no lemma", "ew@top1": "no lemma"}), "the server is gone"
     )

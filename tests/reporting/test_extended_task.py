@@ -76,7 +76,7 @@ def test_its_metric_is_compared_gated_and_exported_in_its_direction(extended):
     assert (directions["words"], directions["accuracy_amb"], directions["diff_bias_amb"]) == (False, True, False)
 
 
-def test_a_task_and_the_one_it_extends_are_told_apart_in_the_overview(extended):
+def test_a_task_and_the_one_it_extends_are_distinguished_in_the_overview(extended):
     _, folder = extended
     options = {"data": str(DATA), "prompt_id": 1, "per_category": 1, "answer_by": "letters"}
     plus = f"{folder / 'plus.py'}:BiasPlus"

@@ -153,7 +153,7 @@ def test_a_figure_that_cannot_be_finished_leaves_the_old_one(drawn, tmp_path, mo
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_written_is_told(drawn, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(drawn, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="cannot write figures to"):
         write_figures(drawn[:1], tmp_path / "file" / "figures", ["svg"])

@@ -30,7 +30,7 @@ def attacked(tmp_path: Path, attack: object, **task: object) -> None:
     evaluate({"task": parts, "model": model, "resamples": 200}, results=tmp_path / "results")
 
 
-def test_two_strengths_of_one_attack_both_count_and_are_told_apart(store, tmp_path):
+def test_two_strengths_of_one_attack_both_count_and_are_distinguished(store, tmp_path):
     attacked(tmp_path, [{"name": "delete", "rate": rate, "redraws": 100} for rate in (0.05, 0.9)])
     [found] = headlines(store, store.runs())
     assert found.scope == "10 attacked inputs, 2 attacks"

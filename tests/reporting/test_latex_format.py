@@ -91,7 +91,7 @@ def test_an_engine_with_fonts_prints_other_scripts(program, tmp_path):
     assert "Missing character" not in (tmp_path / "report.log").read_text(encoding="utf-8", errors="replace")
 
 
-def test_other_scripts_in_the_tables_alone_are_told():
+def test_other_scripts_in_the_tables_alone_are_reported():
     table = Table("", [[Cell("x", kind="text")]], [Body([TableRow([name(KOREAN)])])])
     text = latex.fragment([Chapter("t", [table])])
     assert r"\providecommand{\eastasian}[1]{#1}" in text
@@ -143,7 +143,7 @@ def test_a_table_longer_than_a_page_is_parted():
     assert text.count("row ") == 100
 
 
-def test_a_folder_that_latex_cannot_read_is_told():
+def test_a_folder_that_latex_cannot_read_is_reported():
     figures = [Chapter("t", [Figures([Figure("<svg/>", "")])])]
     with pytest.raises(UserError, match="LaTeX cannot read a path that contains %"):
         latex.document(figures, {"<svg/>": Picture("50%/a.pdf", "")})

@@ -53,7 +53,7 @@ def test_a_mark_stands_in_the_label_and_in_titles_without_a_label(runs):
     assert shown.notes_on("bias") == []
 
 
-def test_numbers_of_one_model_in_the_overview_are_told_apart(tmp_path):
+def test_numbers_of_one_model_in_the_overview_are_distinguished(tmp_path):
     """Several tiles that all say "echo" tell nothing."""
     (tmp_path / "src.txt").write_text("the cat sat on the mat\nwe drink water\n", encoding="utf-8")
     src = str(tmp_path / "src.txt")

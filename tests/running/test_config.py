@@ -98,7 +98,7 @@ model:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "must be a mapping"),
         ("- a\n", "must be a mapping"),
@@ -116,8 +116,8 @@ model:
         (GOOD.replace("charswap", "{name: x, file: a, perturb: b}"), "only one of file, perturb, search and gradient"),
     ],
 )
-def test_a_mistake_is_told_in_words(tmp_path, text, told):
-    assert told in refuse(tmp_path, text)
+def test_a_mistake_is_reported_in_words(tmp_path, text, message):
+    assert message in refuse(tmp_path, text)
 
 
 def test_the_line_is_that_of_the_entry_that_is_wrong(tmp_path):
@@ -149,16 +149,16 @@ def test_every_leftover_reference_is_looked_at(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["2026-01-01", ".nan", "-.inf", "!!binary aGVsbG8=", "!!set {a, b}"])
-def test_a_value_that_cannot_be_kept_as_json_is_told_with_its_line(tmp_path, value):
+def test_a_value_that_cannot_be_kept_as_json_is_reported_with_its_line(tmp_path, value):
     (tmp_path / "own.py").write_text(
         "class Own:\n    name = 'own'\n    can = frozenset()\n    identity = dict\n"
         "    def __init__(self, since=None):\n        pass\n",
         encoding="utf-8",
     )
-    told = refuse(tmp_path, GOOD.replace("model: echo", f"model:\n  name: own.py:Own\n  since: {value}"))
-    assert "model.since" in told
-    assert "put it in quotes" in told
-    assert ", line " in told
+    message = refuse(tmp_path, GOOD.replace("model: echo", f"model:\n  name: own.py:Own\n  since: {value}"))
+    assert "model.since" in message
+    assert "put it in quotes" in message
+    assert ", line " in message
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
@@ -169,12 +169,12 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     assert runs[0].task["attack"]["rate"] == 0.5
 
 
-def test_a_text_in_brackets_of_its_own_is_told_how_to_be_quoted():
+def test_a_text_in_brackets_of_its_own_gets_the_advice_to_quote_it():
     with pytest.raises(ConfigError, match="in its own quotes"):
         set_value("{x} in German:", "task.prompt={x} in German:")
 
 
-def test_a_value_that_looks_like_a_date_and_is_none_is_told(tmp_path):
+def test_a_value_that_looks_like_a_date_and_is_none_is_reported(tmp_path):
     assert "put the value in quotes" in refuse(tmp_path, GOOD + "name: 2020-13-45\n")
 
 
@@ -259,7 +259,7 @@ def test_a_bad_override_is_an_error(tmp_path, override):
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("task.src=[a", "--set task.src: the brackets of '[a' do not match"),
         ("model={name: echo, name: x}", "--set model: the key 'name' appears twice"),
@@ -270,8 +270,8 @@ def test_a_bad_override_is_an_error(tmp_path, override):
         ("task={name: !!python/object:os.system x}", "not valid YAML: could not determine a constructor"),
     ],
 )
-def test_brackets_on_the_command_line_are_read_as_strictly_as_a_file(tmp_path, override, told):
-    assert told in refuse(tmp_path, GOOD, override)
+def test_brackets_on_the_command_line_are_read_as_strictly_as_a_file(tmp_path, override, message):
+    assert message in refuse(tmp_path, GOOD, override)
 
 
 def test_the_limit_of_the_command_line_wins(tmp_path):

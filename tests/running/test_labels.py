@@ -120,7 +120,7 @@ def test_the_options_of_a_model_are_in_its_label(tmp_path):
     ]
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_files_of_one_name_are_distinguished_by_their_folders(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         write_lines(tmp_path / folder / "adv.txt", ["severel wonderfull people"])
@@ -131,7 +131,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
     ]
 
 
-def test_several_configurations_of_one_command_are_told_apart(tmp_path):
+def test_several_configurations_of_one_command_are_distinguished(tmp_path):
     write_lines(tmp_path / "src.txt", ["several wonderful people travelled through distant mountains together"])
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     for name, scorer in (("a.yaml", "chrf"), ("b.yaml", "bleu")):

@@ -52,7 +52,7 @@ class Lengths(Task):
 
 
 class Counting(Model):
-    """A model that remembers what it was asked, and fails or refuses where told."""
+    """A model that records its prompts, and fails or refuses on chosen ones."""
 
     name = "counting"
     can = frozenset({"generate"})
@@ -206,11 +206,11 @@ def test_the_limit_is_honoured(store):
     assert runner.start(planned(limit=2), store).results[0].n == 2
 
 
-def test_progress_is_told_up_to_the_end(store):
-    told: list[float] = []
-    runner.start(planned(), store, progress=lambda done, total: told.append(done))
-    assert told == sorted(told)
-    assert told[-1] == 6
+def test_progress_is_reported_up_to_the_end(store):
+    progress_values: list[float] = []
+    runner.start(planned(), store, progress=lambda done, total: progress_values.append(done))
+    assert progress_values == sorted(progress_values)
+    assert progress_values[-1] == 6
 
 
 def test_duplicate_ids_are_refused(store, monkeypatch):
@@ -385,7 +385,7 @@ def test_clusters_named_by_the_task_are_used_when_runs_are_compared(store, monke
     assert clustered.p > naive.p
 
 
-def test_a_cluster_that_no_example_has_is_told(store, monkeypatch):
+def test_a_cluster_that_no_example_has_is_reported(store, monkeypatch):
     monkeypatch.setattr(
         Lengths, "aggregate", lambda s, table, settings: mean_results(table, ["length"], settings, "none")
     )
@@ -393,7 +393,7 @@ def test_a_cluster_that_no_example_has_is_told(store, monkeypatch):
         runner.start(planned(), store)
 
 
-def test_comparing_with_a_run_that_has_no_rows_is_told(store, model, monkeypatch):
+def test_comparing_with_a_run_that_has_no_rows_is_reported(store, model, monkeypatch):
     monkeypatch.setattr(Lengths, "design", Design(clusters=("size",)))
     done = runner.start(planned(), store)
     model.asked.clear()

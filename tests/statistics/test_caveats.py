@@ -11,25 +11,25 @@ from lmassay.statistics.comparison import compare_runs
 from tests.compare_kit import rates, side, two
 
 
-def test_a_metric_that_its_task_sums_up_otherwise_is_told():
+def test_a_metric_that_its_task_sums_up_otherwise_is_reported():
     results = [{"metric": "accuracy", "group": "overall", "value": 0.9}]
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
-    told = computed_differently(base, [new], compare_runs(base, [new]))
-    assert len(told) == 2
-    assert "base reports accuracy 0.9000, which its task sums up otherwise than as the mean" in told[0]
+    warnings = computed_differently(base, [new], compare_runs(base, [new]))
+    assert len(warnings) == 2
+    assert "base reports accuracy 0.9000, which its task sums up otherwise than as the mean" in warnings[0]
 
 
-def test_examples_that_only_one_run_has_are_told():
+def test_examples_that_only_one_run_has_are_reported():
     base, new = two(rates([1] * 5), rates([1] * 3))
-    (told,) = caveats(base, [new])
-    assert told == "of the examples of base (5) and new (3), 3 are in both; the others are left out"
+    (warning,) = caveats(base, [new])
+    assert warning == "of the examples of base (5) and new (3), 3 are in both; the others are left out"
 
 
 def test_methods_may_differ_but_data_may_not():
     base, _ = two(rates([1]), [])
     other = side("new", rates([1]), signature={"data": "two", "method": "pet"})
-    (told,) = caveats(base, [other])
-    assert "also differ in data; compare with care" in told
+    (warning,) = caveats(base, [other])
+    assert "also differ in data; compare with care" in warning
 
 
 def two_of(ours, theirs, label="label", task="robustness"):
@@ -51,15 +51,15 @@ def two_of(ours, theirs, label="label", task="robustness"):
         ("method", "a task of one's own"),
     ],
 )
-def test_one_label_for_two_ways_of_asking_is_told(part, task):
-    (told,) = asked_differently(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
-    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in told
-    assert "a difference may come from that, not from the model" in told
+def test_one_label_for_two_ways_of_asking_is_reported(part, task):
+    (warning,) = asked_differently(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
+    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in warning
+    assert "a difference may come from that, not from the model" in warning
 
 
-def test_a_part_that_one_run_does_not_have_is_told_as_none():
-    (told,) = asked_differently(*two_of({}, {"attack": "charswap"}))
-    assert "another attack (charswap, not none)" in told
+def test_a_part_that_one_run_does_not_have_is_reported_as_none():
+    (warning,) = asked_differently(*two_of({}, {"attack": "charswap"}))
+    assert "another attack (charswap, not none)" in warning
 
 
 def test_runs_that_were_asked_alike_are_not_doubted():
@@ -80,6 +80,8 @@ def test_another_label_of_the_same_attack_tells_nothing():
     assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
 
 
-def test_another_prompt_besides_another_attack_is_told_whatever_the_labels():
-    (told,) = asked_differently(*two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other"))
-    assert "another attack (b, not a) and another prompt (y, not x)" in told
+def test_another_prompt_besides_another_attack_is_reported_whatever_the_labels():
+    (warning,) = asked_differently(
+        *two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other")
+    )
+    assert "another attack (b, not a) and another prompt (y, not x)" in warning

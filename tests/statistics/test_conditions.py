@@ -39,9 +39,9 @@ def test_a_condition_is_read(text, expected):
      "accuracy<-inf", "accuracy<-0,02", "accuracy<-0.02x", "accuracy<-1e999"],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_read_is_one_line(text):
-    with pytest.raises(UserError, match="--fail-if") as told:
+    with pytest.raises(UserError, match="--fail-if") as caught:
         parse_condition(text)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_a_condition_that_cannot_be_read_is_one_line(text):
     ],
 )
 def test_a_threshold_on_the_wrong_side_of_zero_is_a_slip(text, meant):
-    with pytest.raises(UserError, match="new minus base") as told:
+    with pytest.raises(UserError, match="new minus base") as caught:
         parse_condition(text)
-    assert f"did you mean '{meant}'?" in str(told.value)
+    assert f"did you mean '{meant}'?" in str(caught.value)
 
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
@@ -87,8 +87,8 @@ whole = st.tuples(names, st.sampled_from(["<-", "<=-", ">", ">= +"]), st.sampled
 def test_any_text_is_a_condition_or_one_line(text):
     try:
         found = parse_condition(text)
-    except UserError as told:
-        assert len(str(told).splitlines()) <= max(1, len(text.splitlines()))
+    except UserError as error:
+        assert len(str(error).splitlines()) <= max(1, len(text.splitlines()))
         return
     percent = "%" if found.relative else ""
     again = f"{found.metric}{found.sign}{found.threshold * (100 if found.relative else 1)!r}{percent}"

@@ -261,17 +261,17 @@ def test_scores_can_be_significant_at_any_alpha():
 
 
 @pytest.mark.parametrize(
-    ("condition", "told"),
+    ("condition", "message"),
     [
         ("accuracy<-2", "accuracy lies between 0 and 1, so no difference is larger; did you mean 'accuracy<-2%'?"),
         ("accuracy>1", "did you mean 'accuracy>1%'?"),
         ("accuracy<-200%", "accuracy cannot fall by more than 100 %"),
     ],
 )
-def test_a_threshold_that_no_difference_can_be_beyond_is_a_slip(condition, told):
+def test_a_threshold_that_no_difference_can_be_beyond_is_a_slip(condition, message):
     with pytest.raises(UserError, match="can never hold") as refused:
         verdict(fallen(40, 40), condition)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_threshold_at_the_very_end_is_out_of_reach_but_scores_beyond_1_may_fall_further():
@@ -350,7 +350,7 @@ def test_a_failure_counts_even_if_another_condition_cannot_be_judged():
     assert verdict(two(base, new), "a<0", "b<-2%").exit_code == 1
 
 
-def test_a_metric_that_the_runs_share_no_example_of_is_told():
+def test_a_metric_that_the_runs_share_no_example_of_is_reported():
     sides = two([scored(0, a=1.0, b=1.0), scored(1, a=1.0)], [scored(0, a=1.0), scored(1, a=1.0, b=1.0)])
     with pytest.raises(UserError, match="share no example with a score of b"):
         verdict(sides, "a<0", "b<0")
@@ -382,8 +382,8 @@ def test_examples_that_only_one_run_scored_are_counted_and_reported():
     found = verdict([base, new], "accuracy<-0.02", only_if=["accuracy>-0.9"])
     assert found.checks[0].lost == 10
     for check in found.checks:
-        told = "not compared: 10 examples that only the base run scored, 1 example that only the new run scored"
-        assert told in check.why
+        sentence = "not compared: 10 examples that only the base run scored, 1 example that only the new run scored"
+        assert sentence in check.why
     assert found.as_json()["checks"][0]["only_base"] == 10
     assert found.as_json()["checks"][0]["only_new"] == 1
 

@@ -24,7 +24,7 @@ def table(rows: list[tuple[dict[str, str], dict[str, float]]]) -> ScoreTable:
     )
 
 
-def test_a_rate_is_told_from_a_mean_by_its_values():
+def test_a_rate_is_distinguished_from_a_mean_by_its_values():
     assert mean_estimate(np.array([1.0, 0.0, 1.0])).kind == "rate"
     assert mean_estimate(np.array([1.0, 0.5, 1.0])).kind == "bounded mean"
     assert mean_estimate(np.array([1.0, 2.5, 1.0])).kind == "mean"

@@ -34,7 +34,7 @@ def sweeps(folder, base, new):
         ([("a", "m", {}), ("a", "n", {})], [("a", "x", {}), ("a", "y", {})], []),
         # What is left over of two with one label is not the same as what is left over on the other side.
         ([("a", "m", {"k": 1}), ("a", "m", {"k": 9})], [("a", "m", {"k": 1}), ("a", "m", {"k": 2})], ["0-0"]),
-        # A label is no name for another attack, but it is for another prompt, which is told elsewhere.
+        # Runs with the same label but another attack are not paired. Another prompt is allowed; a warning reports it.
         ([("a", "m", {"attack": "a(0.3)"})], [("a", "m", {"attack": "a(0.9)"})], []),
         ([("a", "m", {"prompt": "x"}), ("b", "m", {})], [("a", "m", {"prompt": "y"}), ("b", "m", {})], ["0-0", "1-1"]),
         # Another version of the toolkit makes no other run, even if it calls an attack otherwise.

@@ -64,7 +64,7 @@ def test_graded_scores_of_an_earlier_run_count_with_their_spread():
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         ([scored(0, accuracy=1.0)], None),
         ([scored(0, accuracy=0.5)], "one value only"),
@@ -72,11 +72,11 @@ def test_graded_scores_of_an_earlier_run_count_with_their_spread():
         ([scored(0, other=0.5)], "has no metric 'accuracy'"),
     ],
 )
-def test_a_run_that_tells_nothing_is_refused(rows, told):
-    if told is None:
+def test_a_run_that_tells_nothing_is_refused(rows, message):
+    if message is None:
         assert planned("accuracy<-0.02", side("one", rows))
         return
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         planned("accuracy<-0.02", side("one", rows))
 
 
@@ -85,7 +85,7 @@ def test_a_gain_cannot_be_planned_for():
         planned("accuracy>0.02", reading="pass only if")
 
 
-def test_a_misspelt_metric_is_told_if_the_task_declares_its_metrics():
+def test_a_misspelt_metric_is_reported_if_the_task_declares_its_metrics():
     with pytest.raises(UserError, match="did you mean 'accuracy'"):
         checked_metric("acuracy", [ACCURACY], [])
     assert checked_metric("anything", [], []).name == "anything"

@@ -112,10 +112,10 @@ def test_the_advice_names_the_encoding_of_the_file(tmp_path, encoding, advice):
         open_text(path, "src")
 
 
-def test_an_empty_a_missing_and_a_folder_are_told_apart(tmp_path):
+def test_an_empty_a_missing_and_a_folder_are_distinguished(tmp_path):
     (tmp_path / "empty").touch()
-    for name, told in (("empty", "is empty"), ("none", "does not exist"), (".", "is a folder")):
-        with pytest.raises(DataError, match=told):
+    for name, message in (("empty", "is empty"), ("none", "does not exist"), (".", "is a folder")):
+        with pytest.raises(DataError, match=message):
             open_text(tmp_path / name, "src")
 
 

@@ -130,7 +130,7 @@ def test_a_folder_that_is_read_only_can_be_read(store, monkeypatch):
         assert reader.run(run).id == run
 
 
-def test_a_closed_folder_that_is_still_written_to_is_told(store, monkeypatch):
+def test_a_closed_folder_that_is_still_written_to_is_reported(store, monkeypatch):
     new_run(store)
     monkeypatch.setattr("lmassay.storage.database.os.access", lambda *_: False)
     with pytest.raises(StoreError, match="still being written"):
@@ -178,7 +178,7 @@ def test_a_newer_schema_asks_for_an_upgrade(store):
         Store(store.folder)
 
 
-def test_a_full_disk_is_told_in_words(store):
+def test_a_full_disk_is_reported_in_words(store):
     store.database.execute("PRAGMA max_page_count = 1")
     run_rows = [(i, Row(Example(str(i), {"text": "x" * 10_000}), "scored")) for i in range(100)]
     with pytest.raises(StoreError, match="disk is full"):

@@ -123,25 +123,32 @@ def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed
     statements = _statements_of_text(text, lookup, question)
     if not statements:
         return _NOTHING
-    repeated = False
-    # The first statement that begins like a list entry, for each letter.
-    first_entry: dict[str, int] = {}
-    for number, statement in enumerate(statements):
-        if statement.how == REPEATED:
-            repeated = True
-        if statement.listed:
-            first_entry.setdefault(statement.listed, number)
-    if len(first_entry) == len(lookup.letters) > 1:
-        # The choices were repeated, or discussed one by one: that is not yet an answer.
-        repeated = True
-        entries = set(first_entry.values())
+    repeats_choices = any(statement.how == REPEATED for statement in statements)
+    entries = _list_entries(statements)
+    if len(lookup.letters) > 1 and len(entries) == len(lookup.letters):
+        # "A) … B) … C) …" repeats the choices or discusses them one by one. That is not yet an answer, so only the
+        # other statements count.
+        repeats_choices = True
         statements = [statement for number, statement in enumerate(statements) if number not in entries]
     asserting = [statement for statement in statements if statement.letters]
     if not asserting:
-        return Parsed(None, REPEATED if repeated else DENIED)
+        return Parsed(None, REPEATED if repeats_choices else DENIED)
     plainest_weight = min(statement.weight for statement in asserting)
     plainest = [statement for statement in asserting if statement.weight == plainest_weight]
     return _agreement(plainest)
+
+
+def _list_entries(statements: Sequence[Statement]) -> set[int]:
+    """The indices of statements that begin like an entry in a list of choices: the first one for each letter.
+
+    A model that lists the choices may then answer in the same form ("B) The grandson"), so a second entry of a letter
+    is not part of the list.
+    """
+    first_entry: dict[str, int] = {}
+    for number, statement in enumerate(statements):
+        if statement.listed:
+            first_entry.setdefault(statement.listed, number)
+    return set(first_entry.values())
 
 
 def _agreement(statements: Sequence[Statement]) -> Parsed:

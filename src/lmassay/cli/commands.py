@@ -76,34 +76,35 @@ def command_table() -> CommandTable:
 def _table_with(known: InstalledEvaluations) -> CommandTable:
     sections = {title: list(commands) for title, commands in _CORE.items()}
     # Name of a command → the package that has it.
-    taken: dict[str, str] = {}
+    package_of_command: dict[str, str] = {}
     for commands in sections.values():
         for command in commands:
-            taken[command.name] = "lmassay"
+            package_of_command[command.name] = "lmassay"
     problems: list[PluginProblem] = []
     # lmassay's own evaluations come first, so that no other package can take the name of one of their commands.
     evaluations = sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name]))
     for evaluation in evaluations:
         origin = known.origins[evaluation.name]
         for command in evaluation.commands:
-            problem = _problem_with(command, taken)
+            problem = _problem_with(command, package_of_command)
             if problem:
                 problems.append(PluginProblem(origin, problem, is_left_out=False))
                 continue
             sections.setdefault(command.section, []).append(command)
-            taken[command.name] = origin
+            package_of_command[command.name] = origin
     with_commands = {title: commands for title, commands in sections.items() if commands}
     return CommandTable(with_commands, problems)
 
 
-def _problem_with(command: Command, taken: Mapping[str, str]) -> str:
+def _problem_with(command: Command, package_of_command: Mapping[str, str]) -> str:
     """Return why a command cannot be used; empty if it can."""
     if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
         return (
             f"has the command {command.name!r}; a name may have only lower-case letters, digits and hyphens: rename it"
         )
-    if command.name in taken:
-        return f"has the command '{command.name}', which {taken[command.name]} already has; rename it"
+    if command.name in package_of_command:
+        other_package = package_of_command[command.name]
+        return f"has the command '{command.name}', which {other_package} already has; rename it"
     if not all(isinstance(text, str) for text in (command.help, command.path, command.section)):
         return f"has the command '{command.name}', whose help, path and section must be texts"
     return ""

@@ -57,7 +57,7 @@ def show() -> None:
 @_name
 @calls("lmassay.cli.actions.data:path")
 def path() -> None:
-    """Print the folders that the files of a data set are in; an error if it was not fetched."""
+    """Print the folders that contain a data set. It is an error if the data set was not fetched."""
 
 
 @data.command(epilog="Example: lmassay data verify", short_help="Verify the files on this machine.")

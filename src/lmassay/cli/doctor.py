@@ -14,7 +14,7 @@ from lmassay.cli.options import calls, json_option
     "--results",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=None,
-    help="Also look for secrets in this results folder, which earlier versions may have stored. They are recognized by"
+    help="Also look for secrets that earlier versions may have stored in this results folder. They are recognized by"
     " the name of the option, by their shape, or because they are in your environment.",
 )
 @click.option("--fix", is_flag=True, help="With --results: blank out these secrets, after copying the file.")

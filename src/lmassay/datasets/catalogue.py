@@ -126,7 +126,11 @@ def local_path(source: Source, path: str) -> Path:
 
 def missing_files(files: Sequence[tuple[Source, str, DataFile]]) -> list[tuple[Source, str, DataFile]]:
     """Those of these files that are not on this machine."""
-    return [found for found in files if not local_path(found[0], found[1]).is_file()]
+    missing = []
+    for source, path, file in files:
+        if not local_path(source, path).is_file():
+            missing.append((source, path, file))
+    return missing
 
 
 @dataclass(frozen=True, slots=True)

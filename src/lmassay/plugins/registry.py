@@ -38,7 +38,7 @@ _MODELS: Final[dict[str, Component]] = {
     "claude": Component(f"{_API}.claude:Claude", "Claude through Anthropic's API"),
     "hf": Component("lmassay.models.hf.model:HuggingFace", "a local Hugging Face model: folder, GGUF file or hub name"),
     "smollm2": Component(
-        "lmassay.models.hf.model:SmolLM2", "the default, a small local model; lmassay models get smollm2"
+        "lmassay.models.hf.model:SmolLM2", "a small local model, the default; fetch it with lmassay models get smollm2"
     ),
     "echo": Component("lmassay.models.echo:Echo", "returns the prompt; deterministic, for trying things out"),
 }

@@ -52,7 +52,7 @@ def overview_blocks(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     shown = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
     failed = evaluations_without_result(records, shown)
-    # On every tile, models are in the order in which they were asked, with or without a result.
+    # On every tile, models are in the order of the runs, with or without a result.
     model_order = list(dict.fromkeys([*(record.model for record in records), *inapplicable]))
     tiles: list[Tile] = []
     for evaluation in evaluations():
@@ -401,7 +401,7 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
         rows.append(TableRow(cells))
         if difference.new.comparison_note:
             notes[difference.new.comparison_note] = None
-    header = header_row(["number", "model", "against"], ["difference", "interval", "p", "p (FDR)", "n"])
+    header = header_row(["metric", "model", "compared with"], ["difference", "interval", "p", "p (FDR)", "n"])
     caption = (
         "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test. "
         f"FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg). n: scored examples "

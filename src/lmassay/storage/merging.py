@@ -1,6 +1,6 @@
 """Merge results folders of several machines into one.
 
-Every run is copied with its examples, answers, costs and digests. A run that several folders have is copied once. If
+Every run is copied with its examples, answers, costs and digests. A run that is in several folders is copied once. If
 two copies of a run differ, that is a conflict: the complete copy is kept; if both or neither are complete, the one with
 more finished examples; if they have equally many, the first one. If two folders have different answers to the same
 request (models are sampled, or servers changed), the cache keeps the first, and the runs of the other folder keep their

@@ -50,36 +50,51 @@ class RowBatch:
         for name, column in self.details.items():
             yield f"details {name}", len(column)
 
-    def selected(self, numbers: Sequence[int]) -> RowBatch:
-        """Return a batch with some of the examples, given by their numbers in this batch, counted from 0."""
-
-        def entries(column: Sequence[Any]) -> list[Any]:
-            # A column of texts is decoded once, not entry by entry.
-            values = list(column)
-            return [values[number] for number in numbers]
-
+    def selected(self, indices: Sequence[int]) -> RowBatch:
+        """Return a batch with some of the examples, given by their indices in this batch."""
+        # numpy needs a list: it would read a tuple as an index into several dimensions.
+        index_list = list(indices)
+        references = None
+        if self.references is not None:
+            references = _entries(self.references, index_list)
         return RowBatch(
             first=self.first,
-            ids=entries(self.ids),
-            values={name: column[list(numbers)] for name, column in self.values.items()},
-            groups={name: entries(column) for name, column in self.groups.items()},
-            inputs={name: entries(column) for name, column in self.inputs.items()},
-            references=None if self.references is None else entries(self.references),
-            details={name: entries(column) for name, column in self.details.items()},
+            ids=_entries(self.ids, index_list),
+            values={name: column[index_list] for name, column in self.values.items()},
+            groups=_entries_of_columns(self.groups, index_list),
+            inputs=_entries_of_columns(self.inputs, index_list),
+            references=references,
+            details=_entries_of_columns(self.details, index_list),
         )
 
     def rows(self) -> Iterator[Row]:
         """Yield the examples one by one."""
-        values_of_rows = _dicts({name: column.tolist() for name, column in self.values.items()}, len(self))
-        groups_of_rows = _dicts(self.groups, len(self))
-        inputs_of_rows = _dicts(self.inputs, len(self))
-        details_of_rows = _dicts(self.details, len(self))
-        references = self.references or [None] * len(self)
-        columns = (self.ids, inputs_of_rows, references, groups_of_rows, values_of_rows, details_of_rows)
-        for example_id, inputs, reference, groups, values, details in zip(*columns, strict=True):
-            # NaN is the only number that is not equal to itself.
+        # Python's floats, because numpy's would end up in JSON and in messages.
+        value_columns = {name: column.tolist() for name, column in self.values.items()}
+        fields = zip(
+            self.ids,
+            _dicts(self.inputs, len(self)),
+            self.references or [None] * len(self),
+            _dicts(self.groups, len(self)),
+            _dicts(value_columns, len(self)),
+            _dicts(self.details, len(self)),
+            strict=True,
+        )
+        for example_id, inputs, reference, groups, values, details in fields:
+            example = Example(example_id, inputs, reference, groups)
+            # NaN marks a missing score. It is the only number that is not equal to itself.
             present = {name: value for name, value in values.items() if value == value}
-            yield Row(Example(example_id, inputs, reference, groups), "scored", Score(present, details=details))
+            yield Row(example, "scored", Score(present, details=details))
+
+
+def _entries_of_columns(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, list[Any]]:
+    return {name: _entries(column, indices) for name, column in columns.items()}
+
+
+def _entries(column: Sequence[Any], indices: Sequence[int]) -> list[Any]:
+    # A stored column of texts is decoded whenever it is read, so it is read once, not entry by entry.
+    values = list(column)
+    return [values[index] for index in indices]
 
 
 def _dicts(columns: Mapping[str, Sequence[Any]], length: int) -> Iterator[dict[str, Any]]:

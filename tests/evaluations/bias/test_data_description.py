@@ -1,4 +1,4 @@
-"""Data of one's own: a short YAML describes it, and every mistake is told with its place."""
+"""The user's own data: a short YAML file describes them, and every mistake is reported with its position."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_is_no_choice_is_refused_with_file_and_line(tmp_path, value):
         read_described(path)
 
 
-def test_the_unknown_choice_is_told_by_a_column_by_texts_by_group_or_by_its_words(tmp_path):
+def test_the_unknown_choice_is_recognised_by_a_column_by_texts_by_group_or_by_its_words(tmp_path):
     odd = ROW | {"choices": ["The aunt", "Nobody can say", "The niece"], "correct": 1, "biased": 0}
     assert only(describe(tmp_path, [odd], {"unknown_texts": "nobody can say"})).unknown == 1
     assert only(describe(tmp_path, [odd | {"u": "B"}], {"unknown": "u"})).unknown == 1
@@ -220,7 +220,7 @@ def test_a_group_that_no_row_has_is_a_mistake(tmp_path):
         read_described(describe(tmp_path, [ROW], {"by": ["meta.origin"]}))
 
 
-def test_questions_without_templates_are_told(tmp_path):
+def test_questions_without_templates_are_reported(tmp_path):
     rows = [ROW, ROW | {"id": "2"}]
     assert "every question has its own template" in read_described(describe(tmp_path, rows)).notes[-1]
     together = [row | {"template": "t"} for row in rows]
@@ -259,7 +259,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
         ("id: !!python/object:os.system x\n", r"line 2.*not valid YAML"),
     ],
 )
-def test_a_mistake_in_the_description_is_told_with_its_line(tmp_path, text, message):
+def test_a_mistake_in_the_description_is_reported_with_its_line(tmp_path, text, message):
     path = describe(tmp_path, [ROW])
     path.write_text(f"files: rows.jsonl\n{text}", encoding="utf-8")
     with pytest.raises(ConfigError, match=message):

@@ -56,7 +56,7 @@ def test_a_place_is_looked_for_beside_the_configuration_first(tmp_path, monkeypa
         ("none.jsonl", "is empty"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_what_can(tmp_path, data, message):
+def test_what_cannot_be_read_is_reported_with_what_can(tmp_path, data, message):
     (tmp_path / "empty").mkdir()
     for name, text in (("x.txt", "x"), ("x.csv", "x"), ("blank.jsonl", "\n\n"), ("none.jsonl", "")):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -92,7 +92,7 @@ def test_the_questions_of_the_demonstration_are_balanced():
         assert 20 <= sum(item.unknown == place for item in dataset.items) <= 22
 
 
-def test_the_answers_of_the_demonstration_can_be_told_apart_in_words():
+def test_the_answers_of_the_demonstration_can_be_distinguished_in_words():
     for item in read_dataset("questions.yaml", EXAMPLES).items:
         for place, choice in enumerate(item.choices):
             assert parse(f"The answer is {choice}.", item.choices).letter == "ABC"[place]

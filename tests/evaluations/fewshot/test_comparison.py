@@ -71,15 +71,15 @@ def test_metrics_without_scores_on_tests_are_paired_by_split(store):
     assert pairing_text(base, new, compared) == "acc paired by test within each split, dev by split"
 
 
-def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_told(store):
+def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_reported(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False))
     (found,) = compare_runs(base, [new], ["acc"])
     assert found.n == 4
-    (told,) = caveats(base, [new])
-    assert told.startswith("new has no scores on single tests (an earlier version did not keep them), so acc")
+    (warning,) = caveats(base, [new])
+    assert warning.startswith("new has no scores on single tests (an earlier version did not keep them), so acc")
 
 
-def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_told(store):
+def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_reported(store):
     earlier = replace(DESIGN, replicates=None)
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False), design=earlier)
     (found,) = compare_runs(base, [new], ["acc"])
@@ -87,7 +87,7 @@ def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_told(store
     assert "no scores on single tests" in caveats(base, [new])[0]
 
 
-def test_runs_with_different_tests_are_compared_by_split_and_that_is_told(store):
+def test_runs_with_different_tests_are_compared_by_split_and_that_is_reported(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), tests="others"))
     (found,) = compare_runs(base, [new], ["acc"])
     assert found.n == 4

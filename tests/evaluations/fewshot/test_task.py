@@ -63,16 +63,16 @@ def test_lists_among_the_options_of_a_method_are_a_sweep(folder):
     assert len(runs) == 6
 
 
-def test_all_mistakes_in_a_method_are_told_at_once_with_their_place(folder):
+def test_all_mistakes_in_a_method_are_reported_at_once_with_their_place(folder):
     with pytest.raises(ConfigError) as caught:
         expand(config({"name": "icl", "shots": -1, "patern": 3}), folder)
-    told = str(caught.value)
-    assert "task.method.shots" in told
-    assert "task.method.patern: unknown key" in told
-    assert "pattern" in told
+    message = str(caught.value)
+    assert "task.method.shots" in message
+    assert "task.method.patern: unknown key" in message
+    assert "pattern" in message
 
 
-def test_a_method_that_is_not_there_is_told_with_one_that_is(folder):
+def test_a_method_that_is_not_there_is_reported_with_one_that_is(folder):
     with pytest.raises(UserError, match="did you mean 'majority'"):
         expand(config({"name": "majorty"}), folder)
 
@@ -113,7 +113,7 @@ def test_an_empty_split_is_refused_with_a_remedy(folder):
         plan(found)
 
 
-def test_unlabeled_examples_that_are_asked_for_and_absent_are_told_before_anything_is_trained(folder):
+def test_unlabeled_examples_that_are_asked_for_and_absent_are_reported_before_anything_is_trained(folder):
     (folder / "data" / "unlabeled.jsonl").unlink()
     regime = {"name": "self_training", "generations": 2}
     (found,) = expand(config(toy(folder), regime=regime), folder)
@@ -154,7 +154,7 @@ def test_without_a_dev_set_there_is_no_dev_score(folder):
     assert "no dev examples" in row["unscored"]["dev"]
 
 
-def test_a_folder_without_data_is_told(folder):
+def test_a_folder_without_data_is_reported(folder):
     with pytest.raises(DataError, match="does not exist"):
         FewShot(data="rte", method="majority", data_dir=folder / "nothing").check()
 
@@ -251,20 +251,20 @@ def test_an_extra_file_is_checked_before_anything_is_trained(folder):
         plan(found)
 
 
-def test_a_regime_that_does_not_fit_its_method_is_told_by_its_key(folder):
+def test_a_regime_that_does_not_fit_its_method_is_reported_by_its_key(folder):
     (found,) = expand(config(toy(folder), regime={"name": "noisy_student", "cross": True}), folder)
     with pytest.raises(ConfigError, match=r"task\.regime\.name: the method .* cannot be made noisy"):
         plan(found)
 
 
-def test_a_mistake_in_the_student_is_told_before_its_teachers_are_trained(folder):
+def test_a_mistake_in_the_student_is_reported_before_its_teachers_are_trained(folder):
     regime = {"name": "distillation", "student": {"name": "icl", "shotz": 3}}
     (found,) = expand(config(toy(folder), regime=regime), folder)
     with pytest.raises(ConfigError, match=r"task\.regime\.student\.shotz: unknown key"):
         plan(found)
 
 
-def test_test_examples_without_labels_are_told(folder):
+def test_test_examples_without_labels_are_reported(folder):
     lines = [{key: value for key, value in row.items() if key != "label"} for row in rows(6)]
     (folder / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     (found,) = expand(config(test="test"), folder)

@@ -27,7 +27,7 @@ class WordCounts(TrainedClassifier):
 
 
 class Counting(Method):
-    """Counts words by label. It notes every training, and can be told to wait, to fail or to kill its process."""
+    """Counts words by label. It records every training, and its options make it wait, fail or kill its process."""
 
     needs = frozenset()
 

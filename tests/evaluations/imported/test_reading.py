@@ -89,7 +89,7 @@ def test_a_good_sentence_that_was_asked_about_second_is_still_the_good_one(tmp_p
     assert judged[0].score.details["logprob_good"] == float(samples(PAIRS)[0]["filtered_resps"][0][0])
 
 
-def test_ties_count_as_wrong_here_and_the_difference_to_the_log_is_told(tmp_path):
+def test_ties_count_as_wrong_here_and_the_difference_to_the_log_is_reported(tmp_path):
     rows = samples(PAIRS)
     rows[0] |= {"filtered_resps": [["-1.0", "False"], ["-1.0", "False"]], "acc": 1.0}
     record, judged = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
@@ -138,13 +138,13 @@ def test_questions_whose_log_does_not_hold_what_was_asked_keep_the_metrics_of_th
     assert len(found) == len(rows)
 
 
-def with_totals(folder, rows: int, **told):
+def with_totals(folder, rows: int, **changes):
     """The real log of pairs with its first rows only, and what the totals beside it say."""
     path = copied_log(folder, PAIRS)
     path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:rows]), encoding="utf-8")
     (totals,) = folder.glob("results_*.json")
     document = json.loads(totals.read_text(encoding="utf-8"))
-    document["results"][PAIRS] |= told
+    document["results"][PAIRS] |= changes
     totals.write_text(json.dumps(document), encoding="utf-8")
     return path, totals
 
@@ -238,7 +238,7 @@ def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_total_that_is_no_mean_is_told(tmp_path):
+def test_a_total_that_is_no_mean_is_reported(tmp_path):
     rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
     path = write_log(tmp_path, rows)
     totals = tmp_path / "results_x.json"
@@ -307,12 +307,12 @@ def test_two_models_on_the_same_documents_and_questions_differ_in_the_model_alon
     assert _caveats(tmp_path / "results", *logs) == []
 
 
-def test_other_shots_and_other_documents_are_told_apart(tmp_path):
+def test_other_shots_and_other_documents_are_distinguished(tmp_path):
     base = _sums(tmp_path / "a", "one")
-    (told,) = _caveats(tmp_path / "shots", base, _sums(tmp_path / "b", "one", shots=5))
-    assert "also differ in shots; compare with care" in told
-    (told,) = _caveats(tmp_path / "data", base, _sums(tmp_path / "c", "one", first="3"))
-    assert "also differ in data; compare with care" in told
+    (warning,) = _caveats(tmp_path / "shots", base, _sums(tmp_path / "b", "one", shots=5))
+    assert "also differ in shots; compare with care" in warning
+    (warning,) = _caveats(tmp_path / "data", base, _sums(tmp_path / "c", "one", first="3"))
+    assert "also differ in data; compare with care" in warning
 
 
 def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_answers(tmp_path):

@@ -45,14 +45,14 @@ def test_field_and_phenomenon_are_those_that_every_row_of_the_data_names():
 
 def test_human_accuracy_is_that_of_the_validation():
     with (published_set("blimp") / "human_validation_summary.csv").open(encoding="utf-8") as stream:
-        told = {row["Condition"]: float(row["total_mean"]) for row in csv.DictReader(stream)}
+        published = {row["Condition"]: float(row["total_mean"]) for row in csv.DictReader(stream)}
     for name, paradigm in paradigms().items():
-        assert paradigm.human == pytest.approx(told[name], abs=5e-5), name
+        assert paradigm.human == pytest.approx(published[name], abs=5e-5), name
 
 
 def test_gpt2_accuracy_is_the_published_one():
-    told = {row["UID"]: row["gpt2"] for row in published_models()}
-    assert {name: p.gpt2 for name, p in paradigms().items()} == {name: told[name] for name in paradigms()}
+    published = {row["UID"]: row["gpt2"] for row in published_models()}
+    assert {name: p.gpt2 for name, p in paradigms().items()} == {name: published[name] for name in paradigms()}
 
 
 def test_the_means_are_the_published_means():

@@ -22,7 +22,7 @@ def test_all_lemmas_count_though_their_index_is_the_same(tmp_path):
     assert read_verbs(file).lemmas == [Lemma("laughs", "laugh"), Lemma("is", "are")]
 
 
-def test_duplicate_rows_are_counted_once_and_told(tmp_path):
+def test_duplicate_rows_are_counted_once_and_reported(tmp_path):
     verbs = read_verbs(write_lines(tmp_path / "v.csv", [HEADER, "0,is,are,_", "1,is,are,_"]))
     assert (len(verbs.lemmas), verbs.duplicates) == (1, 1)
 
@@ -41,7 +41,7 @@ def test_duplicate_rows_are_counted_once_and_told(tmp_path):
         ([], "is empty"),
     ],
 )
-def test_a_bad_list_is_told_with_file_and_line(tmp_path, lines, words):
+def test_a_bad_list_is_reported_with_file_and_line(tmp_path, lines, words):
     with pytest.raises(DataError, match=words):
         read_verbs(write_lines(tmp_path / "v.csv", lines))
 
@@ -78,7 +78,7 @@ def test_what_is_no_english_verb_is_refused(word):
         build_verb_list([word])
 
 
-def test_a_cell_of_absurd_length_is_told(tmp_path):
+def test_a_cell_of_absurd_length_is_reported(tmp_path):
     with pytest.raises(DataError, match="line 2"):
         read_verbs(write_lines(tmp_path / "v.csv", [HEADER, f"_,{'x' * 200_000},y,_"]))
 

@@ -346,7 +346,7 @@ def test_columns_of_other_names_can_be_given(files):
         ({"max_per_file": 0}, "max_per_file"),
     ],
 )
-def test_wrong_options_are_told(files, options, words):
+def test_wrong_options_are_reported(files, options, words):
     with pytest.raises(UserError, match=words):
         run(files, **options)
 

@@ -120,7 +120,7 @@ def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_of_an_earlier_version_that_kept_no_questions_is_told_so(tmp_path):
+def test_a_run_of_an_earlier_version_that_kept_no_questions_is_reported_as_such(tmp_path):
     run = generated_run(tmp_path)
     with closing(sqlite3.connect(run.folder / "lmassay.sqlite")) as database, database:
         database.execute("DELETE FROM asked")
@@ -128,7 +128,7 @@ def test_a_run_of_an_earlier_version_that_kept_no_questions_is_told_so(tmp_path)
         exported(run, tmp_path / "out")
 
 
-def test_a_run_without_any_score_is_told_so(tmp_path):
+def test_a_run_without_any_score_is_reported_as_such(tmp_path):
     with pytest.raises(UserError, match="none of its examples has a score; it is incomplete"):
         exported(bias_run(tmp_path, failing=1.0), tmp_path / "out")
 

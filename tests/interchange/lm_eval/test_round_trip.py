@@ -91,11 +91,11 @@ def test_standard_errors_and_numbers_of_the_totals_are_those_of_the_run(tmp_path
     assert means["accuracy_amb_stderr,none"] == pytest.approx(wanted**0.5)
 
 
-def test_what_a_log_cannot_hold_is_told_by_name(tmp_path):
+def test_what_a_log_cannot_hold_is_reported_by_name(tmp_path):
     record, _ = taken_in(exported(bias_run(tmp_path), tmp_path / "out"), tmp_path / "back")
-    told = record.provenance.notes[0]
-    assert "is the log of a bias run" in told
-    assert "results by group, consistency, letter_A" in told
+    note = record.provenance.notes[0]
+    assert "is the log of a bias run" in note
+    assert "results by group, consistency, letter_A" in note
 
 
 @pytest.mark.parametrize("make", [pairs_run, lambda folder: bias_run(folder, failing=0.3)], ids=["pairs", "bias"])
@@ -141,8 +141,8 @@ def test_examples_in_error_come_back_in_error_so_that_nobody_takes_the_run_for_w
     assert {i: dict(row.example.groups) for i, row in back.items()} == {
         i: dict(row.example.groups) for i, row in before.items()
     }
-    told = f"{len(failed)} of {len(before)} examples are not in the log: {len(failed)} in error"
-    assert told in record.provenance.notes
+    expected_note = f"{len(failed)} of {len(before)} examples are not in the log: {len(failed)} in error"
+    assert expected_note in record.provenance.notes
 
 
 def test_examples_without_a_score_come_back_with_the_reason(tmp_path):
@@ -172,7 +172,7 @@ def test_a_run_that_was_broken_off_does_not_come_back_as_done(tmp_path, make):
     assert len(back) == len(rows_of(run))
 
 
-def test_a_construction_without_any_score_is_told_by_the_logs_of_the_others(tmp_path):
+def test_a_construction_without_any_score_is_reported_by_the_logs_of_the_others(tmp_path):
     pairs = [("The pilot sings.", "The pilot sing."), ("The cat sleeps now.", "The cat sleep now.")]
     data = {}
     for name, (good, bad) in zip(("failed", "good"), pairs, strict=True):
@@ -200,7 +200,7 @@ def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):
     with Store(tmp_path / "back") as store:
         one, two, three = (load_side(store, record) for record in records)
     assert caveats(one, [two]) == []
-    assert ["averaging" in told for told in caveats(one, [three])] == [True]
+    assert ["averaging" in warning for warning in caveats(one, [three])] == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reading sample logs: what is wrong is told with file and line, and nothing is taken for what it is not."""
+"""Reading sample logs: mistakes are reported with file and line, and nothing is misread silently."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_several_filters_must_be_chosen_from():
         read_log(log("sums"), "loose")
 
 
-def test_a_compressed_log_is_told_so(tmp_path):
+def test_a_compressed_log_is_reported_as_such(tmp_path):
     path = tmp_path / "samples_a_2026.jsonl"
     path.write_bytes(gzip.compress(log(PAIRS).read_bytes()))
     with pytest.raises(DataError, match="is compressed; unpack it first"):

@@ -35,20 +35,20 @@ def knower(tmp_path_factory):
 
 
 def test_a_card_has_four_numbers_with_interval_n_and_meaning(knower):
-    _, told = knower
-    assert [headline["evaluation"] for headline in told["headlines"]] == EVALUATIONS
-    for headline in told["headlines"]:
+    _, output = knower
+    assert [headline["evaluation"] for headline in output["headlines"]] == EVALUATIONS
+    for headline in output["headlines"]:
         assert headline["result"]["n"] > 0
         assert headline["meaning"]
         assert headline["limits"]
         result = headline["result"]
         assert result["low"] is None or result["low"] <= result["value"] <= result["high"]
-    assert sum(headline["result"]["low"] is not None for headline in told["headlines"]) >= 3
-    assert told["not_applicable"] == {}
+    assert sum(headline["result"]["low"] is not None for headline in output["headlines"]) >= 3
+    assert output["not_applicable"] == {}
 
 
 def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tmp_path):
-    folder, told = knower
+    folder, output = knower
     assert lmassay("card", KNOWER, "--quick", "--write", tmp_path / "configs").returncode == 0
     files = sorted((tmp_path / "configs").glob("*.yaml"))
     assert [file.stem for file in files] == sorted(EVALUATIONS)
@@ -60,7 +60,7 @@ def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tm
         alone = {(r.task, r.label): (r.signature, r.results) for r in theirs.runs()}
         assert by_card == alone
         found = {h.evaluation.name: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
-    assert found == {h["evaluation"]: h["result"] for h in told["headlines"]}
+    assert found == {h["evaluation"]: h["result"] for h in output["headlines"]}
 
 
 def test_the_page_answers_the_four_questions_and_shows_every_section(knower):
@@ -72,23 +72,23 @@ def test_the_page_answers_the_four_questions_and_shows_every_section(knower):
 
 
 def test_a_report_of_the_same_runs_has_the_same_overview(knower, tmp_path):
-    folder, told = knower
+    folder, output = knower
     for form in ("html", "md", "tex"):
         target = tmp_path / f"report.{form}"
         assert lmassay("report", "--results", folder / "results", "-o", target).returncode == 0
         text = target.read_text(encoding="utf-8")
-        for headline in told["headlines"]:
+        for headline in output["headlines"]:
             assert f"{headline['result']['value']:.3f}".lstrip("-") in text, (form, headline["evaluation"])
 
 
-def test_what_a_model_cannot_be_asked_is_told_with_the_reason(tmp_path):
+def test_what_a_model_cannot_be_asked_is_reported_with_the_reason(tmp_path):
     done = lmassay(
         "card", f"{MODELS}:Talker", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "c.html"
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness", "bias", "fewshot"]
-    (reason,) = told["not_applicable"]["talker"].values()
+    output = json.loads(done.stdout)
+    assert [headline["evaluation"] for headline in output["headlines"]] == ["robustness", "bias", "fewshot"]
+    (reason,) = output["not_applicable"]["talker"].values()
     assert reason == (
         "needs a model that can rank words at a blank, or compute log-probabilities; "
         "talker can generate text and restrict its answers to given choices"
@@ -101,9 +101,9 @@ def test_a_model_without_blanks_is_asked_for_whole_sentences(tmp_path):
     done = lmassay(
         "card", f"{MODELS}:Ranker", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "c.html"
     )
-    told = json.loads(done.stdout)
-    assert [(h["evaluation"], h["metric"]) for h in told["headlines"]] == [("syntax", "accuracy")]
-    assert set(told["not_applicable"]["ranker"]) == {"robustness", "bias", "fewshot"}
+    output = json.loads(done.stdout)
+    assert [(h["evaluation"], h["metric"]) for h in output["headlines"]] == [("syntax", "accuracy")]
+    assert set(output["not_applicable"]["ranker"]) == {"robustness", "bias", "fewshot"}
 
 
 def test_a_model_of_which_nothing_can_be_asked_is_a_mistake_in_one_breath(tmp_path):
@@ -118,16 +118,16 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
     other = yaml.safe_dump({"name": KNOWER, "label": "other", "seed": 1}, default_flow_style=True).strip()
     done = quick_card(tmp_path, KNOWER, other, "--only", "robustness", "--only", "bias")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [(h["evaluation"], h["model"]) for h in told["headlines"]] == [
+    output = json.loads(done.stdout)
+    assert [(h["evaluation"], h["model"]) for h in output["headlines"]] == [
         (evaluation, model) for evaluation in ("robustness", "bias") for model in ("talker", "other")
     ]
-    assert [row["metric"] for row in told["comparisons"]] == ["success", "diff_bias_amb"]
-    assert {(row["model"], row["base_model"]) for row in told["comparisons"]} == {("other", "talker")}
-    for row in told["comparisons"]:
+    assert [row["metric"] for row in output["comparisons"]] == ["success", "diff_bias_amb"]
+    assert {(row["model"], row["base_model"]) for row in output["comparisons"]} == {("other", "talker")}
+    for row in output["comparisons"]:
         assert row["p_adjusted"] >= row["p"]
     # Both give the last word back: under attack there is no difference between them.
-    assert told["comparisons"][0]["difference"] == 0
+    assert output["comparisons"][0]["difference"] == 0
     with Store(tmp_path / "r") as store:
         found = headlines(store, store.runs())
         assert [pair.comparison.n for pair in differences_to_first_model(store, found)] == [
@@ -187,41 +187,41 @@ def test_a_card_that_was_broken_off_is_finished_by_resume(tmp_path):
         assert [headline.evaluation.name for headline in headlines(store, store.runs())] == ["syntax", "bias"]
 
 
-def test_an_evaluation_that_failed_is_told_and_the_others_are_answered(tmp_path):
+def test_an_evaluation_that_failed_is_reported_and_the_others_are_answered(tmp_path):
     done = quick_card(tmp_path, f"{MODELS}:Stumbler", "--only", "robustness", "--only", "bias")
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert [headline["evaluation"] for headline in told["headlines"]] == ["robustness"]
-    (reason,) = told["no_result"]["stumbler"].values()
+    output = json.loads(done.stdout)
+    assert [headline["evaluation"] for headline in output["headlines"]] == ["robustness"]
+    (reason,) = output["no_result"]["stumbler"].values()
     assert reason == "bias, prompt 1 is incomplete: 192 examples in error"
     assert "192 examples in error" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
-def test_a_model_that_dies_on_some_variants_is_told_and_still_compared(tmp_path):
+def test_a_model_that_dies_on_some_variants_is_reported_and_still_compared(tmp_path):
     """A number over fewer attacks must not pass for one over all."""
     done = quick_card(tmp_path, f"{MODELS}:Talker", f"{MODELS}:Mortal", "--only", "robustness")
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert [(h["model"], h["scope"]) for h in told["headlines"]] == [
+    output = json.loads(done.stdout)
+    assert [(h["model"], h["scope"]) for h in output["headlines"]] == [
         ("talker", "120 attacked inputs, 3 attacks"),
         ("mortal", "40 attacked inputs, 1 attack"),
     ]
-    (row,) = told["comparisons"]
+    (row,) = output["comparisons"]
     assert (row["n"], row["difference"]) == (40, 0)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert "cover only a part of the examples: keyboard: failed (mortal); insert: failed (mortal)" in page
 
 
-def test_models_with_one_label_are_told_apart(tmp_path):
+def test_models_with_one_label_are_distinguished(tmp_path):
     other = yaml.safe_dump({"name": f"{MODELS}:Talker", "seed": 1}, default_flow_style=True).strip()
-    told = json.loads(quick_card(tmp_path, f"{MODELS}:Talker", other, "--only", "bias").stdout)
-    assert [headline["model"] for headline in told["headlines"]] == ["talker", "talker (2)"]
+    output = json.loads(quick_card(tmp_path, f"{MODELS}:Talker", other, "--only", "bias").stdout)
+    assert [headline["model"] for headline in output["headlines"]] == ["talker", "talker (2)"]
 
 
 def test_answers_of_which_none_can_be_counted_are_no_result(tmp_path):
-    told = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
-    assert told["headlines"] == []
-    assert told["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be scored"}}
+    output = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
+    assert output["headlines"] == []
+    assert output["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be scored"}}
 
 
 def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
@@ -237,7 +237,7 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("-o", "card.md"), "ends in .html"),
         (("-o", "."), "ends in .html"),
@@ -245,10 +245,10 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
         (("--write", "x", "--dry-run"), "leave one of them out"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_asked(tmp_path, arguments, told):
+def test_a_mistake_is_reported_before_anything_is_asked(tmp_path, arguments, message):
     done = lmassay("card", KNOWER, *arguments, "--results", tmp_path / "r", cwd=tmp_path)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "r").exists()
 
 

@@ -43,8 +43,8 @@ def test_an_evaluation_run_by_itself_gives_the_same_numbers(card, tmp_path, eval
     with not_shared() if evaluation == "syntax" else nullcontext():
         done = lmassay("run", tmp_path / f"{evaluation}.yaml", "--results", tmp_path / "alone", "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    alone = {run["label"]: (run["signature"], run["results"]) for run in told["runs"]}
+    output = json.loads(done.stdout)
+    alone = {run["label"]: (run["signature"], run["results"]) for run in output["runs"]}
     with Store(card[0] / "results") as store:
         by_card = {
             r.label: (r.signature, [result.as_dict() for result in r.results])

@@ -60,7 +60,7 @@ def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "hint"),
     [
         (" ", "the name is empty"),
         ("smolm2", "did you mean 'smollm2'?"),
@@ -76,9 +76,9 @@ def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
         ("own.py", "name the class in own.py as well: own.py:NAME"),
     ],
 )
-def test_a_mistake_is_told_with_what_was_meant(tmp_path, word, told):
+def test_a_mistake_is_reported_with_what_was_meant(tmp_path, word, hint):
     (tmp_path / "own.py").write_text("class Own: ...\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=re.escape(told)) as caught:
+    with pytest.raises(ConfigError, match=re.escape(hint)) as caught:
         model_spec(word, tmp_path)
     message = str(caught.value).replace(str(tmp_path), "")
     assert len(message) < 200

@@ -1,4 +1,4 @@
-"""Marks: at their places, without what has no place, and told apart by shape."""
+"""Marks are drawn at their positions and have different shapes; those without a position are left out."""
 
 from __future__ import annotations
 

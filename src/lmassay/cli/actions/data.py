@@ -106,7 +106,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 def path(name: str) -> None:
-    """Print the folders that the files of a data set are in; an error if it was not fetched."""
+    """Print the folders that contain a data set. It is an error if the data set was not fetched."""
     entry = catalogue().find(name)
     if store.missing_files(list(entry.files())) == list(entry.files()):
         raise UserError(f"the data set {name} is not on this machine; run lmassay data get {name}")

@@ -72,7 +72,7 @@ def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
             if finding.remedy:
                 details = f"{finding.found} → {finding.remedy}" if finding.found else finding.remedy
             rows.append((finding.state, finding.what, details))
-        print_table("", ("state", "what", "found, or how to get it"), rows, whole=(0,))
+        print_table("", ("state", "component", "details"), rows, whole=(0,))
         say(_next_step(findings))
     is_broken = any(finding.state == "broken" for finding in findings)
     return 1 if is_broken else 0

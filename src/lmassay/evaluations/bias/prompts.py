@@ -31,7 +31,7 @@ _FUNCTION_WORDS = {
 }
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
-# With fewer words a guess would be one; see guess_language.
+# A text with fewer function words than this is too short to recognise its language.
 _MIN_FUNCTION_WORDS = 3
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
@@ -145,8 +145,7 @@ def guess_language(text: str) -> str | None:
         return "ko"
     counts: Counter[str] = Counter()
     for language, function_words in _FUNCTION_WORDS.items():
-        for word in words:
-            counts[language] += word in function_words
+        counts[language] = sum(word in function_words for word in words)
     (best, most), (_, second_most), *_ = counts.most_common()
     # A clear majority only: a wrong warning would be worse than none.
     if most < _MIN_FUNCTION_WORDS or most < 2 * second_most:
@@ -155,11 +154,12 @@ def guess_language(text: str) -> str | None:
 
 
 def _prompt_id(table: TsvTable, row: int, text: str) -> int:
+    message = f"{table.where(row)}: prompt_id is '{text}'; it must be a whole number"
     # Spreadsheets turn the ids of a column with a gap into floats ("1.0"), so these are accepted.
     try:
         number = float(text)
-    except ValueError:
-        number = 0.5
+    except ValueError as error:
+        raise DataError(message) from error
     if not number.is_integer():
-        raise DataError(f"{table.where(row)}: prompt_id is '{text}'; it must be a whole number")
+        raise DataError(message)
     return int(number)

@@ -98,7 +98,7 @@ def _optional_packages() -> list[Finding]:
         Finding.of_package("peft", "few-shot: LoRA", extra=_EXTRA),
         Finding.of_package("safetensors", "few-shot: weights on disk", extra=_EXTRA),
         Finding.of_package("sentencepiece", "few-shot: tokenizers of ALBERT and DeBERTa", extra=_EXTRA),
-        Finding.of_package("protobuf", "few-shot: files of these tokenizers", extra=_EXTRA),
+        Finding.of_package("protobuf", "few-shot: tokenizer files of ALBERT and DeBERTa", extra=_EXTRA),
         Finding.of_package("optuna", "lmassay search", extra="search"),
     ]
 

@@ -221,7 +221,7 @@ def training_examples(
     if not pseudo:
         return train, []
     # iPET: each generation has ``scale`` times the examples of the first.
-    n_new = selftraining.new_examples(len(train), pseudo["scale"])
+    n_new = selftraining.count_new_examples(len(train), pseudo["scale"])
     train_labels = [str(example.label) for example in train]
     sizes = selftraining.label_sizes(train_labels, task.labels, n_new)
     recipe = selftraining.Recipe(pseudo["logits_percentage"], pseudo["n_most_likely"])

@@ -118,7 +118,7 @@ evaluation = Evaluation(
             ),
             "delete": Component(f"{_PERTURBATIONS}:delete", "leave out a letter"),
             "insert": Component(f"{_PERTURBATIONS}:insert", "type a letter twice or add one"),
-            "homoglyph": Component(f"{_PERTURBATIONS}:homoglyph", "replace a letter by one that looks the same"),
+            "homoglyph": Component(f"{_PERTURBATIONS}:homoglyph", "replace a letter with one that looks the same"),
             "case": Component(f"{_PERTURBATIONS}:case", "flip upper and lower case"),
             "diacritics": Component(f"{_PERTURBATIONS}:diacritics", "drop accents, or add one"),
             "wordswap": Component(f"{_PERTURBATIONS}:wordswap", "swap two neighbouring words"),

@@ -35,11 +35,13 @@ class AdaptiveAttack(Protocol):
     def first_inputs(self) -> Inputs:
         """What the inputs of an example contain before the attack begins."""
 
-    def next_inputs(self, inputs: Inputs, fitness: Sequence[float], found: Substitutions | None) -> Inputs | None:
+    def next_inputs(
+        self, inputs: Inputs, fitness: Sequence[float], substitutions: Substitutions | None
+    ) -> Inputs | None:
         """Return the inputs of an example, extended by what to try next; None if the attack is over.
 
-        ``fitness`` has s_src + d_tgt of each candidate so far. ``found`` is the answer to the last query if that asked
-        for substitutions.
+        ``fitness`` has s_src + d_tgt of each candidate so far. ``substitutions`` is the answer to the last query, if
+        that was a gradient query.
         """
 
 
@@ -80,9 +82,11 @@ class GradientAttack:
     def first_inputs(self) -> Inputs:
         return {"adv_src": [], "made_by": [], "gradient_queries": [], "replaced": []}
 
-    def next_inputs(self, inputs: Inputs, fitness: Sequence[float], found: Substitutions | None) -> Inputs | None:
-        if found is not None:
-            return self._with_candidates(inputs, found)
+    def next_inputs(
+        self, inputs: Inputs, fitness: Sequence[float], substitutions: Substitutions | None
+    ) -> Inputs | None:
+        if substitutions is not None:
+            return self._with_candidates(inputs, substitutions)
         if NOTHING in inputs["made_by"]:
             return None
         return self._with_query(inputs, fitness)
@@ -117,13 +121,13 @@ class GradientAttack:
         query = {"text": text, "keep": keep, "before": len(inputs["adv_src"]), "count": self._widths[len(queries)]}
         return {**inputs, "gradient_queries": [*queries, query]}
 
-    def _with_candidates(self, inputs: Inputs, found: Substitutions) -> Inputs | None:
+    def _with_candidates(self, inputs: Inputs, substitutions: Substitutions) -> Inputs | None:
         """Try the substitutions that the gradient recommends."""
         query = inputs["gradient_queries"][-1]
         texts = list(inputs["adv_src"])
         made_by = list(inputs["made_by"])
         replaced = list(inputs["replaced"])
-        for item in found.items:
+        for item in substitutions.items:
             if item.text == inputs["src"] or item.text in texts:
                 continue
             growth = len(item.text) - len(query["text"])
@@ -172,7 +176,9 @@ class BeamSearch:
     def first_inputs(self) -> Inputs:
         return {"adv_src": [], "made_by": [], "steps": 0}
 
-    def next_inputs(self, inputs: Inputs, fitness: Sequence[float], found: Substitutions | None) -> Inputs | None:
+    def next_inputs(
+        self, inputs: Inputs, fitness: Sequence[float], substitutions: Substitutions | None
+    ) -> Inputs | None:
         steps = inputs["steps"]
         if steps == len(self._widths) or NOTHING in inputs["made_by"]:
             return None

@@ -61,10 +61,10 @@ class _ScoredTexts:
     adv_out: Sequence[str]
     """Candidate → the output for it."""
 
-    def of_owners(self, column: Sequence[Any]) -> Sequence[Any]:
-        """Return the value of each candidate's example."""
+    def per_candidate(self, column: Sequence[Any]) -> Sequence[Any]:
+        """Turn a column with one value per example into one with one value per candidate."""
         if isinstance(self.owners, range):
-            # Each example has one candidate.
+            # Each example has exactly one candidate, so the column is right as it is.
             return column
         return [column[owner] for owner in self.owners]
 
@@ -154,7 +154,7 @@ class Robustness(Task):
             self._adaptive = adaptive_attack(attack, base_dir)
         if self._adaptive is not None:
             self.requests_each = self._adaptive.max_queries
-        self._known_fitness: dict[_CandidateKey, float] = {}
+        self._fitness_cache: dict[_CandidateKey, float] = {}
         """s_src + d_tgt of the candidates of attacks that are under way."""
         self._opened: ParallelText | QuestionText | None = None
         self._lines = 0
@@ -274,8 +274,8 @@ class Robustness(Task):
                 # Without a reference, the output without attack is what the model should no longer write.
                 inputs = {**inputs, "target": answers[0].text}
             last_answer = answers[-1].answer
-            found = last_answer if isinstance(last_answer, Substitutions) else None
-            next_inputs = self._adaptive.next_inputs(inputs, fitness, found)
+            substitutions = last_answer if isinstance(last_answer, Substitutions) else None
+            next_inputs = self._adaptive.next_inputs(inputs, fitness, substitutions)
             if next_inputs is None:
                 extended.append(example)
             else:
@@ -286,14 +286,14 @@ class Robustness(Task):
         """Score all candidates of all examples together, then keep the best candidate of each example."""
         responses = [_outputs(answers) for answers in responses]
         # The attacks on these examples are over.
-        self._known_fitness.clear()
+        self._fitness_cache.clear()
         # The columns have one row per candidate. For each row, the index of its example:
         owners: list[int] = []
         first_row: list[int] = []
         for index, example in enumerate(examples):
             first_row.append(len(owners))
             owners += [index] * len(example.inputs.get("adv_src", [""]))
-        columns = self._score_columns(_texts_of(examples, responses, owners))
+        columns = self._score_columns(_collect_texts(examples, responses, owners))
         fitness = self._fitness(columns)
         best_row: dict[int, int] = {}
         for row, owner in enumerate(owners):
@@ -545,7 +545,7 @@ class Robustness(Task):
                 keys.append((example.id, answers[0].text, text, answer.text))
             keys_by_example.append(keys)
             # The scored candidates come first; a round adds others after them.
-            scored = sum(key in self._known_fitness for key in keys)
+            scored = sum(key in self._fitness_cache for key in keys)
             if scored == len(keys):
                 continue
             owners += [len(new_examples)] * (len(keys) - scored)
@@ -553,9 +553,9 @@ class Robustness(Task):
             new_outputs.append([answers[0], *answers[1 + scored :]])
             new_keys += keys[scored:]
         if owners:
-            fitness = self._fitness(self._score_columns(_texts_of(new_examples, new_outputs, owners)))
-            self._known_fitness.update(zip(new_keys, map(float, fitness), strict=True))
-        return [[self._known_fitness[key] for key in keys] for keys in keys_by_example]
+            fitness = self._fitness(self._score_columns(_collect_texts(new_examples, new_outputs, owners)))
+            self._fitness_cache.update(zip(new_keys, map(float, fitness), strict=True))
+        return [[self._fitness_cache[key] for key in keys] for keys in keys_by_example]
 
     def _score_columns(self, texts: _ScoredTexts) -> dict[str, Column]:
         """The scores of all candidates."""
@@ -570,22 +570,22 @@ class Robustness(Task):
 
     def _source_scores(self, scorer: Scorer, texts: _ScoredTexts) -> Column:
         """How similar each attacked input is to the original."""
-        sources = texts.of_owners(texts.sources)
-        with self._errors_by_line(texts.of_owners(texts.lines)):
+        sources = texts.per_candidate(texts.sources)
+        with self._errors_by_line(texts.per_candidate(texts.lines)):
             return np.asarray(scorer.score(texts.adversarial, sources, lang=self._src_lang))
 
     def _target_scores(self, scorer: Scorer, texts: _ScoredTexts) -> dict[str, Column]:
         """How much the outputs change: against the reference, or without one against the output without attack."""
         # The output without attack, once per candidate.
-        base_out = texts.of_owners(texts.out)
-        owner_lines = texts.of_owners(texts.lines)
+        base_out = texts.per_candidate(texts.out)
+        owner_lines = texts.per_candidate(texts.lines)
         # Also for outputs under attack: their reference translates the original input.
-        owner_sources = texts.of_owners(texts.sources)
+        owner_sources = texts.per_candidate(texts.sources)
         if not self._has_reference:
             with self._errors_by_line(owner_lines):
                 s_tgt = scorer.score_with_sources(texts.adv_out, base_out, owner_sources, lang=self._tgt_lang)
                 return {"s_tgt": np.asarray(s_tgt)}
-        owner_references = texts.of_owners(texts.references)
+        owner_references = texts.per_candidate(texts.references)
         with self._errors_by_line(texts.lines):
             # Scored once per example, not once per candidate.
             s_out_of_example = np.asarray(
@@ -656,19 +656,23 @@ class Robustness(Task):
         return Score(values, details=details)
 
 
-def _texts_of(
+def _collect_texts(
     examples: Sequence[Example], responses: Sequence[Sequence[Response]], owners: Sequence[int]
 ) -> _ScoredTexts:
-    """The texts of examples and their responses; ``owners`` has the index of the example of each candidate."""
+    """Collect the texts of examples and their responses; ``owners`` has the index of the example of each candidate."""
     adversarial: list[str] = []
-    for example in examples:
-        adversarial += example.inputs.get("adv_src", [""])
     out: list[str] = []
     adv_out: list[str] = []
-    for answers in responses:
-        # The first response of an example is the output without attack.
-        out += [answer.text for answer in answers[:1]]
-        adv_out += [answer.text for answer in answers[1:]]
+    for example, answers in zip(examples, responses, strict=True):
+        # If only outputs are evaluated, the inputs are unknown, and an empty text stands for the only candidate.
+        adversarial += example.inputs.get("adv_src", [""])
+        if not answers:
+            # Only the source side is evaluated, which needs no outputs.
+            continue
+        base_answer, *candidate_answers = answers
+        out.append(base_answer.text)
+        for answer in candidate_answers:
+            adv_out.append(answer.text)
     return _ScoredTexts(
         lines=[example.inputs["line"] for example in examples],
         sources=[example.inputs.get("src", "") for example in examples],

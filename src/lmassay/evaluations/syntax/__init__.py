@@ -120,7 +120,7 @@ evaluation = Evaluation(
         ),
         "refining_tse": TaskEntry(
             path=f"{__name__}.refining_tse.plugins:RefiningTse",
-            summary="the syntax task with metrics in refining-tse's style; `lmassay tse` makes it",
+            summary="the syntax task with metrics in refining-tse's style; `lmassay tse` uses it",
         ),
     },
     metrics=METRICS,

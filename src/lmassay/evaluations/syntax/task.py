@@ -132,7 +132,7 @@ class Syntax(Task):
         _ = self._verbs, self._constructions
 
     def check_model(self, model: Model) -> None:
-        """Adapt to a model that does not see the text behind the blank: it is asked once for all of these texts."""
+        """Adapt to a model that ignores the text after the blank: contexts that differ only there are one request."""
         self._options = replace(self._options, sees_right=model.sees_right)
         _ = self._gathered
 
@@ -219,19 +219,23 @@ class Syntax(Task):
         return requests
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
-        scores: list[Score] = []
-        asked: list[int] = []
-        for index, example in enumerate(examples):
+        # Pairs that cannot be scored had no request; all other contexts are scored together, which is faster.
+        contexts: list[Example] = []
+        context_responses: list[Sequence[Response]] = []
+        for example, answers in zip(examples, responses, strict=True):
             if "problem" not in example.inputs:
-                asked.append(index)
-            # Replaced below for examples that were asked.
-            problem = str(example.inputs.get("problem"))
-            scores.append(Score(unscored=dict.fromkeys(self.design.headline, problem)))
-        if asked:
-            asked_examples = [examples[index] for index in asked]
-            asked_responses = [responses[index] for index in asked]
-            for index, score in zip(asked, self._score_contexts(asked_examples, asked_responses), strict=True):
-                scores[index] = score
+                contexts.append(example)
+                context_responses.append(answers)
+        context_scores: Iterator[Score] = iter(())
+        if contexts:
+            context_scores = iter(self._score_contexts(contexts, context_responses))
+        scores: list[Score] = []
+        for example in examples:
+            if "problem" in example.inputs:
+                reason = str(example.inputs["problem"])
+                scores.append(Score(unscored=dict.fromkeys(self.design.headline, reason)))
+            else:
+                scores.append(next(context_scores))
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
@@ -330,7 +334,7 @@ class Syntax(Task):
 
     @cached_property
     def _candidates(self) -> tuple[str, ...]:
-        """The words that are asked about in every context: the forms of the verb list, and the verbs of the pairs."""
+        """The words that every request asks about: the forms of the verb list, and the verbs of the pairs."""
         forms = dict.fromkeys(self._verbs.forms)
         contexts, _ = self._gathered
         for context in contexts:
@@ -345,7 +349,7 @@ class Syntax(Task):
 
     @cached_property
     def _has_first_words(self) -> bool:
-        """Whether a verb is the first word of a sentence and is asked about with a capital letter."""
+        """Whether some verb is the first word of its sentence, so that its forms are requested with a capital."""
         contexts, _ = self._gathered
         return self._options.capitalize and any(not context.left for context in contexts)
 

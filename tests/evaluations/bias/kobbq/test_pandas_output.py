@@ -42,7 +42,7 @@ def table(folder, data, required=("id",), **options):
         (["a", "1"], ["a", "1"]),
     ],
 )
-def test_columns_are_told_as_pandas_tells_them(read, written):
+def test_columns_are_typed_as_pandas_types_them(read, written):
     assert list(as_pandas_rewrites(read)) == written
 
 

@@ -1,4 +1,4 @@
-"""Runs of the bias evaluation in a moment: made-up questions, and a made-up model that answers as it is told."""
+"""Small, fast runs of the bias evaluation: made-up questions, and a model that gives the requested answers."""
 
 from __future__ import annotations
 

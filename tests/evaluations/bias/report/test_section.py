@@ -176,7 +176,7 @@ def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypat
 # --- over prompts -----------------------------------------------------------------------------------------------------
 
 
-def test_the_spread_over_prompts_is_told_in_points(tmp_path):
+def test_the_spread_over_prompts_is_reported_in_points(tmp_path):
     prompts = write_prompts(tmp_path / "p.tsv")
     done = run(tmp_path, SOME, prompts=str(prompts), prompt_id=[1, 2, 3])
     blocks = under(section(tmp_path), "What the prompt alone changes")
@@ -211,7 +211,7 @@ def debiased(tmp_path_factory):
     return folder
 
 
-def test_default_against_debiased_is_told_in_points_and_relative(debiased):
+def test_default_against_debiased_is_reported_in_points_and_relative(debiased):
     blocks = under(section(debiased), "Default against debiased")
     with Store(debiased / "results") as store:
         records = store.runs()
@@ -233,8 +233,8 @@ def test_default_against_debiased_is_told_in_points_and_relative(debiased):
     assert found[3].text == f"+{100 * (after - before):.2f}"
     assert found[4].text == f"+{100 * (after - before) / before:.1f} %"
     assert found[5].small == ("higher in 2 of 2",)
-    (told,) = [text for text in notes(blocks) if "relative change of" in text]
-    assert re.search(r"[+−][\d.]+ points, a relative change of [+−][\d.]+ %", told)
+    (note,) = [text for text in notes(blocks) if "relative change of" in text]
+    assert re.search(r"[+−][\d.]+ points, a relative change of [+−][\d.]+ %", note)
 
 
 def test_each_prompt_has_its_own_test(debiased):
@@ -255,9 +255,9 @@ def test_the_arrows_go_from_default_to_debiased(debiased):
 
 
 def test_the_files_that_are_called_default_and_debiased_are_named(debiased):
-    (told,) = [text for text in notes(section(debiased).blocks) if text.startswith("Prompt files")]
-    assert re.search(r"default prompts: mine\.[0-9a-f]{8}", told)
-    assert re.search(r"debiased prompts: mine_debiased\.[0-9a-f]{8}", told)
+    (note,) = [text for text in notes(section(debiased).blocks) if text.startswith("Prompt files")]
+    assert re.search(r"default prompts: mine\.[0-9a-f]{8}", note)
+    assert re.search(r"debiased prompts: mine_debiased\.[0-9a-f]{8}", note)
 
 
 def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch):

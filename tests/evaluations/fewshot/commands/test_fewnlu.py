@@ -42,9 +42,9 @@ def trained(monkeypatch):
     jobs = []
     done = trainings.run_training
 
-    def counted(job, told=None):
+    def counted(job, on_progress=None):
         jobs.append(job)
-        return done(job, told)
+        return done(job, on_progress)
 
     monkeypatch.setattr(trainings, "run_training", counted)
     return jobs
@@ -71,16 +71,16 @@ def test_the_summary_is_made_of_the_trainings_scores(capsys, here, bert):
     call(capsys, flags(bert, pattern_ids=[0, 4]))
     found = {(p, f): json.loads((here / f"out/p{p}/f{f}-i0/results.json").read_text()) for p in (0, 4) for f in (0, 1)}
 
-    def told(name, part, patterns):
+    def summary_line(name, part, patterns):
         values = [found[p, f][part]["acc"] for p in patterns for f in (0, 1)]
         return f"acc-{name}: {statistics.mean(values)} +- {statistics.stdev(values)}"
 
     test, dev = "test_set_after_training", "dev32_set_after_training"
     assert lines(here / "out/result_test.txt") == [
-        told("p0", test, [0]),
-        told("p4", test, [4]),
-        told("all-p", test, [0, 4]),
-        told("dev32-all-p", dev, [0, 4]),
+        summary_line("p0", test, [0]),
+        summary_line("p4", test, [4]),
+        summary_line("all-p", test, [0, 4]),
+        summary_line("dev32-all-p", dev, [0, 4]),
     ]
     name, on_dev, on_test, seconds = lines(here / "final_results/save_default_rte_dev32_split_pet_bert_8.txt")[0].split(
         "\t"
@@ -103,11 +103,11 @@ def test_predictions_are_the_largest_logits_of_the_test_examples_in_order(capsys
 
 def test_results_tell_the_chosen_update_and_the_mean_loss(capsys, here, bert):
     call(capsys, flags(bert, few_shot_setting="dev32_setting"))
-    told = ast.literal_eval((here / "out/p0/f0-i0/results.txt").read_text())
-    assert set(told) == {"global_step", "average_loss"}
-    assert told["global_step"] in (1, 2)
-    assert 0 < told["average_loss"] < 5
-    assert told.items() <= json.loads((here / "out/p0/f0-i0/results.json").read_text()).items()
+    results = ast.literal_eval((here / "out/p0/f0-i0/results.txt").read_text())
+    assert set(results) == {"global_step", "average_loss"}
+    assert results["global_step"] in (1, 2)
+    assert 0 < results["average_loss"] < 5
+    assert results.items() <= json.loads((here / "out/p0/f0-i0/results.json").read_text()).items()
 
 
 def test_settings_are_kept_as_plain_json(capsys, here, bert):
@@ -253,7 +253,7 @@ def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, 
     }
 
 
-def test_a_training_that_fails_is_told_and_tried_again(capsys, here, bert, trained):
+def test_a_training_that_fails_is_reported_and_tried_again(capsys, here, bert, trained):
     code, _, err = call(capsys, flags(bert, learning_rate=1e30, adam_epsilon=1e-30, max_steps=4))
     assert code == 1
     assert "2 of 2 trainings are missing" in err

@@ -74,7 +74,7 @@ def test_strategies_are_compared(folder):
     assert re.search(r"^MS, by chance +1\.55", shown, flags=re.MULTILINE)
 
 
-def test_a_failed_training_is_told_and_its_configuration_is_not_selected(folder):
+def test_a_failed_training_is_reported_and_its_configuration_is_not_selected(folder):
     shown = printed(folder)
     assert f"superglue/rte: 1 training failed: {NAN}" in shown
     assert "'learning_rate=0.001' has 1 of 2 splits (missing: 1)" in shown
@@ -179,7 +179,7 @@ def test_the_latest_command_alone_is_judged_unless_all_are_asked_for(tmp_path):
     assert "RTE" in printed(tmp_path, "--all")
 
 
-def test_a_sweep_that_was_killed_is_told_with_the_way_on(tmp_path):
+def test_a_sweep_that_was_killed_is_reported_with_the_way_on(tmp_path):
     runs = [
         fewshot_run(str(rate), task(method={"name": "pet", "learning_rate": rate}), [], status="waiting")
         for rate in (1, 2)
@@ -191,7 +191,7 @@ def test_a_sweep_that_was_killed_is_told_with_the_way_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--all", "latest"], "give either --all or names"),
         (["--json", "--format", "md"], "give only one of them"),
@@ -199,8 +199,8 @@ def test_a_sweep_that_was_killed_is_told_with_the_way_on(tmp_path):
         (["nothing"], "there is no run 'nothing'"),
     ],
 )
-def test_a_mistake_is_told(folder, arguments, told):
-    with pytest.raises(LmassayError, match=re.escape(told)):
+def test_a_mistake_is_reported(folder, arguments, message):
+    with pytest.raises(LmassayError, match=re.escape(message)):
         printed(folder, *arguments)
 
 

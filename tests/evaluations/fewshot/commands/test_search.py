@@ -242,7 +242,7 @@ def test_a_grid_spreads_ranges_by_their_steps(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("rate", {"low": 0.1}, "low and high are both needed"),
         ("rate", {"low": 0.1, "high": 1, "base": 10}, "'base' is unknown"),
@@ -259,10 +259,10 @@ def test_a_grid_spreads_ranges_by_their_steps(tmp_path):
         ("stepz", [1, 2], "did you mean 'steps'"),
     ],
 )
-def test_a_mistake_is_shown_with_its_key_and_line(tmp_path, option, value, told):
+def test_a_mistake_is_shown_with_its_key_and_line(tmp_path, option, value, message):
     with pytest.raises(ConfigError) as error:
         space(tmp_path, **{"shape": ["round", "square"], option: value}).checked()
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert f"search.yaml, line 1: task.method.{option}" in str(error.value)
 
 
@@ -283,17 +283,17 @@ def test_a_configuration_without_choices_is_nothing_to_search(tmp_path, capsys):
 @pytest.mark.parametrize(("key", "value"), [("data", ["rte", "wic"]), ("splits", {"k": [2, 4]}), ("seed", [1, 2])])
 def test_what_makes_scores_incomparable_is_not_searched(tmp_path, capsys, key, value):
     file = write(tmp_path, {key: value}, weight=[1, 2])
-    told = refused(capsys, file, "--results", tmp_path / "results")
-    assert f"task.{key}" in told
-    assert "cannot be compared" in told
+    message = refused(capsys, file, "--results", tmp_path / "results")
+    assert f"task.{key}" in message
+    assert "cannot be compared" in message
 
 
 def test_a_task_without_a_dev_score_is_refused(tmp_path, capsys):
     (tmp_path / "toy.py").write_text(TASK, encoding="utf-8")
     file = tmp_path / "c.yaml"
     file.write_text(json.dumps({"task": {"name": "toy.py:Own"}, "model": [None, None]}), encoding="utf-8")
-    told = refused(capsys, file, "--results", tmp_path / "results")
-    assert "no dev score to search for" in told
+    message = refused(capsys, file, "--results", tmp_path / "results")
+    assert "no dev score to search for" in message
 
 
 TASK = """
@@ -319,10 +319,10 @@ def test_a_mistake_in_the_data_shows_before_anything_is_trained(tmp_path, capsys
     assert not (tmp_path / "results").exists()
 
 
-def test_without_optuna_the_way_to_get_it_is_told(tmp_path, capsys, monkeypatch):
+def test_without_optuna_the_way_to_get_it_is_reported(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    told = refused(capsys, write(tmp_path, weight=[1, 2]), "--results", tmp_path / "results")
-    assert "pip install 'lmassay[search]'" in told
+    message = refused(capsys, write(tmp_path, weight=[1, 2]), "--results", tmp_path / "results")
+    assert "pip install 'lmassay[search]'" in message
 
 
 def test_the_help_shows_an_example_and_how_ranges_are_written(capsys):

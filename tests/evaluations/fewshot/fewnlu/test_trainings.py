@@ -50,7 +50,7 @@ def test_every_generation_has_every_seat_and_learned_from_the_one_before(task, c
             assert training.spec["sampler_seed"] == before.trainings[seat][0].spec["sampler_seed"]
 
 
-def test_repetitions_in_the_same_order_are_told_apart_by_their_places(task):
+def test_repetitions_in_the_same_order_are_distinguished_by_their_places(task):
     first, second, third = rounds(task((5, 5), name="ipet", generations=3), "ipet", [0], 2)
     assert first.trainings[FolderKey(0, 0, 0)][0].key == first.trainings[FolderKey(0, 0, 1)][0].key
     for later in (second, third):

@@ -187,14 +187,14 @@ def choice_item():
 
 def test_the_text_holds_the_choice_that_was_drawn():
     for seed in range(8):
-        (told,) = filled_with_texts([choice_item()], Draws(seed), reference=False)
-        assert told.ids == ([2, 9, 10, 11, 3] if told.is_right else [2, 7, 8, 3])
+        (filled,) = filled_with_texts([choice_item()], Draws(seed), reference=False)
+        assert filled.ids == ([2, 9, 10, 11, 3] if filled.is_right else [2, 7, 8, 3])
 
 
 def test_in_the_original_the_text_holds_the_right_choice_whatever_was_drawn():
-    told = [filled_with_texts([choice_item()], Draws(seed), reference=True)[0] for seed in range(8)]
-    assert {one.is_right for one in told} == {True, False}
-    assert all(one.ids == [2, 9, 10, 11, 3] for one in told)
+    filled = [filled_with_texts([choice_item()], Draws(seed), reference=True)[0] for seed in range(8)]
+    assert {one.is_right for one in filled} == {True, False}
+    assert all(one.ids == [2, 9, 10, 11, 3] for one in filled)
 
 
 def test_hidden_words_are_drawn_by_the_generators_of_the_original():

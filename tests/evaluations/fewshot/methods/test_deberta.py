@@ -113,8 +113,8 @@ def saved(folder, **own):
     network.save_pretrained(folder)
     # Published configurations do not say which head the weights have.
     file = folder / "config.json"
-    told = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps({key: value for key, value in told.items() if key != "legacy"}), encoding="utf-8")
+    output = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({key: value for key, value in output.items() if key != "legacy"}), encoding="utf-8")
     tokenizer.save_pretrained(folder)
     return network
 

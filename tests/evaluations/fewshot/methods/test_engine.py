@@ -111,7 +111,7 @@ def test_the_reference_ends_with_the_epochs_that_it_thinks_are_enough(
     assert taught(Lines(), some_items(n), **options).course.updates == updates
 
 
-def test_examples_that_never_make_an_update_of_the_reference_are_told() -> None:
+def test_examples_that_never_make_an_update_of_the_reference_are_reported() -> None:
     with pytest.raises(ConfigError, match="1 examples are less than one update of 8; lower batch_size"):
         taught(Lines(), some_items(1), max_steps=2, batch_size=8, micro_batch=1, reference=True)
 
@@ -193,17 +193,17 @@ def test_looking_at_the_dev_set_changes_nothing_in_the_training() -> None:
     assert [step for step, _ in courses[2].curve] == [2, 4, 6, 8, 10]
 
 
-def test_the_share_done_is_told_after_every_update_and_ends_with_one() -> None:
-    told: list[float] = []
+def test_the_share_done_is_reported_after_every_update_and_ends_with_one() -> None:
+    reported: list[float] = []
     train(
         Lines(),
         some_items(),
         None,
         Hyperparameters(max_steps=4, batch_size=8),
         sampler_seed=1,
-        report_progress=told.append,
+        report_progress=reported.append,
     )
-    assert told == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert reported == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("factor", "word"), [(math.nan, "NaN"), (math.inf, "infinite")])
@@ -212,7 +212,7 @@ def test_a_loss_that_is_no_number_ends_the_training_with_its_update(factor: floa
         taught(Broken(at=5, how=factor))
 
 
-def test_memory_that_runs_out_is_told_with_a_remedy() -> None:
+def test_memory_that_runs_out_is_reported_with_a_remedy() -> None:
     with pytest.raises(ModelError, match="lower micro_batch"):
         taught(Broken(at=2, how=RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes")))
 
@@ -222,7 +222,7 @@ def test_other_errors_of_a_learner_come_through() -> None:
         taught(Broken(at=2, how=RuntimeError("mat1 and mat2 shapes cannot be multiplied")))
 
 
-def test_an_empty_training_set_is_told() -> None:
+def test_an_empty_training_set_is_reported() -> None:
     with pytest.raises(ModelError, match="nothing to learn from"):
         train(Lines(), [], None, Hyperparameters(), sampler_seed=1, report_progress=lambda share: None)
 
@@ -240,7 +240,7 @@ def test_scores_come_in_the_order_of_the_items() -> None:
     assert np.allclose(together, apart)
 
 
-def test_scores_that_are_no_numbers_are_told() -> None:
+def test_scores_that_are_no_numbers_are_reported() -> None:
     learner = Lines()
     with torch.no_grad():
         next(iter(learner.network.parameters())).fill_(math.nan)
@@ -427,6 +427,6 @@ def test_batches_go_through_an_epoch_before_the_next_begins() -> None:
     assert [place for part in parts[:3] for place in part] == next(epochs(10, seed=7))
 
 
-def test_nothing_to_draw_from_is_told_instead_of_waiting_for_ever() -> None:
+def test_nothing_to_draw_from_is_reported_instead_of_waiting_for_ever() -> None:
     with pytest.raises(ModelError, match="no examples to draw from"):
         next(batches(0, 4, seed=1))

@@ -149,7 +149,7 @@ def test_other_families_learn_beside_too(tiny: Opened, rte: NluTask, family: str
     assert sum(losses[-4:]) < sum(losses[:4])
 
 
-def test_unlabeled_examples_that_are_asked_for_and_absent_are_told(tiny: Opened, rte: NluTask) -> None:
+def test_unlabeled_examples_that_are_asked_for_and_absent_are_reported(tiny: Opened, rte: NluTask) -> None:
     method = Pet(lm_training=True, **QUICK)
     assert method.uses_unlabeled
     with pytest.raises(ConfigError, match="rte has no unlabeled examples"):

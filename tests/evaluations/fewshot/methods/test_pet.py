@@ -138,7 +138,7 @@ def test_a_pattern_that_is_not_there_is_named(tiny: Opened, rte: NluTask) -> Non
         Pet(**QUICK, pattern=7).fit(inputs(rte, tiny("bert")))
 
 
-def test_an_empty_split_is_told(tiny: Opened, rte: NluTask) -> None:
+def test_an_empty_split_is_reported(tiny: Opened, rte: NluTask) -> None:
     with pytest.raises(ModelError, match="training part of the split is empty"):
         Pet(**QUICK).fit(TrainingInputs(rte, tiny("bert"), []))
 
@@ -176,7 +176,7 @@ def test_other_families_cannot_be_fixed_like_deberta(tiny: Opened, rte: NluTask)
         Pet(**QUICK, fix_deberta=True).fit(inputs(rte, tiny("bert")))
 
 
-def test_what_cannot_be_read_at_test_is_told_before_the_training(tiny: Opened, rte: NluTask) -> None:
+def test_what_cannot_be_read_at_test_is_reported_before_the_training(tiny: Opened, rte: NluTask) -> None:
     long = replace(rte.examples("dev")[0], text_a="the author laughs " * 400)
     shares: list[float] = []
     with pytest.raises(LmassayError, match="the model reads at most 64"):
@@ -186,7 +186,7 @@ def test_what_cannot_be_read_at_test_is_told_before_the_training(tiny: Opened, r
     assert not shares
 
 
-def test_a_pattern_that_is_not_there_is_told_without_a_model(rte: NluTask) -> None:
+def test_a_pattern_that_is_not_there_is_reported_without_a_model(rte: NluTask) -> None:
     with pytest.raises(ConfigError, match="rte has no pattern 7; it has 0, 1"):
         Pet().check_pattern(rte, 7)
 

@@ -39,7 +39,7 @@ def test_the_selection_score_is_the_mean_of_the_metrics():
     assert selection_score({}) is None
 
 
-def test_of_equals_the_first_is_chosen_and_the_tie_is_told():
+def test_of_equals_the_first_is_chosen_and_the_tie_is_reported():
     verdict = judge(trials({"a": [(0.1, 0)], "b": [(0.3, 0)], "c": [(0.1 + 0.2, 0)]}))
     assert verdict.selected.name == "b"
     assert verdict.tied == ("c",)

@@ -17,7 +17,7 @@ def ask(key: TrainingKey, special: Any, after: Any) -> Train:
     return Train("toy", spec, tuple(after))
 
 
-def told(regime: Regime, splits: int = 2) -> list[Any]:
+def groups_of(regime: Regime, splits: int = 2) -> list[Any]:
     return training_groups(regime, splits, 0, ask)
 
 
@@ -26,7 +26,7 @@ def keys(trainings: Any) -> list[tuple[int, int, int]]:
 
 
 def test_by_default_each_training_stands_for_itself():
-    found = told(Regime(patterns=[0, 3], repetitions=2))
+    found = groups_of(Regime(patterns=[0, 3], repetitions=2))
     assert [unit.id for unit in found][:4] == ["split-0-p0", "split-0-p0-r1", "split-0-p3", "split-0-p3-r1"]
     assert all(len(unit.members) == 1 and not unit.members[0].after for unit in found)
 
@@ -44,12 +44,12 @@ def test_chained_trainings_follow_each_other_by_pattern_split_and_repetition():
     last = next(unit for unit in found if unit.id == "split-1-p0-r1")
     in_order = [(0, 3, 0), (0, 3, 1), (1, 3, 0), (1, 3, 1), (0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     assert keys(chain(last.members[0])) == in_order
-    assert [unit.id for unit in found] == [unit.id for unit in told(Regime(patterns=[3, 0], repetitions=2))]
+    assert [unit.id for unit in found] == [unit.id for unit in groups_of(Regime(patterns=[3, 0], repetitions=2))]
 
 
 def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
     regime = Regime(name="ipet", repetitions=2, generations=2)
-    found, alone = training_groups(regime, 2, 0, ask, chained=True), told(regime)
+    found, alone = training_groups(regime, 2, 0, ask, chained=True), groups_of(regime)
     pupils = chain(found[-1].members[0])
     assert keys(pupils) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     assert all("pseudo" in pupil.spec for pupil in pupils)
@@ -58,12 +58,12 @@ def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
 
 
 def test_an_ensemble_answers_as_one_a_split():
-    found = told(Regime(name="ensemble", patterns=[0, 1, 2]))
+    found = groups_of(Regime(name="ensemble", patterns=[0, 1, 2]))
     assert [(unit.id, len(unit.members)) for unit in found] == [("split-0", 3), ("split-1", 3)]
 
 
 def test_a_student_learns_from_all_of_its_split():
-    (first, _) = told(Regime(name="distillation", patterns=[0, 1], student="sequence_classifier"))
+    (first, _) = groups_of(Regime(name="distillation", patterns=[0, 1], student="sequence_classifier"))
     (student,) = first.members
     assert student.spec["method"] == "sequence_classifier"
     assert student.spec["soft"] == {"temperature": 2.0}
@@ -72,7 +72,7 @@ def test_a_student_learns_from_all_of_its_split():
 
 
 def test_in_ipet_the_others_of_a_split_teach():
-    found = told(Regime(name="ipet", repetitions=3, generations=2))
+    found = groups_of(Regime(name="ipet", repetitions=3, generations=2))
     (pupil,) = found[0].members
     assert keys(pupil.after) == [(0, 0, 1), (0, 0, 2)]
     assert "label_unlabeled" not in pupil.spec, "the last generation teaches nobody"
@@ -80,12 +80,12 @@ def test_in_ipet_the_others_of_a_split_teach():
 
 
 def test_across_splits_all_others_teach():
-    found = told(Regime(name="ipet", cross=True, generations=2), splits=3)
+    found = groups_of(Regime(name="ipet", cross=True, generations=2), splits=3)
     assert keys(found[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
 
 
 def test_each_generation_builds_upon_the_one_before_and_grows():
-    (last,) = told(Regime(name="ipet", repetitions=2, generations=3, scale_factor=3), splits=1)[0].members
+    (last,) = groups_of(Regime(name="ipet", repetitions=2, generations=3, scale_factor=3), splits=1)[0].members
     assert last.spec["pseudo"]["scale"] == 9
     (teacher,) = last.after
     assert teacher.spec["pseudo"]["scale"] == 3
@@ -94,33 +94,33 @@ def test_each_generation_builds_upon_the_one_before_and_grows():
 
 
 def test_the_likeliest_are_taken_in_the_first_generation_only():
-    (last,) = told(Regime(name="ipet", repetitions=2, generations=3, n_most_likely=7), splits=1)[0].members
+    (last,) = groups_of(Regime(name="ipet", repetitions=2, generations=3, n_most_likely=7), splits=1)[0].members
     assert last.spec["pseudo"]["n_most_likely"] == -1
     assert last.after[0].spec["pseudo"]["n_most_likely"] == 7
 
 
 def test_a_noisy_student_has_noise_from_its_second_generation_on():
-    (last,) = told(Regime(name="noisy_student", repetitions=2, generations=2), splits=1)[0].members
+    (last,) = groups_of(Regime(name="noisy_student", repetitions=2, generations=2), splits=1)[0].members
     assert last.spec["noise"] == 0.05
     assert "noise" not in last.after[0].spec
 
 
 def test_in_self_training_one_learner_is_enough():
-    (last,) = told(Regime(name="self_training", generations=2), splits=1)[0].members
+    (last,) = groups_of(Regime(name="self_training", generations=2), splits=1)[0].members
     assert keys(last.after) == [(0, 0, 0)]
     assert last.spec["pseudo"]["logits_percentage"] == 1.0
 
 
 def test_teachers_besides_the_learner_are_required():
     with pytest.raises(ConfigError, match="several patterns or repetitions, or cross: true"):
-        told(Regime(name="ipet"))
+        groups_of(Regime(name="ipet"))
     with pytest.raises(ConfigError, match="only one split"):
-        told(Regime(name="ipet", cross=True), splits=1)
+        groups_of(Regime(name="ipet", cross=True), splits=1)
 
 
 def test_a_pattern_given_twice_is_refused():
     with pytest.raises(ConfigError, match="twice"):
-        told(Regime(patterns=[1, 1]))
+        groups_of(Regime(patterns=[1, 1]))
 
 
 def test_nonsense_is_refused_by_name():

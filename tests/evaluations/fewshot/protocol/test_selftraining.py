@@ -11,11 +11,11 @@ from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.protocol.selftraining import (
     Recipe,
     Teacher,
+    count_new_examples,
     draw,
     generators,
     label_sizes,
     merged_logits,
-    new_examples,
     soft_labels,
 )
 
@@ -28,9 +28,9 @@ def teacher(*favoured, score=1.0):
 
 
 def test_generations_grow_by_the_scale():
-    assert [new_examples(16, 3**generation) for generation in (1, 2, 3)] == [32, 128, 416]
+    assert [count_new_examples(16, 3**generation) for generation in (1, 2, 3)] == [32, 128, 416]
     with pytest.raises(ConfigError, match="scale above 1"):
-        new_examples(16, 1)
+        count_new_examples(16, 1)
 
 
 def test_labels_keep_their_shares():
@@ -54,13 +54,13 @@ def test_no_example_is_drawn_twice_while_there_are_enough():
 def test_too_few_examples_of_a_label_are_repeated_and_reported():
     drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), ALL)
     assert Counter(p.label for p in drawn.examples) == {"a": 3, "b": 4}
-    assert drawn.notes == ("1 unlabeled examples can be 'b' and 4 are wanted: they are repeated",)
+    assert drawn.notes == ("only 1 unlabeled examples can be labelled 'b', but 4 are needed: they are repeated",)
 
 
 def test_too_few_examples_are_all_taken_where_none_may_be_repeated():
     drawn = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), Recipe(share=1.0, upsample=False))
     assert Counter(p.label for p in drawn.examples) == {"a": 3, "b": 1}
-    assert drawn.notes == ("1 unlabeled examples can be 'b' and 4 are wanted: all are used",)
+    assert drawn.notes == ("only 1 unlabeled examples can be labelled 'b', but 4 are needed: all are used",)
     likeliest = draw([teacher(0, 0, 0, 1)], ["a", "b"], [3, 4], generators(), Recipe(share=1.0, most_likely=2))
     assert Counter(p.label for p in likeliest.examples) == {"a": 2, "b": 2}
     assert len(likeliest.notes) == 2

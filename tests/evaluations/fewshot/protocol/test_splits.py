@@ -162,7 +162,7 @@ def test_strategies_have_the_names_of_paper_and_original():
         assert strategy_name(known) == name
 
 
-def test_an_unknown_strategy_is_told_its_neighbour():
+def test_an_unknown_strategy_is_answered_with_a_similar_name():
     with pytest.raises(ConfigError, match="did you mean 'bagging'"):
         strategy_name("baging")
 

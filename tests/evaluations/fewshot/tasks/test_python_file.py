@@ -113,7 +113,7 @@ def test_a_processor_that_returns_something_else_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("GLUE_METRICS =", "METRICS =", "the dict GLUE_METRICS is missing"),
         ('GLUE_PVPS = {"mrpc"', 'GLUE_PVPS = {"mrcp"', "GLUE_PVPS has no task 'mrpc'; did you mean 'mrcp'"),
@@ -131,9 +131,9 @@ def test_a_processor_that_returns_something_else_is_an_error(tmp_path):
         ('return ["1", "0"]', "return 1 / 0", r"get_labels failed: ZeroDivisionError"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(old, new, told, tmp_path):
+def test_what_is_wrong_with_a_file_is_reported(old, new, message, tmp_path):
     assert old in FILE
-    with pytest.raises((PluginError, ConfigError), match=told):
+    with pytest.raises((PluginError, ConfigError), match=message):
         opened(tmp_path, FILE.replace(old, new))
 
 

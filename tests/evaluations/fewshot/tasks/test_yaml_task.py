@@ -96,7 +96,7 @@ def test_the_files_digests_hold_the_yaml_and_the_data(tmp_path):
     assert set(open_task(written(tmp_path)).digests()) == {"file", "train"}
 
 
-def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
+def test_all_mistakes_are_reported_at_once_with_key_and_line(tmp_path):
     text = (
         TASK.replace("[acc, f1]", "[acc, f2]")
         .replace("{second.}", "{secnd}")
@@ -114,7 +114,7 @@ def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("? [mask].", "?", "line 7: patterns[0].pattern: the pattern has no [mask]; it must have 1"),
         ("? [mask].", "? [mask] [mask]", "line 7: patterns[0].pattern: the pattern has 2 [mask]; it must have 1"),
@@ -145,17 +145,17 @@ def test_all_mistakes_are_told_at_once_with_key_and_line(tmp_path):
         ("name: same", "name: [1]", "line 1: name: Input should be a valid string (got [1])"),
     ],
 )
-def test_a_mistake_is_told_with_key_line_and_remedy(old, new, told, tmp_path):
+def test_a_mistake_is_reported_with_key_line_and_remedy(old, new, message, tmp_path):
     assert old in TASK
     found = mistakes(tmp_path, TASK.replace(old, new))
-    assert any(told in line and line.startswith("same.yaml") for line in found)
+    assert any(message in line and line.startswith("same.yaml") for line in found)
 
 
 def test_ptuning_patterns_need_prompt_tokens_and_different_numbers_of_them(tmp_path):
     text = TASK + "ptuning:\n  - '{first} [mask]'\n  - '{first} <1> [mask]'\n  - '<1> {first} [mask]'\n"
-    told = mistakes(tmp_path, text)
-    assert "ptuning[0]: the pattern has no continuous prompt tokens" in told[0]
-    assert "ptuning[2]: a pattern with 1 prompt tokens is there already" in told[1]
+    messages = mistakes(tmp_path, text)
+    assert "ptuning[0]: the pattern has no continuous prompt tokens" in messages[0]
+    assert "ptuning[2]: a pattern with 1 prompt tokens is there already" in messages[1]
 
 
 def test_a_classifier_may_have_its_own_input(tmp_path):

@@ -109,10 +109,10 @@ def run_of(folder, model, kind):
 
 def check_against(expected, run, metric):
     """The text and the arrays of a folder against what the original computed."""
-    told, found, flipped = lines(run, "main"), arrays(run), 0
+    written, found, flipped = lines(run, "main"), arrays(run), 0
     for side, name, cutoffs in (("top-k", "top", TOP), ("bottom-k", "bottom", BOTTOM)):
-        assert numbers(told[f"Cutoffs ({side})"]) == cutoffs
-        overall = np.array(numbers(told[f"Overall scores ({side})"]))
+        assert numbers(written[f"Cutoffs ({side})"]) == cutoffs
+        overall = np.array(numbers(written[f"Overall scores ({side})"]))
         gold = np.array(expected[f"overall_{name}"], dtype=float)
         assert np.array_equal(np.isnan(overall), np.isnan(gold))
         tolerance = np.full(len(cutoffs), TOLERANCE)
@@ -121,7 +121,7 @@ def check_against(expected, run, metric):
         off = np.nan_to_num(np.abs(overall - gold))
         flipped += int((off > tolerance).sum())
         assert (off <= np.maximum(tolerance, FLIP)).all()
-        assert numbers(told[f"% examples invalid ({side})"]) == pytest.approx(expected[f"invalid_fraction_{name}"])
+        assert numbers(written[f"% examples invalid ({side})"]) == pytest.approx(expected[f"invalid_fraction_{name}"])
         gold = np.array(expected[f"per_context_{name}"], dtype=float)
         scores = found[f"Cutoff scores ({side})"]
         assert scores.shape == gold.shape
@@ -150,9 +150,9 @@ def test_text_and_arrays_hold_the_originals_numbers(place, model, kind):
 
 def test_the_lines_that_mean_nothing_in_the_original_are_right_here(place):
     exact = json.loads((FIGURES / "tse/exact_bert-tiny.json").read_text(encoding="utf-8"))["results"]["simple_agrmt"]
-    told = lines(run_of(place, "bert-tiny", "mw"), "main")
-    assert float(told["Overall model score"]) == pytest.approx(exact["MW_all_lemmas"], abs=1e-6)
-    assert (told["Number of examples"], told["Number of lemmas"]) == ("100", "858")
+    written = lines(run_of(place, "bert-tiny", "mw"), "main")
+    assert float(written["Overall model score"]) == pytest.approx(exact["MW_all_lemmas"], abs=1e-6)
+    assert (written["Number of examples"], written["Number of lemmas"]) == ("100", "858")
 
 
 def test_contexts_stand_in_the_order_of_their_first_rows(place):
@@ -252,11 +252,11 @@ def test_one_bad_configuration_does_not_stop_the_others(place, tmp_path, capsys)
         data["logger"]["path"] = f"results/{name}/ML_simple_agrmt/mw"
         write(tmp_path, data)
     assert tse(tmp_path, "run-all", "configs") == 2
-    told = capsys.readouterr()
-    assert "configs/b/ML_simple_agrmt/mw.yaml, line 1: dataset.name: this key is required" in told.err
-    assert "lmassay models get models/none-such" in told.err
-    assert "1 of 3 configurations are done" in told.err
-    assert told.out.count("\n") == 1
+    captured = capsys.readouterr()
+    assert "configs/b/ML_simple_agrmt/mw.yaml, line 1: dataset.name: this key is required" in captured.err
+    assert "lmassay models get models/none-such" in captured.err
+    assert "1 of 3 configurations are done" in captured.err
+    assert captured.out.count("\n") == 1
     assert [p.name for p in (tmp_path / "results").iterdir() if p.name != "lmassay"] == ["c"]
 
 
@@ -386,10 +386,10 @@ def test_logs_go_to_standard_output_where_the_configuration_says_so(tmp_path):
 def test_plots_writes_the_table_and_the_figures(place, tmp_path, capsys):
     pytest.importorskip("typst", reason="the figures extra is not installed")
     assert tse(place, "plots", "-o", tmp_path / "plots") == 0
-    told = capsys.readouterr().out.splitlines()
+    stdout = capsys.readouterr().out.splitlines()
     names = [f"{model}-{voting}.png" for model in ("bert-tiny", "gpt2-tiny") for voting in ("ew", "mw")]
     names += ["supp_top-bottom-scores.png", "supp_probcounted.png", "supp_invalid-pcnt.png"]
-    assert told == [str(tmp_path / "plots" / name) for name in ["latex_table.tex", *names]]
+    assert stdout == [str(tmp_path / "plots" / name) for name in ["latex_table.tex", *names]]
     table = (tmp_path / "plots/latex_table.tex").read_text(encoding="utf-8")
     assert r"Simple & \textit{0.53} & \textbf{0.50} & \textbf{0.50} & \textit{0.52}" in table
 

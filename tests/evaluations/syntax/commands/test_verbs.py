@@ -130,7 +130,7 @@ def test_every_verb_has_help_with_an_example(verb):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["show", "nothing"], "there is no run 'nothing'"),
         (["run", "none.yaml"], "cannot read the configuration none.yaml"),
@@ -142,10 +142,10 @@ def test_every_verb_has_help_with_an_example(verb):
         (["run", "two.yaml", "--set", "task.atack=x"], "did you mean 'attack'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_two(folder, arguments, told):
+def test_a_mistake_is_one_line_and_exit_code_two(folder, arguments, message):
     done = lmassay(*arguments, cwd=folder)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
@@ -276,7 +276,7 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
     assert lmassay_process("run", place / "c.yaml", "--results", place / "r", "--json", env=environment).returncode == 0
 
 
-def test_a_file_name_that_the_environment_cannot_spell_is_told(tmp_path):
+def test_a_file_name_that_the_environment_cannot_spell_is_reported(tmp_path):
     skip_if_python_cannot_start(ASCII)
     write_config(
         tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"}
@@ -286,7 +286,7 @@ def test_a_file_name_that_the_environment_cannot_spell_is_told(tmp_path):
     assert "PYTHONUTF8=1" in done.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     import lmassay as package
 
     assert package.__version__ in lmassay("--version").stdout

@@ -1,4 +1,4 @@
-"""Mistakes in a grammar are told with their place; the command line."""
+"""Mistakes in a grammar are reported with their position; the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.helpers import ROOT
 
 
 @given(st.text("{}()|:\\\\, aNnotcontrastagrees한", max_size=40))
-def test_any_text_is_a_template_or_a_mistake_that_is_told(text):
+def test_any_text_is_a_template_or_a_mistake_that_is_reported(text):
     try:
         parsed = parse(text, {"pl": "number"})
     except GrammarMistake as misfit:
@@ -75,7 +75,7 @@ TEMPLATE_MISTAKES = {
 
 
 @pytest.mark.parametrize(("template", "message"), TEMPLATE_MISTAKES.items())
-def test_a_mistake_in_a_template_is_told_with_its_place(written, template, message):
+def test_a_mistake_in_a_template_is_reported_with_its_place(written, template, message):
     with pytest.raises(ConfigError, match=message) as caught:
         written({"mine": template})
     assert re.match(r".*small\.yaml, line \d+: constructions\.mine: ", str(caught.value))
@@ -108,7 +108,7 @@ LEXICON_MISTAKES = [
 
 
 @pytest.mark.parametrize(("lexicon", "message"), LEXICON_MISTAKES)
-def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, message):
+def test_a_mistake_in_the_lexicon_is_reported_with_its_place(written, lexicon, message):
     with pytest.raises(ConfigError, match=message) as caught:
         written(**lexicon)
     assert re.match(r".*small\.yaml, line \d+: lexicon\.(Noun|Said)", str(caught.value))
@@ -132,7 +132,7 @@ def test_a_mistake_in_the_lexicon_is_told_with_its_place(written, lexicon, messa
         ("  Said:", "  Noun:", "the key 'Noun' appears twice, first in line 9"),
     ],
 )
-def test_a_mistake_in_the_file_is_told_with_its_place(tmp_path, old, new, message):
+def test_a_mistake_in_the_file_is_reported_with_its_place(tmp_path, old, new, message):
     path = tmp_path / "g.yaml"
     assert old in SMALL
     path.write_text(SMALL.replace(old, new, 1), encoding="utf-8")
@@ -167,7 +167,7 @@ def test_names_that_are_one_file_on_some_systems_are_refused(written, first, sec
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n", "- a\n", "words"])
-def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
+def test_a_file_that_is_no_mapping_is_reported(tmp_path, content):
     path = tmp_path / "g.yaml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"g\.yaml: the file must be a mapping of keys to values"):
@@ -192,7 +192,7 @@ def test_a_file_that_is_no_mapping_is_told(tmp_path, content):
         ),
     ],
 )
-def test_a_mistake_in_a_construction_is_told_with_its_place(written, entry, message):
+def test_a_mistake_in_a_construction_is_reported_with_its_place(written, entry, message):
     with pytest.raises(ConfigError, match=rf"small\.yaml, line \d+: constructions\.mine\b.*{message}"):
         written({"mine": entry})
 
@@ -211,7 +211,7 @@ def test_a_construction_without_a_pair_is_refused(written):
         written(Verb=verb).write("simple")
 
 
-def test_an_unknown_name_is_told_with_the_nearest_one(tmp_path):
+def test_an_unknown_name_is_reported_with_the_nearest_one(tmp_path):
     with pytest.raises(ConfigError, match="no grammar 'koraen'; did you mean 'korean'"):
         load_grammar("koraen")
     with pytest.raises(DataError, match="does not exist"):
@@ -220,7 +220,7 @@ def test_an_unknown_name_is_told_with_the_nearest_one(tmp_path):
         shipped("english").write("smple")
 
 
-def test_whatever_stands_in_a_grammar_it_is_accepted_or_a_mistake_is_told(tmp_path):
+def test_whatever_stands_in_a_grammar_it_is_accepted_or_a_mistake_is_reported(tmp_path):
     path = tmp_path / "g.yaml"
     strange = [None, [None], {"a": {"b": "c"}}]
     for place in _places(yaml.safe_load(SMALL)):

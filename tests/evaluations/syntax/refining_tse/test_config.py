@@ -1,4 +1,4 @@
-"""refining-tse's configurations: accepted as they are; what is wrong is told all at once, with its line."""
+"""refining-tse's configurations: accepted as they are; all mistakes are reported at once, each with its line."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_folder_in_the_working_folder_that_lacks_the_file_does_not_hide_the_ri
     assert read_tse_config(path).files == [tmp_path / "data/ML/simple_agrmt_all.jsonl"]
 
 
-def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
+def test_all_mistakes_are_reported_together_each_with_its_line_and_a_remedy(tree):
     def spoil(data):
         data["dataset"]["capitalize_first_word"] = "yes please"
         data["dataset"]["add_trailing_perod"] = True
@@ -123,8 +123,8 @@ def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
         data["loger"] = {}
 
     path = tree(spoil)
-    told = mistakes_of(path)
-    text = "\n".join(told)
+    messages = mistakes_of(path)
+    text = "\n".join(messages)
     for part in (
         "dataset.capitalize_first_word",
         "dataset.add_trailing_perod: unknown key; did you mean 'add_trailing_period'?",
@@ -137,7 +137,7 @@ def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
     ):
         assert part in text
     lines = path.read_text(encoding="utf-8").splitlines()
-    for line in told:
+    for line in messages:
         where, _, message = line.partition(": ")
         number = int(where.rpartition("line ")[2])
         key = message.partition(":")[0].rpartition(".")[2]
@@ -146,7 +146,7 @@ def test_all_mistakes_are_told_together_each_with_its_line_and_a_remedy(tree):
         assert expected in lines[number - 1], line
 
 
-def test_missing_files_are_told_with_key_and_near_names(tree):
+def test_missing_files_are_reported_with_key_and_near_names(tree):
     def spoil(data):
         data["dataset"]["template_files"] = ["simple_agrmt.jsonl"]
         data["metrics"]["main"]["lemma_inflections_path"] = "verbs.csv"

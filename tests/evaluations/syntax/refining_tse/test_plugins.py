@@ -1,4 +1,4 @@
-"""Classes written for refining-tse run as they are, and their mistakes are told with their file."""
+"""Classes written for refining-tse run as they are, and their mistakes are reported with their file."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (("for _ in left_context", "for _ in range(7)"), "predict gave 7×4 logits for 1 contexts"),
         (("[0.0, 1.0", "[float('nan'), 1.0"), "NaN"),
@@ -132,11 +132,11 @@ def test_a_batch_that_the_model_passes_over_is_left_unscored(source):
         (("def predict(", "def forecast("), "predict is not implemented"),
     ],
 )
-def test_a_models_mistake_is_told_with_its_file(source, change, told):
+def test_a_models_mistake_is_reported_with_its_file(source, change, message):
     path = source(MODEL.replace(*change))
     with pytest.raises(PluginError, match=r"plugin\d+\.py") as caught:
         answers(MpeModel(f"{path}:Model"), Slot("", "", WORDS))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_model_without_words_is_refused_before_it_runs(source):
@@ -152,13 +152,13 @@ def test_a_logit_of_minus_infinity_is_a_word_that_is_impossible(source):
 
 
 @pytest.mark.parametrize("name", ["predict", "word_to_index"])
-def test_what_a_model_has_from_its_base_alone_is_told_at_check_time(source, name):
+def test_what_a_model_has_from_its_base_alone_is_reported_at_check_time(source, name):
     path = source(MODEL.replace(f"def {name}(", "def other("))
     with pytest.raises(PluginError, match=rf"plugin\d+\.py:Model: {name} is not implemented"):
         MpeModel(f"{path}:Model").check()
 
 
-def test_a_metric_without_compute_is_told_at_check_time(source, tmp_path):
+def test_a_metric_without_compute_is_reported_at_check_time(source, tmp_path):
     path = source(METRIC.replace("def _compute(", "def compute("), "metric")
     write_lines(tmp_path / "pairs.jsonl", ['{"sentence_good": "It is", "sentence_bad": "It are", "label": -1}'])
     task = RefiningTse(str(tmp_path / "pairs.jsonl"), {"margin": {"file": f"{path}:Metric"}})
@@ -293,7 +293,7 @@ def test_the_probabilities_that_a_metric_is_given_sum_to_one(judged):
     assert [score.values["margin"] for score in judged(text)[0]] == pytest.approx([1, 1, 1])
 
 
-def test_a_word_that_was_not_asked_about_is_told_and_can_be_asked_about(judged):
+def test_a_word_that_was_not_asked_about_is_reported_and_can_be_asked_about(judged):
     text = METRIC.replace("right, wrong =", "'purr' in word_to_index; right, wrong =")
     with pytest.raises(PluginError, match=r"looks for 'purr'.*words: \[purr\]"):
         judged(text)
@@ -301,7 +301,7 @@ def test_a_word_that_was_not_asked_about_is_told_and_can_be_asked_about(judged):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (("return scores,", "return scores[:1],"), "_compute gave 1 scores for 3 examples"),
         (("{}\n", "{}, 4\n"), "must return"),
@@ -310,10 +310,10 @@ def test_a_word_that_was_not_asked_about_is_told_and_can_be_asked_about(judged):
         (("def _compute(", "def compute("), "_compute is not implemented"),
     ],
 )
-def test_a_metrics_mistake_is_told_with_its_file(judged, change, told):
+def test_a_metrics_mistake_is_reported_with_its_file(judged, change, message):
     with pytest.raises(PluginError, match=r"metric\d+\.py") as caught:
         judged(METRIC.replace(*change))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["ew", "tse_rows", "margin_rows", "ew@top1"])

@@ -42,7 +42,7 @@ PAPER = {
 CUTOFFS = {"top-k": [0.5, 1.0], "bottom-k": [0.5, 1e-3]}
 
 
-def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_main", config=True, **told):
+def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_main", config=True, **run_facts):
     """A result folder as the original writes it, with the score at the last top cut-off."""
     run = folder / model / templates / kind / name
     for part in ("metrics", "npzs"):
@@ -59,10 +59,10 @@ def write_run(folder, model, templates, kind, score, tse=None, name="custom_m_ma
         write_lines(run / "metrics/ML.txt", ["Metric: ML", f"Overall model score: {tse}", "Number of examples: 7"])
     if config:
         write_lines(run / "config.yaml", [f"metrics: {{main: {{use_equal_verb_voting: {str('ew' in kind).lower()}}}}}"])
-    if told:
+    if run_facts:
         (run / "json").mkdir()
         write_lines(
-            run / "json/run.json", [json.dumps({"compat": "none", "time": "2026-01-01T00:00:00+00:00", **told})]
+            run / "json/run.json", [json.dumps({"compat": "none", "time": "2026-01-01T00:00:00+00:00", **run_facts})]
         )
     return run
 
@@ -211,7 +211,7 @@ def test_runs_as_released_are_never_mixed_with_others(tmp_path):
     assert [found[key].headline for key in sorted(found)] == [0.3, 0.2, 0.4]
 
 
-def test_when_no_run_is_left_the_reasons_are_told(tmp_path):
+def test_when_no_run_is_left_the_reasons_are_reported(tmp_path):
     broken = write_run(tmp_path, "n", "blimp", "mw", "a lot")
     odd = write_run(tmp_path, "m", "blimp", "mw", 0.5, compat="none")
     write_lines(odd / "json/run.json", ["[]"])

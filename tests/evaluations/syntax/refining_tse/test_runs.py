@@ -50,9 +50,9 @@ def test_an_interrupted_run_is_to_be_run_again_not_resumed(config, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(Store, "set_results", stop)
         assert tse(tmp_path, "run", config()) == 130
-    told = capsys.readouterr().err
-    assert "run the same command again" in told
-    assert "lmassay resume" not in told
+    stderr = capsys.readouterr().err
+    assert "run the same command again" in stderr
+    assert "lmassay resume" not in stderr
     assert tse(tmp_path, "run", config()) == 0
     assert "continuing run" in capsys.readouterr().err
     assert len(runs_in(tmp_path)) == 1
@@ -65,9 +65,9 @@ def test_a_run_that_fails_is_to_be_run_again_not_resumed(config, tmp_path, capsy
     )
     path = config(change=lambda data: data["model"].update({"class": "bad.py:Bad"}))
     assert tse(tmp_path, "run", path) == 2
-    told = capsys.readouterr().err
-    assert "run the same command again" in told
-    assert "lmassay resume" not in told
+    stderr = capsys.readouterr().err
+    assert "run the same command again" in stderr
+    assert "lmassay resume" not in stderr
 
 
 def test_a_run_with_nothing_to_score_is_to_be_run_again_not_resumed(config, tmp_path, capsys):
@@ -77,9 +77,9 @@ def test_a_run_with_nothing_to_score_is_to_be_run_again_not_resumed(config, tmp_
     )
     path = config(change=lambda data: data["model"].update({"class": "mute.py:Mute"}))
     assert tse(tmp_path, "run", path) == 1
-    told = capsys.readouterr().err
-    assert "run the same command again" in told
-    assert "lmassay resume" not in told
+    stderr = capsys.readouterr().err
+    assert "run the same command again" in stderr
+    assert "lmassay resume" not in stderr
 
 
 def test_a_bug_in_one_configuration_is_shown_in_full_and_does_not_end_the_others(config, tmp_path, monkeypatch, capsys):
@@ -96,14 +96,14 @@ def test_a_bug_in_one_configuration_is_shown_in_full_and_does_not_end_the_others
 
     monkeypatch.setattr(runner, "plan", buggy)
     assert tse(tmp_path, "run-all", "configs") == 2
-    told = capsys.readouterr()
-    assert "Traceback (most recent call last)" in told.err
-    assert "RuntimeError: a bug" in told.err
-    assert "1 of 2 configurations are done" in told.err
+    captured = capsys.readouterr()
+    assert "Traceback (most recent call last)" in captured.err
+    assert "RuntimeError: a bug" in captured.err
+    assert "1 of 2 configurations are done" in captured.err
     assert len(runs_in(tmp_path)) == 1
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_model_is_asked(config, tmp_path, monkeypatch, capsys):
+def test_a_place_that_cannot_be_written_is_reported_before_the_model_is_asked(config, tmp_path, monkeypatch, capsys):
     (tmp_path / "results").mkdir()
     (tmp_path / "results/nearest-noun").write_text("a file")
     monkeypatch.setattr(runner, "start", stop)
@@ -121,11 +121,11 @@ def test_a_folder_tells_what_ran(config, tmp_path):
     path = config()
     assert tse(tmp_path, "run", path) == 0
     (run,) = runs_in(tmp_path)
-    told = json.loads((run / "json/run.json").read_text(encoding="utf-8"))
+    output = json.loads((run / "json/run.json").read_text(encoding="utf-8"))
     with Store(tmp_path / "results/lmassay") as store:
-        assert told.pop("run") == store.runs()[0].id
-    assert told.pop("time")
-    assert told == {"model": "nearest-noun", "compat": "none"}
+        assert output.pop("run") == store.runs()[0].id
+    assert output.pop("time")
+    assert output == {"model": "nearest-noun", "compat": "none"}
     assert (run / "config.yaml").read_bytes() == path.read_bytes()
 
 
@@ -172,9 +172,9 @@ def test_two_processes_that_write_the_same_folder_both_keep_their_results(config
     (first,) = runs_in(tmp_path)
     asked = []
 
-    def taken_meanwhile(told):
-        asked.append(told)
-        return told.folder / told.run_name if len(asked) == 1 else free(told)
+    def taken_meanwhile(settings):
+        asked.append(settings)
+        return settings.folder / settings.run_name if len(asked) == 1 else free(settings)
 
     monkeypatch.setattr(folder, "_unused_folder", taken_meanwhile)
     assert tse(tmp_path, "run", path) == 0
@@ -209,14 +209,14 @@ def test_plots_takes_the_newest_run_and_tells_why_others_are_left_out(config, tm
     newest = next(run for run in later if '"none"' in (run / "json/run.json").read_text(encoding="utf-8"))
     capsys.readouterr()
     assert tse(tmp_path, "plots") == 0
-    told = capsys.readouterr().err
-    assert "nearest-noun: runs are left out because they are as released" in told
-    assert f"nearest-noun, across_prep, EW: 2 runs; using the newest, {newest}" in told
+    stderr = capsys.readouterr().err
+    assert "nearest-noun: runs are left out because they are as released" in stderr
+    assert f"nearest-noun, across_prep, EW: 2 runs; using the newest, {newest}" in stderr
     assert tse(tmp_path, "plots", "--compat", "released") == 0
     assert "runs are left out because they are not as released" in capsys.readouterr().err
     for run in runs_in(tmp_path):
         (run / "metrics/main.txt").write_text("Overall scores (top-k): many\n", encoding="utf-8")
     assert tse(tmp_path, "plots") == 2
-    told = capsys.readouterr().err
-    assert "has no results" in told
-    assert told.count("is left out") == 3
+    stderr = capsys.readouterr().err
+    assert "has no results" in stderr
+    assert stderr.count("is left out") == 3

@@ -37,10 +37,10 @@ def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colo
     assert strengths[0] == -strengths[4]
 
 
-def test_what_was_not_measured_and_what_rests_on_little_is_told():
+def test_what_was_not_measured_and_what_rests_on_little_is_reported():
     values = [None, HeatValue(None, "no data (n = 0)"), HeatValue(0.5, "few", rests_on_few=True)]
     found = cells(drawn(HeatRow("row", values), columns=("a", "b", "c")))
-    assert [(told, text) for told, text, _ in found] == [
+    assert [(title, text) for title, text, _ in found] == [
         ("not measured", "–"),
         ("no data (n = 0)", "–"),
         ("few", "0.50*"),
@@ -64,6 +64,6 @@ def test_the_syntax_section_has_a_map_of_constructions_by_model(tmp_path):
         shown = section.section(store, store.runs())
     maps = [f for b in shown.blocks if isinstance(b, Figures) for f in b.figures if "constructions by" in f.caption]
     assert [figure.caption.partition(":")[0] for figure in maps] == ["MW", "EW", "TSE"]
-    told = re.findall(r"<title>([^<]*)</title>", maps[0].drawing)
-    assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n 6", text) for text in told)
-    assert any(text.startswith("second one, mean of constructions: 0.") for text in told)
+    titles = re.findall(r"<title>([^<]*)</title>", maps[0].drawing)
+    assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n 6", text) for text in titles)
+    assert any(text.startswith("second one, mean of constructions: 0.") for text in titles)

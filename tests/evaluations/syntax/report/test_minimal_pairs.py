@@ -87,7 +87,7 @@ def test_several_models_have_a_column_each_and_a_dot_in_every_row(tmp_path):
     assert sum(1 for line in root.iter("line") if line.get("class") == "mark") == 2 + 1
 
 
-def test_methods_of_one_model_are_told_apart(tmp_path):
+def test_methods_of_one_model_are_distinguished(tmp_path):
     for method in ("sentence", "one_prefix"):
         fields = {"one_prefix_method": True, "one_prefix_prefix": "this", "one_prefix_word_good": "is"}
         write_pairs(tmp_path / "p.jsonl", **fields, one_prefix_word_bad="are")

@@ -34,11 +34,11 @@ def test_a_run_has_a_row_a_construction_and_two_that_sum_up(tmp_path):
     (table,) = tables(syntax_section(tmp_path))
     found = cells(table)
     assert list(found) == ["Simple", "Across", "overall", "mean of constructions"]
-    told = {(r.metric, r.group): r for r in done.results}
+    result_of = {(r.metric, r.group): r for r in done.results}
     for place, metric in enumerate(("mw", "ew", "tse")):
-        assert found["Simple"][place] == f"{told[metric, 'construction=Simple'].value:.3f}"
-        assert found["overall"][place] == f"{told[metric, 'overall'].value:.3f}"
-        assert found["mean of constructions"][place] == f"{told[metric, 'mean of constructions'].value:.3f}"
+        assert found["Simple"][place] == f"{result_of[metric, 'construction=Simple'].value:.3f}"
+        assert found["overall"][place] == f"{result_of[metric, 'overall'].value:.3f}"
+        assert found["mean of constructions"][place] == f"{result_of[metric, 'mean of constructions'].value:.3f}"
 
 
 def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):
@@ -57,12 +57,12 @@ def test_the_number_of_verb_pairs_stands_below_the_rows(tmp_path):
     assert (rows["Simple"].text, list(rows["Simple"].small)) == ("8", ["2 verb pairs"])
 
 
-def test_singular_and_plural_are_told_apart_in_small_print(tmp_path):
+def test_singular_and_plural_are_distinguished_in_small_print(tmp_path):
     (done,) = run(tmp_path, two_constructions(tmp_path))
     (table,) = tables(syntax_section(tmp_path))
-    told = {(r.metric, r.group): r.value for r in done.results}
+    values = {(r.metric, r.group): r.value for r in done.results}
     small = table.bodies[0].rows[0].cells[2].small[1]
-    singular, plural = (told["ew", f"construction=Simple,number={n}"] for n in ("singular", "plural"))
+    singular, plural = (values["ew", f"construction=Simple,number={n}"] for n in ("singular", "plural"))
     assert small == f"sg {singular:.2f} · pl {plural:.2f}"
 
 
@@ -175,8 +175,8 @@ def test_the_contexts_shown_are_those_with_most_probability_on_wrong_verbs(tmp_p
     texts = dict(shown.examples[0].texts)
     assert texts["context"] == f"{worst.example.inputs['left']}___{worst.example.inputs['right']}"
     assert texts["right verb"] == worst.example.reference
-    told = " ".join(texts.get(verdict, "") for verdict in ("TSE right", "TSE wrong", "TSE dropped"))
-    assert told.count("/") == len(worst.example.inputs["rows"])
+    verdict_texts = " ".join(texts.get(verdict, "") for verdict in ("TSE right", "TSE wrong", "TSE dropped"))
+    assert verdict_texts.count("/") == len(worst.example.inputs["rows"])
     nouns = [(dict(e.texts)["construction"], rows[e.id].example.groups["noun"]) for e in shown.examples]
     assert len(nouns) == len(set(nouns)), "one context a noun and construction"
 
@@ -249,7 +249,7 @@ def test_the_legend_is_below_the_plot_row_by_row_and_inside_the_figure():
     assert max(heights) < float(root.get("viewBox").split()[3])
 
 
-def test_more_curves_than_can_be_told_apart_are_refused_by_the_figure_and_spread_by_the_page(tmp_path):
+def test_more_curves_than_can_be_distinguished_are_refused_by_the_figure_and_spread_by_the_page(tmp_path):
     with pytest.raises(ValueError, match="6 curves"):
         curve_chart([curve(str(i)) for i in range(6)], "EW", "about it")
     with pytest.raises(ValueError, match="6 series"):

@@ -39,7 +39,7 @@ def kobbq() -> None:
 @click.option("--check", is_flag=True, help="Exit with code 1 unless the samples equal the released ones.")
 @calls("lmassay.evaluations.bias.commands.actions.kobbq:expand")
 def expand() -> None:
-    """Make every sample that the templates allow, and say whether they equal those that the authors released."""
+    """Create all samples from the templates, and compare them with those that the authors released."""
 
 
 @kobbq.command(
@@ -114,7 +114,7 @@ def preprocess() -> None:
 )
 @calls("lmassay.evaluations.bias.commands.actions.kobbq:infer")
 def infer() -> None:
-    """Send the questions to a model. Answers are saved as they come; questions with a saved answer are skipped.
+    """Send the questions to a model. Answers are saved as they arrive; questions with a saved answer are skipped.
 
     API keys are read from the environment: OPENAI or OPENAI_API_KEY (OPENAI_ORG), CLAUDE or ANTHROPIC_API_KEY, CLOVA
     (CLOVA_URL), API_KEY with API_VERSION and AZURE_ENDPOINT. OPENAI_BASE_URL and ANTHROPIC_BASE_URL set other
@@ -139,11 +139,11 @@ def infer() -> None:
     type=click.Choice(["reference", "robust"]),
     default="reference",
     show_default=True,
-    help="reference reads answers exactly as KoBBQ's program does; robust also reads what that one misreads.",
+    help="reference reads answers exactly as KoBBQ's program does; robust also handles answers that it misreads.",
 )
 @calls("lmassay.evaluations.bias.commands.actions.kobbq:postprocess")
 def postprocess() -> None:
-    """Read a choice out of each answer. An answer in which none can be read stays, and counts as out of choice."""
+    """Find the choice that each answer names. An answer that names none is left as it is and is out of choice."""
 
 
 @kobbq.command(

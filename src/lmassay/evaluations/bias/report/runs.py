@@ -98,8 +98,8 @@ class AnswerStatistics:
         for key, example in other.shapes.items():
             # New objects: those of `other` belong to its run and must not change.
             if key in self.shapes:
-                known = self.shapes[key]
-                self.shapes[key] = AnswerExample(known.row, known.times + example.times)
+                own_example = self.shapes[key]
+                self.shapes[key] = AnswerExample(own_example.row, own_example.times + example.times)
             else:
                 self.shapes[key] = AnswerExample(example.row, example.times)
         for category, example in other.stereotypes.items():
@@ -107,7 +107,7 @@ class AnswerStatistics:
                 self.stereotypes[category] = example
 
     def examples(self, readings: Sequence[Reading], limit: int) -> list[AnswerExample]:
-        """Return up to ``limit`` examples: the most frequent ones of each reading, taken in turn."""
+        """Return up to ``limit`` examples: the most frequent one of each reading, then the second ones, and so on."""
         by_reading: list[list[AnswerExample]] = []
         for reading in readings:
             shapes = [example for (kind, _), example in self.shapes.items() if kind == reading]
@@ -187,7 +187,7 @@ def _answered_questions(counts: Mapping[str, int], context: str) -> scores.Answe
     with_biased_answer = disambiguated
     if context == "amb":
         with_biased_answer = counts.get("diff_bias_amb", 0)
-    # Without disambiguated contexts, both kinds are taken to be equally frequent.
+    # Without disambiguated contexts, both kinds are assumed to be equally frequent.
     confirming_share = 0.5
     if disambiguated:
         confirming_share = confirming / disambiguated
@@ -222,7 +222,7 @@ def estimates_by_group(
 # --- runs, and families of runs ---------------------------------------------------------------------------------------
 
 MAX_ROWS_KEPT = 400_000
-"""Up to so many rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
+"""Up to this number of rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
 DEFAULT = "default prompts"
 CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
 
@@ -484,25 +484,28 @@ def _stem(prompt_file: str) -> str:
 
 
 def _variants(runs: Sequence[BiasRun]) -> list[str]:
-    """Name prompt file, settings and id of each run, as far as they distinguish runs of one model."""
-    # What may distinguish runs, one text for each run, in the order in which it is tried.
-    distinctions = [[prompt_file_title(run, runs) for run in runs]]
-    setting_names: dict[str, None] = {}
-    for run in runs:
-        setting_names |= dict.fromkeys(run.settings)
-    for key in setting_names:
-        distinctions.append([f"{key} {run.settings.get(key, 'unset')}" for run in runs])
-    distinctions.append([run.record.id.rpartition("-")[2] for run in runs])
+    """Describe each run by what distinguishes it from other runs of its model: prompt file, settings or id."""
+    # A name begins with the model, because only runs of one model need to be distinguished.
     names: list[tuple[str, ...]] = [(run.model,) for run in runs]
-    for texts in distinctions:
-        texts_of_name: dict[tuple[str, ...], set[str]] = {}
-        for name, text in zip(names, texts, strict=True):
-            texts_of_name.setdefault(name, set()).add(text)
-        longer_names: list[tuple[str, ...]] = []
-        for name, text in zip(names, texts, strict=True):
-            # A text that all runs of this name share distinguishes nothing.
-            if len(texts_of_name[name]) > 1:
-                name = (*name, text)
-            longer_names.append(name)
-        names = longer_names
-    return [" · ".join(name[1:]) for name in names]
+    names = _extend_ambiguous(names, [prompt_file_title(run, runs) for run in runs])
+    setting_keys: dict[str, None] = {}
+    for run in runs:
+        setting_keys |= dict.fromkeys(run.settings)
+    for key in setting_keys:
+        names = _extend_ambiguous(names, [f"{key} {run.settings.get(key, 'unset')}" for run in runs])
+    # The end of the id is the last resort: it distinguishes repetitions of one run.
+    names = _extend_ambiguous(names, [run.record.id.rpartition("-")[2] for run in runs])
+    return [" · ".join(parts) for _model, *parts in names]
+
+
+def _extend_ambiguous(names: Sequence[tuple[str, ...]], texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """Add the text of each run to its name, if runs of the same name have different texts."""
+    texts_by_name: dict[tuple[str, ...], set[str]] = {}
+    for name, text in zip(names, texts, strict=True):
+        texts_by_name.setdefault(name, set()).add(text)
+    extended: list[tuple[str, ...]] = []
+    for name, text in zip(names, texts, strict=True):
+        # A text that all runs of this name share would not distinguish them.
+        is_distinctive = len(texts_by_name[name]) > 1
+        extended.append((*name, text) if is_distinctive else name)
+    return extended

@@ -50,7 +50,7 @@ class Recipe:
     """How the next generation's examples are drawn; the defaults are FewNLU's."""
 
     share: float = 0.25
-    """The share of the teachers that are drawn at random for each learner (at least one)."""
+    """The share of the teachers that is drawn at random for each learner; at least one teacher is drawn."""
     most_likely: int = -1
     """If positive, each label is drawn from this many examples with the highest probability of the label, whether or
     not it is the predicted one."""
@@ -68,10 +68,10 @@ class Recipe:
 FEWNLU = Recipe()
 
 
-def new_examples(n: int, scale: float) -> int:
+def count_new_examples(n: int, scale: float) -> int:
     """How many examples are added to ``n``, so that there are ``scale`` times as many.
 
-    >>> new_examples(32, 5)
+    >>> count_new_examples(32, 5)
     128
     """
     if n < 1 or scale <= 1:
@@ -201,4 +201,4 @@ def _too_few(label: str, n_candidates: int, wanted: int, is_repeated: bool) -> s
     if not n_candidates:
         return f"no unlabeled example was labelled '{label}': {wanted} are missing"
     consequence = "they are repeated" if is_repeated else "all are used"
-    return f"{n_candidates} unlabeled examples can be '{label}' and {wanted} are wanted: {consequence}"
+    return f"only {n_candidates} unlabeled examples can be labelled '{label}', but {wanted} are needed: {consequence}"

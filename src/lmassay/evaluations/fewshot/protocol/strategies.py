@@ -79,16 +79,16 @@ def shares(strata: Sequence[str], number: int) -> dict[str, int]:
 def _cut(order: Sequence[int], strata: Sequence[str], number: int) -> tuple[list[int], list[int]]:
     """The first of each stratum up to its share, and the others, both in the order given."""
     open_places = shares([strata[index] for index in order], number)
-    taken: list[int] = []
+    chosen: list[int] = []
     others: list[int] = []
     for index in order:
         stratum = strata[index]
         if open_places[stratum] > 0:
-            taken.append(index)
+            chosen.append(index)
         else:
             others.append(index)
         open_places[stratum] -= 1
-    return taken, others
+    return chosen, others
 
 
 def fixed(pool: Pool) -> Iterator[Parts]:

@@ -96,7 +96,7 @@ class Study:
 
     @property
     def main_strategies(self) -> list[Strategy]:
-        """Of strategies that differ in K alone, the one with the most splits; its curves hold the others."""
+        """Of strategies that differ only in K, the one with the most splits; its curves contain the others."""
         largest: dict[str, Strategy] = {}
         # In ascending order of K, so that the last one assigned is the largest.
         for strategy in sorted(self.strategies, key=lambda strategy: strategy.k):
@@ -190,7 +190,8 @@ class _FewShotRun:
     def _shared_parameters(self) -> dict[str, Any]:
         """The hyper-parameters that all configurations of the run have in common."""
         params = dict(self.method_options)
-        # Several intervals are several configurations, which the rows tell apart; a single one is written as they do.
+        # Several intervals are several configurations, which the rows distinguish; a single one is added here, under
+        # the name that the rows use.
         ratios = params.pop("eval_ratios", None)
         if isinstance(ratios, list) and len(ratios) == 1:
             ratios = ratios[0]

@@ -43,7 +43,7 @@ def grammar() -> None:
 @click.option("--only", metavar="NAME,...", help="Write only these constructions.")
 @calls("lmassay.evaluations.syntax.commands.actions.grammar:write")
 def write() -> None:
-    """Write the pairs of GRAMMAR as JSON lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
+    """Write the pairs of GRAMMAR as JSON Lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
 
 
 @grammar.command(

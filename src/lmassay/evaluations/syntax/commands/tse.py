@@ -53,7 +53,7 @@ def _run_options(function: F) -> F:
                 "--again",
                 cls=AddedOption,
                 is_flag=True,
-                help="Ask the model again even if these numbers exist already.",
+                help="Run the model again even if there are results already.",
             ),
             click.option(
                 "--results",
@@ -87,7 +87,7 @@ def tse() -> None:
 def run() -> None:
     """Run configurations of refining-tse and write a result folder for each.
 
-    TSE, EW and MW are computed in one pass: configurations that differ only in the metric share one. An
+    TSE, EW and MW are computed together: configurations that differ only in the metric share one run. An
     interrupted run continues where it stopped.
     """
 
@@ -135,12 +135,12 @@ def run_all() -> None:
 @click.option(
     "--compat",
     type=click.Choice(["none", "released"]),
-    help="Use only runs of this kind. By default, runs as released are used only for models that have no others.",
+    help="Use only runs of this kind. By default, runs with --compat released are used only for models without others.",
 )
 @calls("lmassay.evaluations.syntax.commands.actions.tse:plots")
 def plots() -> None:
     """Write latex_table.tex and the figures of the paper from result folders of refining-tse or lmassay.
 
-    RESULTS is the folder with <model>/<templates>/<metric>/<run>, by default ./results. Of several runs of one kind the
-    newest is used.
+    RESULTS is the folder with <model>/<templates>/<metric>/<run>, by default ./results. If there are
+    several runs of one kind, the newest is used.
     """

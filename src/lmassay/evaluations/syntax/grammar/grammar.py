@@ -141,7 +141,8 @@ def read_grammar(path: Path) -> GrammarFile:
 
 def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
     """Raise if the name of a construction cannot be a file name on every system."""
-    taken: dict[str, str] = {}
+    # The name as a file system sees it that ignores case → the name in the grammar.
+    name_of_file: dict[str, str] = {}
     for name in names:
         with source.at(f"constructions.{name}"):
             if not _NAME.fullmatch(name):
@@ -150,12 +151,12 @@ def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
                 raise GrammarMistake(
                     "the name becomes a file name, and Windows reserves this one for a device; choose another"
                 )
-            same = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-            if same in taken:
+            file_name = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+            if file_name in name_of_file:
                 raise GrammarMistake(
-                    f"the name and '{taken[same]}' are one file where case does not count; choose another"
+                    f"the name and '{name_of_file[file_name]}' are one file where case does not count; choose another"
                 )
-            taken[same] = name
+            name_of_file[file_name] = name
 
 
 def _construction(
@@ -341,17 +342,17 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
             sides[pair.side] = _BalancedSide(rank)
     for pair in order:
         sides[pair.side].add(pair)
-    taken: list[WrittenPair] = []
-    while sides and len(taken) < most:
+    chosen: list[WrittenPair] = []
+    while sides and len(chosen) < most:
         # A round that would give one side more pairs is not begun, unless it is the first.
-        if equal and taken and len(taken) + len(sides) > most:
+        if equal and chosen and len(chosen) + len(sides) > most:
             break
-        taken += [side.take() for side in sides.values()]
+        chosen += [side.take() for side in sides.values()]
         remaining = {name: side for name, side in sides.items() if side.left}
         if equal and len(remaining) < len(sides):
             break
         sides = remaining
-    return taken[:most]
+    return chosen[:most]
 
 
 class _BalancedSide:

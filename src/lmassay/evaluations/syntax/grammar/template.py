@@ -57,8 +57,8 @@ class TemplateSlot:
         fitting = self._forms_by_values.get(values, ())
         if not self.different:
             return fitting
-        taken = {filled[name].lemma for name in self.different}
-        return [form for form in fitting if form.lemma not in taken]
+        used_lemmas = {filled[name].lemma for name in self.different}
+        return [form for form in fitting if form.lemma not in used_lemmas]
 
     def follow(self, form: WordForm, filled: Mapping[str, WordForm]) -> WordForm:
         """Return the same word in the form that the other slots now require."""

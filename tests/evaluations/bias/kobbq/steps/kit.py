@@ -36,9 +36,9 @@ class Work:
             first, second = ("손자", "할머니") if version == "a" else ("할머니", "손자")
             for kind in ("amb", "dis"):
                 for asked in ("bsd", "cnt"):
-                    told = first if asked == "bsd" else second
+                    mentioned = first if asked == "bsd" else second
                     biased = "할머니" if asked == "bsd" else "손자"
-                    answer = "알 수 없음" if kind == "amb" else told
+                    answer = "알 수 없음" if kind == "amb" else mentioned
                     choices = f"['{first}', '{second}', '알 수 없음']"
                     key = f"age-001{version}-001-{kind}-{asked}"
                     rows.append([key, "ST", "둘이 있다.", "누가?", choices, biased, answer, *bbq, *extra])
@@ -52,9 +52,10 @@ class Work:
 
     def answer(self, answers, header=("time", "topic", "guid", "truth", "raw"), **options):
         """Predictions of step 2; ``answers`` is a function of a question or a text for all."""
-        told = answers if callable(answers) else lambda row: answers
+        answer_to = answers if callable(answers) else lambda row: answers
         rows = [
-            ["2024-01-01 00:00:00", "topic_1", row["sample_id"], row["answer_abc"], told(row)] for row in self.asked()
+            ["2024-01-01 00:00:00", "topic_1", row["sample_id"], row["answer_abc"], answer_to(row)]
+            for row in self.asked()
         ]
         write(self.predictions, header, rows, **{"end": "\r\n", **options})
 

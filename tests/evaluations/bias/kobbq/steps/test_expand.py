@@ -56,7 +56,7 @@ def test_in_b_the_people_have_changed_places(tmp_path):
     assert made.samples[1].biased_answer == "손자"
 
 
-def test_left_over_words_are_left_out_and_told(tmp_path):
+def test_left_over_words_are_left_out_and_reported(tmp_path):
     made = expand(write(tmp_path, {"Disambiguating_context": "[N2: 할머니는, 이모는] 먹었다."}))
     assert len(made.samples) == 2 * 4
     assert any("lists differ in length: age-001a" in text for text in made.defects())

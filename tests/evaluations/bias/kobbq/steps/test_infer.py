@@ -97,7 +97,7 @@ def test_a_row_that_a_crash_broke_off_is_asked_again_and_no_other(data, cut):
         server.bodies.clear()
         done, _ = infer(data, server)
         assert done.returncode == 0, done.stderr
-        assert "was cut off; the question is asked again" in done.stderr
+        assert "was incomplete; its question is sent again" in done.stderr
         assert len(server.bodies) == 1
     assert [row[2] for row in rows(path)[1:]] == [q[-1] for q in QUESTIONS]
 

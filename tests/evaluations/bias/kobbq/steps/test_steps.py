@@ -102,7 +102,7 @@ def test_questions_in_three_orders(work):
     ]
 
 
-def test_extra_columns_are_carried_along_and_numbers_told_as_pandas_does(work):
+def test_extra_columns_are_carried_along_and_numbers_recognised_as_pandas_does(work):
     work.write_samples((*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS, "note", "count"), ("n", "007"), ("2", "Age", ""))
     done = work.preprocess()
     assert done.extra == ("note", "count")
@@ -127,7 +127,7 @@ def test_numeric_answers_are_no_trouble(work):
     assert {row["raw"] for row in read(work.predictions)} == {"007"}
 
 
-def test_answers_that_mean_missing_are_empty_and_told(work):
+def test_answers_that_mean_missing_are_empty_and_reported(work):
     work.preprocess()
     work.answer(lambda row: "None" if row["sample_id"].endswith("0") else "")
     done = work.postprocess()
@@ -161,7 +161,7 @@ def test_rows_that_were_added_after_postprocessing_are_read(work):
     assert work.collect().questions == 24
 
 
-def test_decomposed_hangul_is_out_of_choice_as_in_the_original_but_told(work):
+def test_decomposed_hangul_is_out_of_choice_as_in_the_original_but_reported(work):
     work.preprocess()
     work.answer(unicodedata.normalize("NFD", "할머니"))
     done = work.postprocess()

@@ -53,7 +53,7 @@ def test_a_question_without_a_choice_is_refused(work):
         work.postprocess()
 
 
-def test_double_guids_are_told_and_then_refused(work):
+def test_double_guids_are_reported_and_then_refused(work):
     work.preprocess()
     work.answer("A")
     lines = work.predictions.read_bytes().splitlines(keepends=True)
@@ -108,7 +108,7 @@ def test_a_file_that_was_cut_off_in_a_quoted_answer_is_refused(work):
         work.postprocess()
 
 
-def test_a_file_that_was_cut_off_behind_an_answer_is_told(work):
+def test_a_file_that_was_cut_off_behind_an_answer_is_reported(work):
     work.preprocess()
     work.answer("AA")
     work.predictions.write_bytes(work.predictions.read_bytes()[:-3])
@@ -191,7 +191,7 @@ def test_the_same_question_twice_is_refused(work):
         work.evaluate()
 
 
-def test_answers_that_are_no_choice_are_told_though_the_numbers_are_as_published(work):
+def test_answers_that_are_no_choice_are_reported_though_the_numbers_are_as_published(work):
     work.through("B")
     header, *rows = (row.split("\t") for row in work.collected.read_text(encoding="utf-8").splitlines())
     rows[3][header.index("biased_answer")] = "아무도"
@@ -202,7 +202,7 @@ def test_answers_that_are_no_choice_are_told_though_the_numbers_are_as_published
     )
 
 
-def test_another_prompt_than_that_of_the_first_step_is_told(work):
+def test_another_prompt_than_that_of_the_first_step_is_reported(work):
     work.through("B")
     work.prompts.write_bytes(PROMPTS.replace("모름", "알 수가 없음").encode())
     (found,) = work.evaluate()
@@ -221,7 +221,7 @@ def test_no_step_overwrites_what_it_reads_or_has_just_written(work):
         collect(work.predictions, work.questions, work.questions)
 
 
-def test_decomposed_samples_are_told_apart_from_those_that_look_alike(work):
+def test_decomposed_samples_are_distinguished_from_those_that_look_alike(work):
     text = unicodedata.normalize("NFD", work.samples.read_text(encoding="utf-8"))
     work.samples.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"line 2: the Hangul is decomposed \(NFD\) .* convert the file to NFC"):

@@ -23,7 +23,7 @@ EXIT_WITH_ERRORS = 1
 
 
 def expand(templates: Path, output: Path | None, check: bool) -> int:
-    """Make every sample that the templates allow, and say whether they equal those that the authors released."""
+    """Create all samples from the templates, and compare them with those that the authors released."""
     import hashlib
 
     from lmassay.evaluations.bias.kobbq.steps import expand as step
@@ -55,12 +55,12 @@ def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path
     if tsv is None and json is None:
         raise click.UsageError("give --evaluation-tsv-path, --evaluation-json-path or both")
     with progress_bar("preprocessing") as advance:
-        done = step(samples, prompts, prompt_id, tsv_path=tsv, json_path=json, advance=advance)
-    if done.extra:
-        say(f"columns that KoBBQ does not have are copied: {', '.join(done.extra)}")
-    for note in done.notes:
+        summary = step(samples, prompts, prompt_id, tsv_path=tsv, json_path=json, advance=advance)
+    if summary.extra:
+        say(f"columns that KoBBQ does not have are copied: {', '.join(summary.extra)}")
+    for note in summary.notes:
         say(f"in the data: {note}")
-    say(f"{done.questions} questions from {done.samples} samples")
+    say(f"{summary.questions} questions from {summary.samples} samples")
 
 
 def infer(
@@ -75,7 +75,7 @@ def infer(
     budget_usd: float | None,
     budget_tokens: int | None,
 ) -> int:
-    """Send the questions to a model. Answers are saved as they come; questions with a saved answer are skipped."""
+    """Send the questions to a model. Answers are saved as they arrive; questions with a saved answer are skipped."""
     from lmassay.budget import Budget
     from lmassay.evaluations.bias.kobbq.steps import infer as step
 
@@ -109,7 +109,7 @@ def infer(
             notes.write(json.dumps(answer_note).encode() + b"\n")
 
         if predictions.cut:
-            warn(f"the last row of {predictions.path} was cut off; the question is asked again")
+            warn(f"the last row of {predictions.path} was incomplete; its question is sent again")
         if predictions.done:
             click.echo(f"Continue on {predictions.path}")
         try:
@@ -136,8 +136,8 @@ def infer(
         if stopped is not None:
             reason = f": {stopped}"
         print_error(
-            f"{len(missing)} of {len(questions)} questions have no answer{reason}; run the same command again to ask "
-            "them"
+            f"{len(missing)} of {len(questions)} questions have no answer{reason}; run the same command again to "
+            "request the rest"
         )
         for error_text, count in summary.most_frequent_errors():
             say(f"  {count} × {error_text}")
@@ -148,21 +148,23 @@ def infer(
 
 
 def postprocess(predictions: Path, preprocessed: Path, ooc: Path | None, parsing: Any) -> None:
-    """Read a choice out of each answer. An answer in which none can be read stays, and counts as out of choice."""
+    """Find the choice that each answer names. An answer that names none is left as it is and is out of choice."""
     from lmassay.evaluations.bias.kobbq.answering_model import models_behind
     from lmassay.evaluations.bias.kobbq.steps.postprocess import postprocess as step
 
     with progress_bar("reading answers") as advance:
-        done = step(predictions, preprocessed, ooc_path=ooc, parsing=parsing, advance=advance)
+        summary = step(predictions, preprocessed, ooc_path=ooc, parsing=parsing, advance=advance)
     _say_models(models_behind(predictions))
-    for warning in done.warnings:
+    for warning in summary.warnings:
         warn(warning)
     if parsing == "robust":
+        reference_rate = _rate(summary.reference_out_of_choice, summary.answers)
+        robust_rate = _rate(summary.out_of_choice, summary.answers)
         say(
-            f"out of choice: reference {_rate(done.reference_out_of_choice, done.answers)}, robust "
-            f"{_rate(done.out_of_choice, done.answers)}; they read {done.disagreements} answers differently"
+            f"out of choice: {reference_rate} with the reference parser, {robust_rate} with the robust parser; "
+            f"they read {summary.disagreements} answers differently"
         )
-    click.echo(f"out-of-choice count {done.out_of_choice}")
+    click.echo(f"out-of-choice count {summary.out_of_choice}")
 
 
 def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
@@ -170,13 +172,13 @@ def collect(predictions: Path, preprocessed: Path, output: Path) -> None:
     from lmassay.evaluations.bias.kobbq.steps.collect import collect as step
 
     with progress_bar("collecting"):
-        done = step(predictions, preprocessed, output)
-    _say_models(done.models)
-    for warning in done.warnings:
+        summary = step(predictions, preprocessed, output)
+    _say_models(summary.models)
+    for warning in summary.warnings:
         warn(warning)
-    if done.unused:
-        say(f"{done.unused} answers to other questions are left out")
-    say(f"{done.questions} questions, {done.out_of_choice} answers out of choice")
+    if summary.unused:
+        say(f"{summary.unused} answers to other questions are left out")
+    say(f"{summary.questions} questions, {summary.out_of_choice} answers out of choice")
 
 
 def evaluate(
@@ -297,11 +299,11 @@ def _notes(predictions: Path) -> Any:
 
 def _report_usage(summary: InferenceSummary, prices: Any) -> None:
     """Print how many questions were asked, how the answers ended, and what they cost."""
-    if not summary.asked:
+    if not summary.n_requests:
         return
     endings = [f"{count} {finish}" for finish, count in sorted(summary.finishes.items())]
     tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
     cost = ""
     if prices:
         cost = f", {prices.of(summary.tokens_in, summary.tokens_out):.4f} USD"
-    say(f"{summary.asked} asked ({', '.join(endings)}), {tokens}{cost}")
+    say(f"{summary.n_requests} requests ({', '.join(endings)}), {tokens}{cost}")

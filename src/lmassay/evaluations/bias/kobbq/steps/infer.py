@@ -107,7 +107,7 @@ class InferenceQuestion:
 class InferenceSummary:
     """How many questions were asked, how the answers ended, and how many tokens they took."""
 
-    asked: int = 0
+    n_requests: int = 0
     errors: list[str] = field(default_factory=list)
     finishes: dict[str, int] = field(default_factory=dict)
     tokens_in: int = 0
@@ -319,7 +319,7 @@ def infer(
     model.use_folder(predictions.path.parent / ".open")
     for index, response in ask(model, "generate", requests):
         question = open_questions[index]
-        summary.asked += 1
+        summary.n_requests += 1
         if response.error is not None:
             summary.errors.append(response.error)
         else:
@@ -333,7 +333,7 @@ def infer(
         budget.spend(response, model.prices)
         note(question, response)
         budget.require_usage(response)
-        progress(answered_before + summary.asked, len(questions))
+        progress(answered_before + summary.n_requests, len(questions))
 
 
 def answer_note(question: InferenceQuestion, response: Response, model: str) -> dict[str, Any]:

@@ -242,29 +242,36 @@ class _OptunaSampler:
 
 
 def _print_results(searched: _Search, as_json: bool) -> int:
-    """Print all runs and the best one; returns the exit code."""
+    """Print all runs and the best one; return the exit code."""
     records = [record for record in searched.store.runs() if record.sweep == searched.sweep]
-    best = None
+    best_run: RunRecord | None = None
     if searched.best is not None:
-        best = searched.store.run(searched.runs[searched.best])
+        best_run = searched.store.run(searched.runs[searched.best])
     if as_json:
-        best_id = None if best is None else best.id
-        print_json({"best": best_id, "runs": [record.as_json() for record in records]})
-        unfinished = [record for record in records if record.status != "done"]
-        code = EXIT_WITH_ERRORS if unfinished else 0
+        exit_code = _print_json_results(records, best_run)
     else:
-        code = print_records(records, searched.store, as_json=False)
-    if best is None:
+        exit_code = print_records(records, searched.store, as_json=False)
+    if best_run is None:
         print_error("no trial has a score; the errors are above")
         return EXIT_WITH_ERRORS
     if not as_json:
-        _print_best(best, searched, len(records))
-    return code
+        _print_best(best_run, searched, len(records))
+    return exit_code
+
+
+def _print_json_results(records: Sequence[RunRecord], best_run: RunRecord | None) -> int:
+    """Print one document with all runs and the id of the best one; return the exit code."""
+    best_id = None
+    if best_run is not None:
+        best_id = best_run.id
+    print_json({"best": best_id, "runs": [record.as_json() for record in records]})
+    all_done = all(record.status == "done" for record in records)
+    return 0 if all_done else EXIT_WITH_ERRORS
 
 
 def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:
     scores = []
-    # The score that was searched for comes first.
+    # The score that was searched for comes first; False sorts before True.
     for metric in sorted(best.design.headline, key=lambda metric: metric != SCORE):
         result = best.result(metric)
         if result is not None:

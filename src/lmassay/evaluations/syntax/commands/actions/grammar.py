@@ -17,7 +17,7 @@ _SAMPLE_SIZE = 50
 
 
 def write(source: str, folder: Path, seed: int, most: int | None, only: str | None) -> None:
-    """Write the pairs of GRAMMAR as JSON lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
+    """Write the pairs of GRAMMAR as JSON Lines. GRAMMAR is a YAML file or a name from `lmassay grammar list`."""
     chosen = load_grammar(source)
     # All pairs are made before any file is written, so a mistake in the last construction leaves no incomplete set.
     sets = {name: chosen.write(name, seed=seed, most=most) for name in _names(chosen, only)}
