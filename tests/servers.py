@@ -16,7 +16,7 @@ Reply = tuple[int, dict[str, str], bytes]
 JSON = {"Content-Type": "application/json"}
 
 
-def completion(text: str | None, finish: str = "stop", **message: Any) -> Reply:
+def completion(text: str | list[Any] | None, finish: str = "stop", **message: Any) -> Reply:
     """A chat completion as OpenAI's servers send it."""
     body = {
         "choices": [

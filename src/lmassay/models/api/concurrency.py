@@ -29,8 +29,9 @@ Ask = Callable[[Any], Awaitable[Response]]
 
 # Turns of the event loop until a request that was started is on its way, headers and body.
 _TURNS_TO_SEND = 3
-# Once there was an answer, key and address are known to be good: then these statuses concern one request only.
-_ABOUT_ONE_REQUEST = (403, 404)
+# Once there was an answer, key and address are known to be good: then these statuses concern one request only. A
+# gateway may redirect single requests, e.g. to a login page; they are not followed.
+_ABOUT_ONE_REQUEST = frozenset({403, 404, *range(300, 400)})
 # Seconds.
 _MAX_BACKOFF = 60.0
 # A server that answers nobody is not sent thousands of requests, each several times.

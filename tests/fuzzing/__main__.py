@@ -1,0 +1,54 @@
+"""Damage input for some minutes: ``make fuzz``, or ``python -m tests.fuzzing --seconds 60 --seed 7 --only stores``.
+
+Exits with 1 if a command ended in a way that it must not. Each such case is stored in tests/fuzzing/cases, where a test
+repeats it from then on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.fuzzing.harness import CASES, Fuzzer
+from tests.fuzzing.kinds import KINDS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line, run the fuzzers and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzzing", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=300, help="for all kinds together (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="another number makes other cases (default: %(default)s)")
+    parser.add_argument("--only", choices=sorted(KINDS), action="append", help="one kind of input; can be repeated")
+    parser.add_argument("--cases", type=Path, default=CASES, metavar="FOLDER", help="where failures are stored")
+    options = parser.parse_args(arguments)
+    names = options.only or sorted(KINDS)
+    number_of_failures = 0
+    with tempfile.TemporaryDirectory(prefix="lmassay-fuzz-") as folder:
+        for name in names:
+            start = time.perf_counter()
+            fuzzer = Fuzzer(name, KINDS[name], options.seed, Path(folder))
+            problems = fuzzer.check_intact()
+            for problem in problems:
+                print(f"{name}: intact input: {problem}", flush=True)
+            fuzzer.run(options.seconds / len(names))
+            seconds = time.perf_counter() - start
+            print(
+                f"{name:<15} {fuzzer.cases:>6,} cases  {fuzzer.commands:>6,} commands  {seconds:6.1f} s  "
+                f"{len(fuzzer.failures)} failures",
+                flush=True,
+            )
+            for failure in fuzzer.failures.values():
+                file = failure.save(options.cases)
+                print(f"  {failure.problem}\n    {'; '.join(failure.changes)}\n    lmassay {' '.join(failure.command)}")
+                print(f"    stored in {file}" if file else "    too large to be stored", flush=True)
+            number_of_failures += len(fuzzer.failures) + len(problems)
+    print(f"seed {options.seed}: {number_of_failures} failures")
+    return 1 if number_of_failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

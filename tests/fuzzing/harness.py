@@ -1,0 +1,272 @@
+"""Runs commands on damaged input, decides what counts as a failure, and keeps failures as cases that a test repeats.
+
+Each kind of input is a module with three functions:
+
+``prepare(folder)``
+    writes intact input,
+``damage(path, rng) -> str``
+    makes one change and describes it,
+``commands(folder, rng) -> list[list[str]]``
+    returns the command lines to run on it, with paths relative to the folder.
+
+A command may fail, but only as documented: exit code 0, 1, 2 or 130, no traceback, at most three lines for one
+mistake, and in time.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from tests import in_process
+
+CASES = Path(__file__).parent / "cases"
+EXIT_CODES = (0, 1, 2, 130)
+MOST_ERROR_LINES = 3
+HANG = 60.0
+"""Seconds after which a command counts as hanging. They are generous, because a machine may be busy."""
+MOST_CHANGES = 3
+LARGEST_CASE = 200_000
+"""Bytes of damaged files that a case stores."""
+
+# Lines on standard error that do not report a mistake: progress, and how to continue.
+_PROGRESS = re.compile(r"\s*$|\[\d+/\d+\]|warning: |all answers so far|continue with|see |results in |.*: wrote ")
+
+
+class Kind(Protocol):
+    """A module for one kind of input."""
+
+    def prepare(self, folder: Path) -> None:
+        """Write intact input."""
+
+    def damage(self, path: Path, rng: random.Random) -> str:
+        """Make one change and describe it."""
+
+    def commands(self, folder: Path, rng: random.Random) -> list[list[str]]:
+        """The command lines to run."""
+
+
+class CommandHung(BaseException):
+    """A command took too long. Not an Exception, so that no handler in between takes it for its own."""
+
+
+@dataclass
+class Failure:
+    """A command that ended in a way that it must not, and how to make it do so again."""
+
+    kind: str
+    changes: list[str]
+    command: list[str]
+    problem: str
+    output: str
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    """Damaged files by their name in the folder; None for a file that was deleted."""
+
+    @property
+    def name(self) -> str:
+        """The same for the same problem, so that a bug that many changes reveal is stored once."""
+        return f"{self.kind}-{hashlib.blake2b(self.problem.encode(), digest_size=4).hexdigest()}"
+
+    def save(self, folder: Path = CASES) -> Path | None:
+        """Write the case, unless the files are too large for the repository."""
+        if sum(len(content or b"") for content in self.files.values()) > LARGEST_CASE:
+            return None
+        encoded: dict[str, str | None] = {}
+        for name, content in self.files.items():
+            encoded[name] = None if content is None else base64.b64encode(content).decode()
+        document = {
+            "kind": self.kind,
+            "problem": self.problem,
+            "changes": self.changes,
+            "command": self.command,
+            "files": encoded,
+        }
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{self.name}.json"
+        file.write_text(json.dumps(document, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        return file
+
+
+# --- running one command ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt a command that does not end. There is no such signal on Windows, where the limit does not apply."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise CommandHung(f"not finished after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def problem_of(command: Sequence[str], folder: Path, *, changes: int = 1, limit: float = HANG) -> tuple[str, str]:
+    """Run a command in a folder. Returns what is wrong with how it ended, empty if nothing, and what it printed."""
+    environment = {"LMASSAY_RESULTS": "results", "LMASSAY_CACHE": "cache", "COLUMNS": "200"}
+    try:
+        with _time_limit(limit):
+            done = in_process.run(command, folder, environment)
+    except CommandHung as stop:
+        return f"hangs: {stop}", ""
+    if "CommandHung" in done.stderr:
+        return f"hangs: not finished after {limit:.0f} s", done.stderr
+    if "Traceback (most recent call last)" in done.stderr:
+        return f"traceback: {_bug_in(done.stderr)}", done.stderr
+    if done.returncode not in EXIT_CODES:
+        return f"exit code {done.returncode}", done.stderr
+    errors = error_lines(done.stderr) if done.returncode == 2 else []
+    if len(errors) > MOST_ERROR_LINES * changes:
+        return f"{len(errors)} lines for {changes} mistakes: {errors[0][:80]}", done.stderr
+    if done.returncode == 2 and not errors:
+        return "exit code 2 without a message", done.stderr
+    return "", done.stderr
+
+
+def error_lines(stderr: str) -> list[str]:
+    """The lines that report a mistake."""
+    return [line for line in stderr.splitlines() if not _PROGRESS.match(line)]
+
+
+def _bug_in(traceback: str) -> str:
+    """The exception and the innermost line of lmassay: what makes two bugs the same."""
+    places = re.findall(r'File "[^"]*src/(lmassay/[^"]+)", line (\d+)', traceback)
+    # The message of the exception is the last line that is not indented.
+    lines = [line for line in traceback.splitlines() if line and not line.startswith((" ", "Traceback"))]
+    exception = lines[-1].partition(":")[0] if lines else "unknown"
+    file, line = places[-1] if places else ("?", "?")
+    return f"{exception} in {file}, line {line}"
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fuzzer:
+    """Damages intact input again and again and counts what happens."""
+
+    name: str
+    kind: Kind
+    seed: int
+    work: Path
+    cases: int = 0
+    commands: int = 0
+    failures: dict[str, Failure] = field(default_factory=dict)
+    exit_codes: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._intact = self.work / f"{self.name}-intact"
+        self._intact.mkdir(parents=True)
+        self.kind.prepare(self._intact)
+
+    def check_intact(self) -> list[str]:
+        """The commands must work on intact input, or the fuzzer would test nothing."""
+        problems = []
+        with self._copy() as folder:
+            for command in self.kind.commands(folder, self._rng("intact")):
+                problem, output = problem_of(command, folder)
+                if problem:
+                    problems.append(f"{' '.join(command)}: {problem}\n{output}")
+        return problems
+
+    def run(self, seconds: float, most_cases: int | None = None) -> None:
+        """Try new cases until the time is over."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and (most_cases is None or self.cases < most_cases):
+            self._one_case(self.cases)
+            self.cases += 1
+
+    def _rng(self, *parts: object) -> random.Random:
+        return random.Random(" ".join(map(str, (self.name, self.seed, *parts))))
+
+    def _one_case(self, number: int) -> None:
+        count = self._rng(number, "count").choice((1, 1, 1, 2, MOST_CHANGES))
+        chosen = list(range(count))
+        failure = self._try(number, chosen)
+        if failure is None:
+            return
+        if failure.name in self.failures:
+            return
+        # One change is often enough.
+        for change in chosen if count > 1 else []:
+            smaller = self._try(number, [change])
+            if smaller is not None and smaller.problem == failure.problem:
+                failure = smaller
+                break
+        self.failures[failure.name] = failure
+
+    def _try(self, number: int, chosen: Sequence[int]) -> Failure | None:
+        with self._copy() as folder:
+            changes = []
+            for change in chosen:
+                changes.append(self.kind.damage(folder, self._rng(number, change)))
+            for command in self.kind.commands(folder, self._rng(number, "commands")):
+                self.commands += 1
+                files = self._damaged_files(folder)
+                problem, output = problem_of(command, folder, changes=len(chosen))
+                if problem:
+                    return Failure(self.name, changes, command, problem, output, files)
+        return None
+
+    @contextmanager
+    def _copy(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(dir=self.work) as name:
+            folder = Path(name) / "case"
+            shutil.copytree(self._intact, folder)
+            yield folder
+
+    def _damaged_files(self, folder: Path) -> dict[str, bytes | None]:
+        damaged: dict[str, bytes | None] = {}
+        intact = _contents(self._intact)
+        now = _contents(folder)
+        for name in sorted({*intact, *now}):
+            if intact.get(name) != now.get(name):
+                damaged[name] = now.get(name)
+        return damaged
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    contents = {}
+    for file in folder.rglob("*"):
+        if file.is_file():
+            contents[file.relative_to(folder).as_posix()] = file.read_bytes()
+    return contents
+
+
+def replay(file: Path, kinds: Mapping[str, Kind], work: Path) -> tuple[str, str]:
+    """Run a stored case again. Returns what is wrong, empty if nothing, and what was printed."""
+    case = json.loads(file.read_text(encoding="utf-8"))
+    folder = work / "case"
+    folder.mkdir()
+    kinds[case["kind"]].prepare(folder)
+    for name, encoded in case["files"].items():
+        path = folder / name
+        if encoded is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(encoded))
+    return problem_of(case["command"], folder, changes=len(case["changes"]))
