@@ -13,7 +13,11 @@ QUIET_INSTALL := -m pip --disable-pip-version-check install --quiet
 PIP := $(BIN)/python $(QUIET_INSTALL) --constraint constraints.txt
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-lowest check docs install install-test clean
+# Arguments: make soak SOAK='--requests 20000 --seed 7'; make fuzz FUZZ='--seconds 60 --seed 7 --only stores'
+SOAK ?=
+FUZZ ?=
+
+.PHONY: demo test test-lowest check docs soak fuzz install install-test clean
 
 demo: install
 	@echo "== the card: all four questions, asked of a small real model"
@@ -28,6 +32,14 @@ test: install-test
 test-lowest: $(LOWEST)/.test
 	@echo "== tests with the oldest versions that pyproject.toml allows"
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python $(PYTEST) $(TESTS)
+
+soak: install-test
+	@echo "== 100,000 requests through a server that misbehaves, with two kills and a full disk"
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.soak $(SOAK)
+
+fuzz: install-test
+	@echo "== random damage to everything that lmassay reads"
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzzing $(FUZZ)
 
 check: install-test
 	@echo "== style and types"

@@ -1,4 +1,4 @@
-"""A server that misbehaves: every fault that a provider, a gateway or a network is known for, and a server to cause them.
+"""A server that misbehaves: every fault that providers, gateways and networks are known for.
 
 ``FAULTS`` are faults that pass: the same request gets a good answer when it is sent again. ``ODD_ANSWERS`` are answers
 that a model gives every time it gets the prompt. Both are chosen by a hash of the seed and the prompt, so that two
@@ -189,13 +189,12 @@ class ChaosServer:
         name = self.behaviour.fault(prompt, attempt)
         odd = self.behaviour.odd_answer(prompt)
         fault = self.behaviour.faults[name] if name is not None else None
-        if fault is not None and name is not None:
-            # An odd answer is what the model says; only its way to the client can be faulty.
-            if odd is None or fault.outcome != "answer":
-                self.faults[name] += 1
-                if fault.outcome == "answer":
-                    self.answered[key] += 1
-                return fault.reply(prompt)
+        # An odd answer is what the model says; only its way to the client can be faulty.
+        if fault is not None and (odd is None or fault.outcome != "answer"):
+            self.faults[str(name)] += 1
+            if fault.outcome == "answer":
+                self.answered[key] += 1
+            return fault.reply(prompt)
         self.answered[key] += 1
         return ODD_ANSWERS[odd] if odd is not None else completion(answer_to(prompt))
 
@@ -209,16 +208,23 @@ class _Connection:
         self._writer = writer
 
     async def talk(self) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            stays_open = True
-            while stays_open:
-                head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-                length = int(head.partition(b"content-length:")[2].partition(b"\r")[0] or 0)
-                body = json.loads(await self._reader.readexactly(length))
-                if self._server.behaviour.latency:
-                    await asyncio.sleep(self._server.behaviour.latency)
-                stays_open = await self._send(self._server.reply(prompt_of(body)))
-        self._writer.close()
+        try:
+            # Cancelled when the server ends, which asyncio would report as an error.
+            ends = (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError, OSError)
+            with contextlib.suppress(*ends):
+                while await self._answer_one():
+                    pass
+        finally:
+            self._writer.close()
+
+    async def _answer_one(self) -> bool:
+        """Answer one request, and return whether the connection can be used again."""
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length:")[2].partition(b"\r")[0] or 0)
+        body = json.loads(await self._reader.readexactly(length))
+        if self._server.behaviour.latency:
+            await asyncio.sleep(self._server.behaviour.latency)
+        return await self._send(self._server.reply(prompt_of(body)))
 
     async def _send(self, reply: Reply) -> bool:
         """Send a reply, and return whether the connection can be used again."""
@@ -274,6 +280,8 @@ def chaos_server(behaviour: Behaviour) -> Iterator[ChaosServer]:
         for conversation in conversations:
             conversation.cancel()
         await asyncio.gather(*conversations, return_exceptions=True)
+        # A connection is closed in the next turn of the loop, after what is still to be sent.
+        await asyncio.sleep(0.01)
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

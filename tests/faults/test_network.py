@@ -24,6 +24,7 @@ from lmassay.storage.store import Store
 from lmassay.types import Generate
 from tests import servers
 from tests.batch_servers import Batches
+from tests.faults import chaos
 from tests.helpers import lmassay, write_config, write_lines
 from tests.servers import completion, failure, message, openai_server, prompt_of
 
@@ -116,6 +117,40 @@ def test_a_fault_for_ever_is_bounded_and_named(name, fault):
         assert fault_message in bad.error
         assert KEY not in bad.error
         assert server.prompts.count("bad") <= TRIES
+
+
+@pytest.mark.parametrize("kind", chaos.FAULTS)
+def test_every_fault_of_the_chaos_server_ends_as_it_says(kind):
+    fault = chaos.FAULTS[kind]
+    # The first attempt at the second prompt meets the fault.
+    behaviour = chaos.Behaviour(odd_rate=0.0)
+    behaviour.fault = lambda prompt, attempt: kind if (prompt, attempt) == ("b", 0) else None
+    with chaos.chaos_server(behaviour) as server:
+        model = OpenAICompatible(model="m", base_url=server.url, tries=2, wait=0.005, timeout=0.6)
+        answers = dict(ask(model, "generate", [Generate(prompt) for prompt in "abc"]))
+    assert (answers[0].text, answers[2].text) == ("A", "C")
+    assert server.faults == {kind: 1}
+    if fault.outcome == "error":
+        assert answers[1].error
+    else:
+        assert answers[1].text == "B"
+    assert server.requests == (4 if fault.outcome == "retried" else 3)
+
+
+@pytest.mark.parametrize("kind", chaos.ODD_ANSWERS)
+def test_every_odd_answer_is_recorded_as_it_is(kind):
+    behaviour = chaos.Behaviour(rate=0.0)
+    behaviour.odd_answer = lambda prompt: kind if prompt == "b" else None
+    with chaos.chaos_server(behaviour) as server:
+        model = OpenAICompatible(model="m", base_url=server.url, tries=2)
+        answers = dict(ask(model, "generate", [Generate(prompt) for prompt in "abc"]))
+    assert (answers[0].text, answers[2].text) == ("A", "C")
+    assert answers[1].error is None
+    if kind in ("content filter", "refusal"):
+        assert answers[1].finish == kind.replace(" ", "_")
+    if kind in ("null", "empty text"):
+        assert not answers[1].answer
+    assert server.requests == 3
 
 
 @pytest.mark.parametrize("name", ["openai", "azure", "clova", "claude"])

@@ -31,21 +31,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in names:
             start = time.perf_counter()
             fuzzer = Fuzzer(name, KINDS[name], options.seed, Path(folder))
-            problems = fuzzer.check_intact()
-            for problem in problems:
-                print(f"{name}: intact input: {problem}", flush=True)
+            finding = fuzzer.check_intact()
+            if finding is not None:
+                print(f"{name}: intact input: {finding.problem}\n{finding.output}", flush=True)
+                number_of_failures += 1
             fuzzer.run(options.seconds / len(names))
             seconds = time.perf_counter() - start
-            print(
-                f"{name:<15} {fuzzer.cases:>6,} cases  {fuzzer.commands:>6,} commands  {seconds:6.1f} s  "
-                f"{len(fuzzer.failures)} failures",
-                flush=True,
-            )
+            number_of_failures += len(fuzzer.failures)
+            print(f"{name:<15} {fuzzer.cases:>6,} cases  {seconds:6.1f} s  {len(fuzzer.failures)} failures", flush=True)
             for failure in fuzzer.failures.values():
                 file = failure.save(options.cases)
-                print(f"  {failure.problem}\n    {'; '.join(failure.changes)}\n    lmassay {' '.join(failure.command)}")
+                print(f"  {failure.finding.problem}\n    {'; '.join(failure.changes)}")
+                print(f"    lmassay {' '.join(failure.finding.commands[-1])}")
                 print(f"    stored in {file}" if file else "    too large to be stored", flush=True)
-            number_of_failures += len(fuzzer.failures) + len(problems)
     print(f"seed {options.seed}: {number_of_failures} failures")
     return 1 if number_of_failures else 0
 

@@ -15,6 +15,8 @@ from tests.fuzzing.mutations import NUMBERS_AS_TEXT, TEXTS
 LEFT_OUT = frozenset({"card", "view", "reproduce", "fewnlu", "tse", "search", "doctor"})
 # Options that would make a valid command do something that takes long, or that reads the terminal.
 LEFT_OUT_OPTIONS = frozenset({"--workers", "--cluster", "--scheduler"})
+_GOOD_VALUES = ("robustness.yaml", "bias.yaml", "latest", "1", "results", "out.html", "data/few.txt", "echo")
+_OPTIONS = ("--help", "-", "--", "--json", "--set", "task.name=1", "--set=x", "--only", "--results", "-o", "--no-such")
 _LINE_FILE = ".arguments"
 
 
@@ -24,7 +26,7 @@ def prepare(folder: Path) -> None:
 
 
 def damage(path: Path, rng: random.Random) -> str:
-    """Put together a command line; a second change adds to it. It is stored in a file, so that a case can be repeated."""
+    """Put together a command line; a second change adds to it. A file stores it, so that a case can be repeated."""
     file = path / _LINE_FILE if path.is_dir() else path
     arguments = _stored(file)
     if not arguments:
@@ -46,7 +48,7 @@ def commands(folder: Path, rng: random.Random) -> list[list[str]]:
     arguments = _stored(folder / _LINE_FILE)
     if arguments:
         return [arguments]
-    return [["run", "robustness.yaml"], ["ls"], ["show", "latest"], ["compare", "1", "2"]]
+    return [["run", "robustness.yaml"], ["ls"], ["show", "latest"], ["report", "-o", "out.html"]]
 
 
 def _command(rng: random.Random) -> list[str]:
@@ -83,13 +85,12 @@ def _value(parameter: click.Parameter, rng: random.Random) -> str:
     if isinstance(kind, click.Choice) and rng.random() < 0.7:
         return str(rng.choice(list(kind.choices)))
     if rng.random() < 0.5:
-        return rng.choice(("robustness.yaml", "bias.yaml", "latest", "1", "results", "out.html", "data/few.txt", "echo"))
+        return rng.choice(_GOOD_VALUES)
     return _junk(rng)
 
 
 def _junk(rng: random.Random) -> str:
     """An argument that was not expected. The operating system allows no NUL in one."""
     texts = [text for text in (*TEXTS, *NUMBERS_AS_TEXT) if "\0" not in text and not text.startswith("/nowhere")]
-    options = ("--help", "-", "--", "--json", "--set", "task.name=1", "--set=x", "--only", "--results", "-o", "--no-such")
     # A lone surrogate is how Python shows a byte that is not in the locale's encoding; only these can be arguments.
-    return rng.choice([*texts, *options]).replace("\ud800", "\udcff")
+    return rng.choice([*texts, *_OPTIONS]).replace("\ud800", "\udcff")

@@ -18,7 +18,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "robustness": {
         "name": "fuzz",
         "seed": 3,
-        "resamples": 50,
+        "resamples": 100,
         "task": {
             "name": "robustness",
             "src": "data/few.txt",
@@ -42,7 +42,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         },
     },
     "bias": {
-        "task": {"name": "bias", "data": "own_data/people.yaml", "prompt_id": [1], "answer_by": "letters"},
+        "task": {"name": "bias", "data": "own_data/people.yaml", "prompt_id": [1]},
         "model": {"name": "echo", "label": "says the question"},
     },
     "syntax": {
@@ -64,7 +64,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "model": {"name": "echo"},
     },
     "api": {
-        "task": {"name": "robustness", "src": "data/few.txt", "attack": "charswap", "prompt": "Translate: {text}"},
+        "task": {"name": "robustness", "src": "data/few.txt", "attack": "charswap", "prompt": "Translate: {x}"},
         "model": {
             "name": "openai",
             "model": "m",
@@ -161,13 +161,13 @@ def _add_yaml(file: Path, rng: random.Random) -> str:
 
 
 def commands(folder: Path, rng: random.Random) -> list[list[str]]:
-    """Check the damaged configuration, and run it if its model needs no server."""
-    name = _chosen(folder, rng)
-    file = f"{name}.yaml"
-    chosen = [["check", file]]
-    if name == "api":
-        chosen.append(["run", file, "--dry-run"])
-    else:
-        chosen.append(["run", file])
-        chosen.append(rng.choice((["show", "latest"], ["report", "-o", "page.html"], ["resume"], ["ls"])))
+    """Check the damaged configuration, and run it if its model needs no server; without damage, all of them."""
+    is_damaged = (folder / ".chosen").exists()
+    names = [_chosen(folder, rng)] if is_damaged else sorted(CONFIGURATIONS)
+    chosen = []
+    for name in names:
+        file = f"{name}.yaml"
+        chosen.append(["check", file])
+        chosen.append(["run", file, "--dry-run"] if name == "api" else ["run", file])
+    chosen.append(rng.choice((["show", "latest"], ["report", "-o", "page.html"], ["resume"], ["ls"])))
     return chosen

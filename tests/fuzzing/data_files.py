@@ -64,7 +64,13 @@ def _chosen(folder: Path, rng: random.Random) -> str:
 
 
 def commands(folder: Path, rng: random.Random) -> list[list[str]]:
-    """Check and run the configuration that reads the damaged file, and show the results."""
-    name = READERS[_chosen(folder, rng)]
-    shown = rng.choice((["show", "latest"], ["report", "-o", "page.html"], ["export", "latest"], ["ls", "--json"]))
-    return [["check", f"{name}.yaml"], ["run", f"{name}.yaml"], shown]
+    """Check and run the configuration that reads the damaged file, and show the results; without damage, all."""
+    is_damaged = (folder / ".chosen").exists()
+    names = [READERS[_chosen(folder, rng)]] if is_damaged else sorted(set(READERS.values()))
+    chosen = []
+    for name in names:
+        chosen += [["check", f"{name}.yaml"], ["run", f"{name}.yaml"]]
+    chosen.append(
+        rng.choice((["show", "latest"], ["report", "-o", "page.html"], ["export", "latest"], ["ls", "--json"]))
+    )
+    return chosen

@@ -1,13 +1,7 @@
 """Runs commands on damaged input, decides what counts as a failure, and keeps failures as cases that a test repeats.
 
-Each kind of input is a module with three functions:
-
-``prepare(folder)``
-    writes intact input,
-``damage(path, rng) -> str``
-    makes one change and describes it,
-``commands(folder, rng) -> list[list[str]]``
-    returns the command lines to run on it, with paths relative to the folder.
+Each kind of input can write intact input into a folder (``prepare``), make one change and describe it (``damage``), and
+run commands on the result (``check``); ``kinds.py`` lists them.
 
 A command may fail, but only as documented: exit code 0, 1, 2 or 130, no traceback, at most three lines for one
 mistake, and in time.
@@ -18,15 +12,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import random
 import re
 import shutil
 import signal
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,11 +37,22 @@ LARGEST_CASE = 200_000
 """Bytes of damaged files that a case stores."""
 
 # Lines on standard error that do not report a mistake: progress, and how to continue.
-_PROGRESS = re.compile(r"\s*$|\[\d+/\d+\]|warning: |all answers so far|continue with|see |results in |.*: wrote ")
+_PROGRESS = re.compile(
+    r"\s*$|lists start |\[\d+/\d+\]|warning: |all answers so far|continue with|see |results in |.*: wrote "
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with how a command ended."""
+
+    commands: list[list[str]]
+    problem: str
+    output: str
 
 
 class Kind(Protocol):
-    """A module for one kind of input."""
+    """One kind of input."""
 
     def prepare(self, folder: Path) -> None:
         """Write intact input."""
@@ -57,8 +60,8 @@ class Kind(Protocol):
     def damage(self, path: Path, rng: random.Random) -> str:
         """Make one change and describe it."""
 
-    def commands(self, folder: Path, rng: random.Random) -> list[list[str]]:
-        """The command lines to run."""
+    def check(self, folder: Path, rng: random.Random, changes: int) -> Finding | None:
+        """Run commands on input with this many changes; without any, they must succeed."""
 
 
 class CommandHung(BaseException):
@@ -71,16 +74,14 @@ class Failure:
 
     kind: str
     changes: list[str]
-    command: list[str]
-    problem: str
-    output: str
+    finding: Finding
     files: dict[str, bytes | None] = field(default_factory=dict)
     """Damaged files by their name in the folder; None for a file that was deleted."""
 
     @property
     def name(self) -> str:
         """The same for the same problem, so that a bug that many changes reveal is stored once."""
-        return f"{self.kind}-{hashlib.blake2b(self.problem.encode(), digest_size=4).hexdigest()}"
+        return f"{self.kind}-{hashlib.blake2b(self.finding.problem.encode(), digest_size=4).hexdigest()}"
 
     def save(self, folder: Path = CASES) -> Path | None:
         """Write the case, unless the files are too large for the repository."""
@@ -91,9 +92,9 @@ class Failure:
             encoded[name] = None if content is None else base64.b64encode(content).decode()
         document = {
             "kind": self.kind,
-            "problem": self.problem,
+            "problem": self.finding.problem,
             "changes": self.changes,
-            "command": self.command,
+            "commands": self.finding.commands,
             "files": encoded,
         }
         folder.mkdir(exist_ok=True)
@@ -106,7 +107,7 @@ class Failure:
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Interrupt a command that does not end. There is no such signal on Windows, where the limit does not apply."""
     if not hasattr(signal, "setitimer"):
         yield
@@ -124,19 +125,27 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def run_commands(
+    commands: Sequence[Sequence[str]], folder: Path, *, changes: int = 1, limit: float = HANG
+) -> Finding | None:
+    """Run commands one after another in a folder, until one ends in a way that it must not."""
+    for number, command in enumerate(commands):
+        problem, output = problem_of(command, folder, changes=changes, limit=limit)
+        if problem:
+            return Finding([list(earlier) for earlier in commands[: number + 1]], problem, output)
+    return None
+
+
 def problem_of(command: Sequence[str], folder: Path, *, changes: int = 1, limit: float = HANG) -> tuple[str, str]:
     """Run a command in a folder. Returns what is wrong with how it ended, empty if nothing, and what it printed."""
     environment = {"LMASSAY_RESULTS": "results", "LMASSAY_CACHE": "cache", "COLUMNS": "200"}
-    try:
-        with _time_limit(limit):
-            done = in_process.run(command, folder, environment)
-    except CommandHung as stop:
-        return f"hangs: {stop}", ""
+    with time_limit(limit):
+        done = in_process.run(command, folder, environment)
     if "CommandHung" in done.stderr:
         return f"hangs: not finished after {limit:.0f} s", done.stderr
     if "Traceback (most recent call last)" in done.stderr:
         return f"traceback: {_bug_in(done.stderr)}", done.stderr
-    if done.returncode not in EXIT_CODES:
+    if done.returncode not in (EXIT_CODES if changes else (0,)):
         return f"exit code {done.returncode}", done.stderr
     errors = error_lines(done.stderr) if done.returncode == 2 else []
     if len(errors) > MOST_ERROR_LINES * changes:
@@ -173,24 +182,17 @@ class Fuzzer:
     seed: int
     work: Path
     cases: int = 0
-    commands: int = 0
     failures: dict[str, Failure] = field(default_factory=dict)
-    exit_codes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._intact = self.work / f"{self.name}-intact"
         self._intact.mkdir(parents=True)
         self.kind.prepare(self._intact)
 
-    def check_intact(self) -> list[str]:
+    def check_intact(self) -> Finding | None:
         """The commands must work on intact input, or the fuzzer would test nothing."""
-        problems = []
         with self._copy() as folder:
-            for command in self.kind.commands(folder, self._rng("intact")):
-                problem, output = problem_of(command, folder)
-                if problem:
-                    problems.append(f"{' '.join(command)}: {problem}\n{output}")
-        return problems
+            return self.kind.check(folder, self._rng("intact"), 0)
 
     def run(self, seconds: float, most_cases: int | None = None) -> None:
         """Try new cases until the time is over."""
@@ -213,7 +215,7 @@ class Fuzzer:
         # One change is often enough.
         for change in chosen if count > 1 else []:
             smaller = self._try(number, [change])
-            if smaller is not None and smaller.problem == failure.problem:
+            if smaller is not None and smaller.name == failure.name:
                 failure = smaller
                 break
         self.failures[failure.name] = failure
@@ -223,13 +225,11 @@ class Fuzzer:
             changes = []
             for change in chosen:
                 changes.append(self.kind.damage(folder, self._rng(number, change)))
-            for command in self.kind.commands(folder, self._rng(number, "commands")):
-                self.commands += 1
-                files = self._damaged_files(folder)
-                problem, output = problem_of(command, folder, changes=len(chosen))
-                if problem:
-                    return Failure(self.name, changes, command, problem, output, files)
-        return None
+            files = self._damaged_files(folder)
+            finding = self.kind.check(folder, self._rng(number, "commands"), len(chosen))
+        if finding is None:
+            return None
+        return Failure(self.name, changes, finding, files)
 
     @contextmanager
     def _copy(self) -> Iterator[Path]:
@@ -256,8 +256,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def replay(file: Path, kinds: Mapping[str, Kind], work: Path) -> tuple[str, str]:
-    """Run a stored case again. Returns what is wrong, empty if nothing, and what was printed."""
+def replay(file: Path, kinds: Mapping[str, Kind], work: Path) -> Finding | None:
+    """Run a stored case again."""
     case = json.loads(file.read_text(encoding="utf-8"))
     folder = work / "case"
     folder.mkdir()
@@ -269,4 +269,4 @@ def replay(file: Path, kinds: Mapping[str, Kind], work: Path) -> tuple[str, str]
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(encoded))
-    return problem_of(case["command"], folder, changes=len(case["changes"]))
+    return run_commands(case["commands"], folder, changes=len(case["changes"]))

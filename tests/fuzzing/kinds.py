@@ -2,15 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from tests.fuzzing import command_lines, configurations, data_files, logs
-from tests.fuzzing.harness import Kind
+from tests.fuzzing import command_lines, configurations, data_files, logs, stores
+from tests.fuzzing.harness import HANG, Finding, Kind, run_commands, time_limit
+from tests.helpers import lmassay
+
+
+@dataclass(frozen=True)
+class CommandKind:
+    """Input that commands read; nothing is known about what they should print."""
+
+    prepare: Callable[[Path], None]
+    damage: Callable[[Path, random.Random], str]
+    commands: Callable[[Path, random.Random], list[list[str]]]
+
+    def check(self, folder: Path, rng: random.Random, changes: int) -> Finding | None:
+        return run_commands(self.commands(folder, rng), folder, changes=changes)
+
+
+class StoreKind:
+    """Results folders. What commands print is also compared with the truth."""
+
+    EXAMPLES = 300
+    # For a stored case, whose truth is not known any more.
+    REPLAYED = (["ls"], ["show", "latest"], ["export", "latest"], ["report", "--all", "-o", "x.html"], ["doctor"])
+
+    def __init__(self) -> None:
+        self._truth: stores.Truth | None = None
+        self._built: Path | None = None
+
+    def prepare(self, folder: Path) -> None:
+        """Building takes seconds, so it is done once."""
+        if self._built is None or not self._built.is_dir():
+            self._truth = stores.build(folder, self.EXAMPLES)
+            self._built = folder
+        else:
+            shutil.copytree(self._built, folder, dirs_exist_ok=True)
+
+    def damage(self, path: Path, rng: random.Random) -> str:
+        return stores.damage(path / "results" / stores.STORE_FILE, rng)
+
+    def check(self, folder: Path, rng: random.Random, changes: int) -> Finding | None:
+        assert self._truth is not None
+        problems = stores.check(folder / "results", self._truth, _in_time)
+        if not problems:
+            return None
+        commands = [[*command, "--results", "results"] for command in self.REPLAYED]
+        return Finding(commands, problems[0], "\n".join(problems))
+
+
+def _in_time(*arguments: object) -> subprocess.CompletedProcess[str]:
+    with time_limit(HANG):
+        return lmassay(*arguments)
+
 
 KINDS: Mapping[str, Kind] = {
-    "command_lines": cast(Kind, command_lines),
-    "configurations": cast(Kind, configurations),
-    "data_files": cast(Kind, data_files),
-    "logs": cast(Kind, logs),
+    "command_lines": CommandKind(command_lines.prepare, command_lines.damage, command_lines.commands),
+    "configurations": CommandKind(configurations.prepare, configurations.damage, configurations.commands),
+    "data_files": CommandKind(data_files.prepare, data_files.damage, data_files.commands),
+    "logs": CommandKind(logs.prepare, logs.damage, logs.commands),
+    "stores": StoreKind(),
 }

@@ -46,7 +46,8 @@ TEXTS = (
     "~",
     "1e5",
 )
-VALUES: Sequence[Any] = (*NUMBERS, *NUMBERS_AS_TEXT, *TEXTS, None, True, False, [], {}, [[]], [None], {"": ""}, {"name": None})
+OTHERS: Sequence[Any] = (None, True, False, [], {}, [[]], [None], {"": ""}, {"name": None})
+VALUES: Sequence[Any] = (*NUMBERS, *NUMBERS_AS_TEXT, *TEXTS, *OTHERS)
 
 
 # --- bytes and lines --------------------------------------------------------------------------------------------------

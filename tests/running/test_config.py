@@ -263,10 +263,10 @@ def test_a_bad_override_is_an_error(tmp_path, override):
     [
         ("task.src=[a", "--set task.src: the brackets of '[a' do not match"),
         ("model={name: echo, name: x}", "--set model: the key 'name' appears twice"),
-        (
-            "task.attack=[2026-99-99]",
-            "--set task.attack: not valid YAML: month must be in 1..12; put",
-        ),
+        ("task.attack=[2026-99-99]", "--set task.attack: not valid YAML: '2026-99-99' is not a date; put"),
+        ("task.attack=[!!timestamp x]", "--set task.attack: not valid YAML: 'x' is not a date; put"),
+        ("task.attack=[!!bool x]", "--set task.attack: not valid YAML: 'x' is not a truth value; put"),
+        ("task.attack=[!!int '']", "--set task.attack: not valid YAML: '' is not a whole number; put"),
         ("task={name: !!python/object:os.system x}", "not valid YAML: could not determine a constructor"),
     ],
 )

@@ -21,6 +21,8 @@ A key inside a list is found both with the index of its item, ``patterns[1].word
 _MAX_CHARACTERS = 10_000_000
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
+# YAML's names of scalar types, in the words of messages.
+_SCALARS = {"timestamp": "date", "int": "whole number", "float": "number", "bool": "truth value"}
 _MAX_SHOWN_TEXT = 60
 
 
@@ -135,9 +137,6 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
         raise ConfigError(f"{location}: not valid YAML: {problem}{remedy}") from None
     except RecursionError:
         raise ConfigError(f"{source.name}: not valid YAML: brackets are nested too deeply") from None
-    except ValueError as error:
-        # A value that looks like a date but is not one.
-        raise ConfigError(f"{source.name}: not valid YAML: {error}; put the value in quotes") from None
 
 
 def _loaded(loader: yaml.SafeLoader | yaml.CSafeLoader, source: _Source) -> tuple[Any, Lines]:
@@ -167,7 +166,9 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
             raise ConfigError(
                 f"{source.name}: nested more than {_MAX_DEPTH} levels deep, or with anchors that refer to themselves"
             )
-        if isinstance(node, yaml.SequenceNode):
+        if isinstance(node, yaml.ScalarNode):
+            _scalar(scalars, node, source)
+        elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 item_path = f"{exact}[{index}]"
                 lines[item_path] = [(item.start_mark.line + 1, "")]
@@ -176,12 +177,24 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
             for name, line, value in _entries(node, source):
                 # Values in quotes or blocks are texts, which messages do not repeat in full.
                 is_plain_value = isinstance(value, yaml.ScalarNode) and not value.style
-                text = repr(scalars.construct_object(value)) if is_plain_value else ""
+                text = repr(_scalar(scalars, value, source)) if is_plain_value else ""
                 paths = (f"{exact}.{name}".strip("."), f"{plain}.{name}".strip("."))
                 for path in dict.fromkeys(paths):
                     lines.setdefault(path, []).append((line, text))
                 stack.append((*paths, depth + 1, value))
     return {key: sorted(occurrences) for key, occurrences in lines.items()}
+
+
+def _scalar(constructor: yaml.constructor.SafeConstructor, node: yaml.Node, source: _Source) -> Any:
+    """Return the value of a scalar. Refuses what looks like a date but is not one, and a tag that does not fit."""
+    try:
+        return constructor.construct_object(node)
+    except (ValueError, AttributeError, LookupError):
+        # PyYAML does not check a value before it converts it, so these errors say little.
+        kind = _SCALARS.get(node.tag.rpartition(":")[2], "value of its type")
+        location = source.at(node.start_mark.line + 1)
+        message = f"{location}: not valid YAML: {node.value!r} is not a {kind}; put the value in quotes"
+        raise ConfigError(message) from None
 
 
 def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int, yaml.Node]]:

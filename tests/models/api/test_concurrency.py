@@ -429,7 +429,7 @@ def test_a_server_that_asks_to_come_in_an_hour_ends_the_work_with_what_is_in_fli
     assert sorted(index for index, _ in got) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("status", [302, 403, 404])
 def test_what_is_denied_after_the_first_success_is_that_questions_own_error(status):
     with openai_server(lambda body, _: failure(status) if prompt_of(body) == "p2" else completion("ok")) as server:
         answers = dict(ask(model_of(server.url), "generate", requests(6)))
