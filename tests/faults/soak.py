@@ -44,10 +44,12 @@ MOST_RESUMES = 8
 MEGABYTE = 1 << 20
 SAMPLES_PER_SECOND = 4
 # At the start, a process loads the examples and opens its connections.
-WARM_UP = 0.3
+WARM_UP = 0.2
 # MB per 100,000 requests after the start, and the requests that a process must have made for a slope to mean something.
 LARGEST_GROWTH = 32.0
 FEWEST_REQUESTS = 20_000
+STRETCHES = 5
+FEWEST_SAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -139,14 +141,21 @@ class Segment:
         return max((memory for _, memory in self.samples), default=0.0)
 
     def growth(self) -> float | None:
-        """MB per 100,000 requests after the start, by least squares; None if there are too few samples."""
-        requests = np.array([count for count, _ in self.samples], dtype=float)
-        memory = np.array([size for _, size in self.samples])
-        is_used = (requests > WARM_UP * self.requests) & (requests < self.requests)
-        if self.requests < FEWEST_REQUESTS or is_used.sum() < 20:
+        """MB per 100,000 requests after the start; None if the process made too few requests.
+
+        It is the median over stretches of the time. Growth shows in all of them; a library that is loaded when it is
+        first needed, such as the compiler for scoring, shows in one.
+        """
+        if self.requests < FEWEST_REQUESTS:
             return None
-        slope: float = np.polyfit(requests[is_used], memory[is_used], 1)[0]
-        return slope * 100_000
+        after_start = [sample for sample in self.samples if WARM_UP * self.requests < sample[0] < self.requests]
+        slopes = []
+        for samples in np.array_split(np.array(after_start).reshape(-1, 2), STRETCHES):
+            if len(samples) >= FEWEST_SAMPLES and np.ptp(samples[:, 0]) > 0:
+                slopes.append(np.polyfit(samples[:, 0], samples[:, 1], 1)[0])
+        if len(slopes) < STRETCHES:
+            return None
+        return float(np.median(slopes)) * 100_000
 
 
 def run_process(

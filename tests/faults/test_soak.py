@@ -74,6 +74,8 @@ def test_growing_memory_is_noticed():
     flat = soak.Segment("run", requests=100_000, samples=[(n * 1000, 100.0) for n in range(101)])
     assert segment.growth() == pytest.approx(100)
     assert flat.growth() == pytest.approx(0)
+    jump = soak.Segment("run", requests=100_000, samples=[(n * 1000, 100 + 200 * (n > 50)) for n in range(101)])
+    assert jump.growth() == pytest.approx(0), "a library that is loaded once is not growth"
     work = soak.Soak(None, soak.Options(), lambda _: None)
     work._check_memory([flat, flat])
     assert work.problems == []
