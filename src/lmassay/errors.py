@@ -7,6 +7,7 @@ LmassayError
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
 │   ├── MissingExtra     an optional dependency is not installed; the message names the pip command
 │   ├── StoreError       the results folder cannot be used
+│   │   └── DamageError  a stored run, or the whole file, is not what lmassay wrote
 │   ├── ClusterError     the workers, or the cluster, cannot do the work
 │   └── BudgetReached    the budget is used up: the run stops after the requests that are on their way
 └── ModelError           one request failed permanently: it is recorded with its example, and the run goes on
@@ -63,6 +64,15 @@ class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Er
 
 class StoreError(UserError):
     """The results folder cannot be used."""
+
+
+class DamageError(StoreError):
+    """A stored run, or the whole file, is not what lmassay wrote."""
+
+    def __init__(self, message: str, problem: str = "") -> None:
+        super().__init__(message)
+        self.problem = problem or message
+        """What is damaged, without the file and without what to do about it."""
 
 
 class ClusterError(UserError):

@@ -16,6 +16,7 @@ from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
 from tests.helpers import lmassay, write_config, write_lines
 from tests.servers import completion, openai_server
+from tests.storage.old_schemas import downgrade
 
 KEY = "SENTINEL/0a1b2c3d4e5f6a7b"
 LONG_KEY = "SENTINEL0a1b2c3d4e5f6a7b"
@@ -381,13 +382,13 @@ def test_doctor_finds_stored_secrets_and_blanks_them_after_a_copy(old_store):
 
 
 def test_doctor_finds_secrets_that_a_configuration_contains(old_store):
+    downgrade(old_store / STORE_FILE, 3)
     with sqlite3.connect(old_store / STORE_FILE) as database:
         config = {
             "task": "t",
             "model": {"name": "x", "nested": {"api_key": "SENTINEL-word"}, "api_key_env": "SENTINEL-2"},
         }
         database.execute("UPDATE runs SET config = ?", (json.dumps(config),))
-        database.execute("DELETE FROM digests WHERE part = 'record'")
     assert lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT).returncode == 0
     assert MARK.encode() not in (old_store / STORE_FILE).read_bytes()
 

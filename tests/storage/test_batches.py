@@ -13,6 +13,7 @@ from lmassay.errors import StoreError
 from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RowBatch, Score
+from tests.storage.old_schemas import downgrade
 
 
 def batch(first: int, count: int = 3) -> RowBatch:
@@ -146,10 +147,7 @@ def test_an_old_store_is_copied_before_its_schema_is_updated(tmp_path):
         store.add_rows("r", [(0, Row(Example("1", {}), "scored", Score({"a": 1.0})))])
         edit(store, "INSERT INTO spending VALUES ('r', 1, 1, 1, 0.5)")
     assert [file.name for file in folder.iterdir() if file.is_file()] == [STORE_FILE]
-    with sqlite3.connect(folder / STORE_FILE) as database:
-        database.execute("DROP TABLE batches")
-        database.execute("PRAGMA user_version = 5")
-    database.close()
+    downgrade(folder / STORE_FILE, 5)
     with Store(folder) as store:
         assert len(list(store.rows("r"))) == len(list(store.score_rows("r"))) == 1
         assert store.count("r")["scored"] == 1

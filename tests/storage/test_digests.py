@@ -11,6 +11,7 @@ from lmassay.errors import StoreError
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Response, Result, Row, Score
 from tests.helpers import lmassay, write_config, write_lines
+from tests.storage.old_schemas import downgrade
 
 
 @pytest.fixture
@@ -168,15 +169,9 @@ def test_a_gate_does_not_judge_a_damaged_run(folder):
     assert "is damaged" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 def test_a_store_without_digests_is_read_and_carried_on(folder, version):
-    edit(folder, "DELETE FROM digests")
-    with sqlite3.connect(folder / "results" / STORE_FILE) as database:
-        for statement in ("DROP TABLE digests", f"PRAGMA user_version = {version}"):
-            database.execute(statement)
-        for name in ("rows", "responses"):
-            database.execute(f"ALTER TABLE {name} DROP COLUMN digest")
-    database.close()
+    downgrade(folder / "results" / STORE_FILE, version)
     with Store(folder / "results") as store:
         run = store.run("latest")
         assert run.status == "done"

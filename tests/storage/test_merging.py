@@ -70,6 +70,8 @@ def test_the_latest_run_is_the_one_that_was_created_last(two, tmp_path):
     first, second = two
     with sqlite3.connect(first / STORE_FILE) as database:
         database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00'")
+    with Store(first, create=True) as store:
+        store.set_status(next(iter(numbers(first))), "done")
     lmassay("merge", second, first, "-o", tmp_path / "both")
     with Store(tmp_path / "both") as store:
         assert store.run("latest").id == next(iter(numbers(second)))
@@ -80,8 +82,10 @@ def test_a_complete_copy_of_a_run_replaces_an_unfinished_one(two, tmp_path):
     unfinished = shutil.copytree(first, tmp_path / "unfinished")
     with sqlite3.connect(unfinished / STORE_FILE) as database:
         database.execute("DELETE FROM rows WHERE position = 2")
-        database.execute("DELETE FROM digests WHERE part != 'record'")
-        database.execute("UPDATE runs SET status = 'running', results = '[]'")
+        database.execute("DELETE FROM digests WHERE part IN ('results', 'rows')")
+        database.execute("UPDATE runs SET results = '[]'")
+    with Store(unfinished, create=True) as store:
+        store.set_status(store.run("latest").id, "running")
     done = lmassay("merge", unfinished, first, "-o", tmp_path / "both", "--json")
     assert done.returncode == 1
     (conflict,) = json.loads(done.stdout)["folders"][1]["conflicts"]
@@ -96,8 +100,10 @@ def test_of_two_unfinished_copies_the_one_with_more_examples_is_kept(two, tmp_pa
         copy = shutil.copytree(first, tmp_path / f"with-{examples}")
         with sqlite3.connect(copy / STORE_FILE) as database:
             database.execute("DELETE FROM rows WHERE position >= ?", (examples,))
-            database.execute("DELETE FROM digests WHERE part != 'record'")
-            database.execute("UPDATE runs SET status = 'running', results = '[]'")
+            database.execute("DELETE FROM digests WHERE part IN ('results', 'rows')")
+            database.execute("UPDATE runs SET results = '[]'")
+        with Store(copy, create=True) as store:
+            store.set_status(store.run("latest").id, "running")
         copies.append(copy)
     for order, target in ((copies, "both"), (copies[::-1], "reversed")):
         done = lmassay("merge", *order, "-o", tmp_path / target)
@@ -155,7 +161,7 @@ def test_a_damaged_record_is_reported_and_not_copied(two, tmp_path):
         database.execute("UPDATE runs SET label = 'changed'")
     done = lmassay("merge", first, second, "-o", tmp_path / "both")
     assert done.returncode == 1
-    assert "is damaged, so the run was not copied" in done.stderr
+    assert "is damaged, so it was not copied" in done.stderr
     assert numbers(tmp_path / "both") == numbers(second)
 
 

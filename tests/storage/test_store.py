@@ -9,6 +9,7 @@ import pytest
 from lmassay.errors import StoreError
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
+from tests.storage.old_schemas import downgrade
 
 
 def new_run(store: Store, label: str = "x") -> str:
@@ -174,6 +175,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
 
 def test_a_newer_schema_asks_for_an_upgrade(store):
     store.database.execute("PRAGMA user_version = 99")
+    store.database.set_digest("", "schema", "99")
     with pytest.raises(StoreError, match="newer lmassay"):
         Store(store.folder)
 
@@ -208,10 +210,9 @@ def test_what_was_asked_of_an_example_is_found_with_its_answers(store):
 def test_a_store_of_an_earlier_version_has_no_record_of_what_was_asked(store):
     run = new_run(store)
     store.add_rows(run, [(0, Row(Example("a", {}), "scored"))])
-    with sqlite3.connect(store.file) as db:
-        db.execute("DROP TABLE asked")
-        db.execute("PRAGMA user_version = 2")
-    assert list(store.requests_and_responses(run)) == [("a", [])]
+    downgrade(store.file, 2)
+    with Store(store.folder) as reopened:
+        assert list(reopened.requests_and_responses(run)) == [("a", [])]
     with Store(store.folder, create=True) as upgraded:
         upgraded.add_rows(run, [(0, Row(Example("a", {}), "scored"))], {"a": ["k"]})
         assert list(upgraded.requests_and_responses(run)) == [("a", [])]
@@ -228,9 +229,7 @@ def test_outcomes_come_back_with_their_scores(store):
 def test_a_store_of_an_earlier_version_has_no_outcomes(store):
     run = new_run(store)
     store.add_rows(run, [(0, Row(Example("a", {}), "scored", Score({"tse": 1.0})))])
-    with sqlite3.connect(store.file) as db:
-        db.execute("ALTER TABLE rows DROP COLUMN outcomes")
-        db.execute("PRAGMA user_version = 4")
+    downgrade(store.file, 4)
     with Store(store.folder) as reopened:
         for rows in (reopened.rows(run), reopened.score_rows(run)):
             assert [row.score.outcomes for row in rows] == [{}]

@@ -14,10 +14,15 @@ from lmassay.cli.options import calls, json_option
     "--results",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=None,
-    help="Also look for secrets that earlier versions may have stored in this results folder. They are recognized by"
-    " the name of the option, by their shape, or because they are in your environment.",
+    help="Also check this results folder for damage, and for secrets, which earlier versions may have stored. Secrets"
+    " are recognized by the name of the option, by their shape, or because they are in your environment.",
 )
-@click.option("--fix", is_flag=True, help="With --results: blank out these secrets, after copying the file.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="With --results: save everything that is undamaged, and blank out secrets. The original file is kept under"
+    " another name.",
+)
 @json_option
 @calls("lmassay.cli.actions.doctor:doctor")
 def doctor() -> None:

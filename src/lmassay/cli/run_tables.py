@@ -16,7 +16,7 @@ from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.run_labels import label_runs
 from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import OVERALL, Result, RunRecord
 
 _NARROW_METRICS = 3
@@ -46,6 +46,8 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
         _print_results(title, record)
     else:
         _print_overview(title, record, overview, store)
+    if record.status == DAMAGED:
+        return
     for text, number in store.errors(record.id):
         click.echo(without_controls(f"error      {number} × {text}"))
     spending = store.spending(run=record.id)

@@ -10,7 +10,7 @@ import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from lmassay.errors import MissingExtra, StoreError, UserError
-from lmassay.storage.store import STORE_FILE, Store
+from lmassay.storage.store import DAMAGED, STORE_FILE, Store
 
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
@@ -53,8 +53,13 @@ class Viewer:
     def _open(self, folder: Path, host: str, port: int) -> None:
         # Raises an error unless the folder is a results folder.
         with Store(folder) as store:
-            if store.runs_in_batches():
-                folder = self._copy(store)
+            records = [store.with_damage(record) for record in store.runs()]
+            whole_runs = [record.id for record in records if record.status != DAMAGED]
+            damaged_runs = [record.id for record in records if record.status == DAMAGED]
+            if store.runs_in_batches() or damaged_runs:
+                folder = self._copy(store, whole_runs)
+            for run in damaged_runs:
+                self.notes.append(f"the run {run} is damaged, so it is not shown; see lmassay doctor --results FOLDER")
         app = _application(folder)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -67,12 +72,12 @@ class Viewer:
         self.url = f"http://{_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
         self._app = _only_for_here(app, host, self.port)
 
-    def _copy(self, store: Store) -> Path:
-        """Copy the store, because SQL cannot read examples in batches; return the folder of the copy."""
+    def _copy(self, store: Store, runs: Sequence[str]) -> Path:
+        """Copy runs, because SQL cannot read examples in batches and shows damage as data; return the new folder."""
         folder = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="lmassay-view-")))
-        store.copy_with_single_rows(folder, MAX_COPIED_ROWS)
+        store.copy_with_single_rows(folder, runs, MAX_COPIED_ROWS)
         self.notes.append("this is a copy of the results as they are now; start again to see later ones")
-        if any(sum(map(len, store.finished_positions(run))) > MAX_COPIED_ROWS for run in store.runs_in_batches()):
+        if any(sum(map(len, store.finished_positions(run))) > MAX_COPIED_ROWS for run in runs):
             self.notes.append(
                 f"the table rows has the first {MAX_COPIED_ROWS:,} examples of each large run; "
                 "`lmassay export RUN --format csv -o rows.csv` writes all of them"

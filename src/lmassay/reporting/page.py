@@ -14,14 +14,14 @@ from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
 from lmassay.reporting.browser import BrowserRow, browser, browser_rows
 from lmassay.reporting.example_choice import ChosenExamples, choose_examples
-from lmassay.reporting.formats.content import task_blocks
+from lmassay.reporting.formats.content import DAMAGED_RUNS, damage_notes, task_blocks
 from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.run_labels import label_runs, run_titles
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import anchor, overview_blocks
 from lmassay.storage.provenance import command_line, rerun_command
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 _CARD = "lmassay card"
@@ -31,6 +31,8 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     """Render the page as an HTML document."""
     if not records:
         raise UserError("there are no runs to report; see `lmassay ls`")
+    damaged = [record for record in records if record.status == DAMAGED]
+    records = [record for record in records if record.status != DAMAGED]
     labelled = label_runs(records)
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in labelled.records:
@@ -38,6 +40,9 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     sections = []
     for task, members in records_by_task.items():
         sections.append(_section(store, members, labelled.notes_on(task)))
+    if damaged:
+        about_damage = {"task": DAMAGED_RUNS, "question": "", "anchor": "damaged", "blocks": damage_notes(damaged)}
+        sections.append(about_damage)
     titles = run_titles(labelled.records)
     provenance = []
     for record, title in zip(labelled.records, titles, strict=True):
@@ -45,7 +50,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
     chosen = choose_examples(store, labelled.records)
     examples = browser(_chosen_rows(store, labelled.records, titles, chosen), total=chosen.total)
     models = list(dict.fromkeys(record.model for record in labelled.records))
-    is_card = all(record.provenance.card is not None for record in labelled.records)
+    is_card = bool(records) and all(record.provenance.card is not None for record in labelled.records)
     heading = "lmassay report"
     about_data = ""
     subjects = list(records_by_task)
@@ -64,7 +69,7 @@ def render(store: Store, records: Sequence[RunRecord]) -> str:
             models=models,
             about_data=about_data,
             # The overview pools runs by their original labels; only the sections show runs next to each other.
-            overview=overview_blocks(store, records),
+            overview=overview_blocks(store, records) if records else [],
             sections=sections,
             browser=examples,
             records=labelled.records,

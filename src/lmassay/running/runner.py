@@ -176,10 +176,7 @@ def _carry_out(
             except BudgetReached as reached:
                 # Results are computed from the examples that could be paid for.
                 stopped_by_budget = str(reached)
-            with_test_scores = planned.task.design.replicates is not None
-            table = score_table(store, run, with_test_scores=with_test_scores)
-            results = _results(planned, table) if len(table) else []
-            store.set_results(run, results)
+            _compute_results(planned, store, run)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 status, note = "cancelled", "stopped by the user"
@@ -193,6 +190,22 @@ def _carry_out(
             raise
         _set_final_status(store, run, stopped_by_budget)
     return store.run(run)
+
+
+def recompute(record: RunRecord, store: Store) -> None:
+    """Compute the results of a run again from its stored examples. Raises StoreError if its inputs have changed."""
+    with store.lock(record.id):
+        planned = replan(record)
+        _compute_results(planned, store, record.id)
+        _set_final_status(store, record.id, stopped_by_budget="")
+
+
+def _compute_results(planned: Plan, store: Store, run: str) -> None:
+    """Compute the results of a run from its stored examples, and store them."""
+    with_test_scores = planned.task.design.replicates is not None
+    table = score_table(store, run, with_test_scores=with_test_scores)
+    results = _results(planned, table) if len(table) else []
+    store.set_results(run, results)
 
 
 def _results(planned: Plan, table: ScoreTable) -> list[Result]:

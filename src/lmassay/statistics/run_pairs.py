@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from lmassay.errors import UserError
+from lmassay.errors import StoreError, UserError
 from lmassay.plugins.evaluations import variation_of
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 _LATEST = "latest"
@@ -31,6 +31,8 @@ def named_runs(
     records: list[RunRecord] = []
     for run_store, name in zip(stores, names, strict=True):
         record = run_store.run(name)
+        if record.status == DAMAGED:
+            raise StoreError(f"the run {record.id} is damaged: {record.note}")
         if any(record.id == earlier.id for earlier in records):
             raise UserError(
                 f"{record.id} is given twice; a run compared with itself shows no difference, so give another run"

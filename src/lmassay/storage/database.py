@@ -6,18 +6,21 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import StoreError
+from lmassay.errors import DamageError, StoreError
 from lmassay.storage.batches import BATCHES
+from lmassay.storage.digests import text_of
+from lmassay.storage.migration import add_missing_digests
+from lmassay.storage.provenance import command_line
 
 STORE_FILE = "lmassay.sqlite"
 """The SQLite file inside the results folder."""
 KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
-SCHEMA = 6
+SCHEMA = 7
 APPLICATION_ID = 0x6C6D6173  # "lmas"
 # Tables with long texts are not WITHOUT ROWID: in such tables, every row beyond a kilobyte would take a whole page.
 TABLES = """
@@ -53,12 +56,32 @@ CREATE TABLE IF NOT EXISTS digests (
   run TEXT, part TEXT, value TEXT NOT NULL, PRIMARY KEY (run, part)
 ) WITHOUT ROWID
 """
+_FIRST_SCHEMA_WITH_SPENDING = 2
+_FIRST_SCHEMA_WITH_ASKED = 3
 _FIRST_SCHEMA_WITH_DIGESTS = 4
 # Since schema 5: a column of rows with the outcomes, for the few metrics that have them: a metric's mean per label
 # within an example, e.g. per verb pair.
 _FIRST_SCHEMA_WITH_OUTCOMES = 5
 # Since schema 6: batches of scored examples as columns, see lmassay.storage.batches.
 _FIRST_SCHEMA_WITH_BATCHES = 6
+# Since schema 7: digests of everything that is shown, see lmassay.storage.digests. What has no digest is damaged.
+_FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
+# The part of no run under which the table of digests has the schema.
+_SCHEMA_PART = "schema"
+_TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
+_MAX_MESSAGE_LENGTH = 200
+# The primary results of SQLite that come from the disk, the operating system or another process, not from the file.
+_NOT_DAMAGE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_NOMEM,
+}
 
 
 class Database:
@@ -103,16 +126,24 @@ class Database:
     def all_digests(self) -> dict[str, dict[str, str]]:
         """Return the digests of every run by part."""
         digests: dict[str, dict[str, str]] = {}
-        if self.has_digests:
-            for run, part, value in self.execute("SELECT run, part, value FROM digests"):
-                digests.setdefault(run, {})[part] = value
+        if not self.has_digests:
+            return digests
+        # As bytes, because one text that is not UTF-8 would stop the reading of all.
+        query = "SELECT CAST(run AS BLOB), CAST(part AS BLOB), CAST(value AS BLOB) FROM digests"
+        with suppress(sqlite3.DatabaseError):
+            # Digests that cannot be read are missing, so their runs are damaged.
+            for columns in self.execute(query):
+                run, part, value = map(text_of, columns)
+                if run:
+                    digests.setdefault(run, {})[part] = value
         return digests
 
     def digests(self, run: str) -> dict[str, str]:
         """Return the digests of one run by part."""
         if not self.has_digests:
             return {}
-        return dict(self.execute("SELECT part, value FROM digests WHERE run = ?", (run,)).fetchall())
+        query = "SELECT CAST(part AS BLOB), CAST(value AS BLOB) FROM digests WHERE run = ?"
+        return {text_of(part): text_of(value) for part, value in self.execute(query, (run,))}
 
     def set_digest(self, run: str, part: str, value: str) -> None:
         """Store the digest of a part of a run."""
@@ -143,12 +174,14 @@ class Database:
 
     def _open_schema(self, create: bool) -> None:
         # First: if another process is just creating the tables, what is read below belongs to these tables.
-        (tables,) = self.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        tables = self._table_names()
         (version,) = self.execute("PRAGMA user_version").fetchone()
         (application,) = self.execute("PRAGMA application_id").fetchone()
+        version = self._recorded_schema(tables) or max(version, _schema_of_tables(tables))
         if version > SCHEMA and application == APPLICATION_ID:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
-        if tables and application != APPLICATION_ID:
+        # The number that identifies the program may be damaged; then the tables show whose file it is.
+        if tables and application != APPLICATION_ID and not tables >= _TABLES_OF_EVERY_SCHEMA:
             raise StoreError(f"{self.file} is a database of another program; choose another --results folder")
         if not tables and not create:
             raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
@@ -159,8 +192,7 @@ class Database:
         if not tables:
             with self.transaction():
                 # Two processes may get here at the same time; the second one finds the tables.
-                (tables,) = self.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-                if not tables:
+                if not self._table_names():
                     for statement in TABLES.strip().split(";\n"):
                         self.execute(statement)
                     self.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -172,13 +204,19 @@ class Database:
                 self.execute(ASKED)
                 self.execute(DIGESTS)
                 self.execute(BATCHES)
-                for table in ("rows", "responses"):
+                for table in ("rows", "responses", "asked"):
                     self._add_column(table, "digest BLOB")
                 self._add_column("rows", "outcomes TEXT")
+                add_missing_digests(self.connection)
+                self.set_digest("", _SCHEMA_PART, str(SCHEMA))
                 self.execute(f"PRAGMA user_version = {SCHEMA}")
             version = SCHEMA
+        self.has_asked = version >= _FIRST_SCHEMA_WITH_ASKED
+        self.has_spending = version >= _FIRST_SCHEMA_WITH_SPENDING
         self.has_digests = version >= _FIRST_SCHEMA_WITH_DIGESTS
         self.has_batches = version >= _FIRST_SCHEMA_WITH_BATCHES
+        self.has_all_digests = version >= _FIRST_SCHEMA_WITH_ALL_DIGESTS
+        self.asked_digest_column = "digest" if self.has_all_digests else "NULL"
         self.digest_column = "digest" if self.has_digests else "NULL"
         self.outcomes_column = "outcomes" if version >= _FIRST_SCHEMA_WITH_OUTCOMES else "NULL"
 
@@ -188,10 +226,32 @@ class Database:
         if not backup.exists():
             self.copy_to(backup)
 
+    def _table_names(self) -> set[str]:
+        query = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table'"
+        return {text_of(name) for (name,) in self.execute(query)}
+
+    def _column_names(self, table: str, database: str = "main") -> list[str]:
+        return [name for _, name, *_ in self.execute(f"PRAGMA {database}.table_info({table})")]
+
+    def common_columns(self, table: str, attached: str) -> list[str]:
+        """Return the columns that a table also has in an attached database, which may have an older schema."""
+        others = self._column_names(table, attached)
+        return [name for name in self._column_names(table) if name in others]
+
+    def _recorded_schema(self, tables: set[str]) -> int | None:
+        """Return the schema that is recorded in a table since schema 7, because the header may be damaged."""
+        if "digests" not in tables:
+            return None
+        query = "SELECT CAST(value AS BLOB) FROM digests WHERE run = '' AND part = ?"
+        with suppress(sqlite3.DatabaseError):
+            row = self.execute(query, (_SCHEMA_PART,)).fetchone()
+            if row is not None and text_of(row[0]).isdecimal():
+                return int(text_of(row[0]))
+        return None
+
     def _add_column(self, table: str, declaration: str) -> None:
         # Two processes may get here at the same time; the second one finds the column.
-        columns = [name for _, name, *_ in self.execute(f"PRAGMA table_info({table})")]
-        if declaration.split()[0] not in columns:
+        if declaration.split()[0] not in self._column_names(table):
             self.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
 
@@ -205,19 +265,49 @@ def _create_and_check_writable(folder: Path) -> None:
         raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
 
 
+def _schema_of_tables(tables: set[str]) -> int:
+    """Return the earliest schema that has these tables; the number in the header may be damaged."""
+    if "batches" in tables:
+        return _FIRST_SCHEMA_WITH_BATCHES
+    if "digests" in tables:
+        return _FIRST_SCHEMA_WITH_DIGESTS
+    return 0
+
+
 @contextmanager
 def plain_errors(file: Path) -> Iterator[None]:
     """Turn errors of SQLite into messages that say what to do."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        text = str(error)
-        if "full" in text or "disk I/O" in text:
-            text = f"{text}: the disk is full or the file may not grow; free some space, then `lmassay resume`"
-        elif "locked" in text:
-            text = "another process is using the file; try again when it is done"
-        raise StoreError(f"{file}: {text}") from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{file} is damaged or not an lmassay store ({error}); move it away, or try sqlite3's .recover on it"
-        ) from error
+    except sqlite3.Error as error:
+        raise _plain_error(file, error) from error
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error of SQLite comes from what the file contains."""
+    # An extended code has the primary one in its last byte. Errors that Python itself raises have no code.
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return code & 0xFF not in _NOT_DAMAGE
+
+
+def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
+    text = str(error)
+    if is_damage(error):
+        check = command_line("doctor", "--results", file.parent)
+        return DamageError(
+            f"{file} is damaged or not an lmassay store ({first_line(error)}); `{check}` says what is damaged, and "
+            "with --fix it saves what can be read"
+        )
+    if "full" in text or "disk I/O" in text:
+        text = f"{text}: the disk is full or the file may not grow; free some space, then `lmassay resume`"
+    elif "locked" in text:
+        text = "another process is using the file; try again when it is done"
+    return StoreError(f"{file}: {text}")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the message of an error in one short line; SQLite may repeat a whole cell in it."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    if len(line) <= _MAX_MESSAGE_LENGTH:
+        return line
+    return f"{line[:_MAX_MESSAGE_LENGTH]} …"

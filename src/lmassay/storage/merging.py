@@ -15,18 +15,24 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from lmassay.errors import StoreError
 from lmassay.storage.batches import BATCH_COLUMNS
-from lmassay.storage.database import KEPT_MODELS, SCHEMA, STORE_FILE, plain_errors
+from lmassay.storage.database import KEPT_MODELS, SCHEMA, STORE_FILE, is_damage, plain_errors
+from lmassay.storage.digests import keys_digest, text_of
 from lmassay.storage.records import DAMAGED
-from lmassay.storage.store import Store, response_digest
+from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
+from lmassay.storage.single_rows import UNREADABLE
+from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
+T = TypeVar("T")
+_RESPONSE_CELLS = len(StoredResponse._fields) + 1
 # The tables with a column that names the run.
 _TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
 
@@ -43,9 +49,11 @@ class MergedFolder:
     conflicts: list[str] = field(default_factory=list)
     """One sentence for each run that differs from another folder's copy."""
     damaged: list[str] = field(default_factory=list)
-    """The runs whose record is damaged; they are not copied."""
+    """The runs that are damaged; they are not copied."""
     answers: int = 0
     """The answers that were copied."""
+    damaged_answers: bool = False
+    """Whether the answers could not be copied, because the file is damaged."""
     different_answers: int = 0
     """The answers that differ from another folder's answer to the same request."""
 
@@ -137,6 +145,13 @@ def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> Non
                 database.execute("UPDATE runs SET rowid = ? WHERE id = ?", (last + number, run))
 
 
+def _is_whole(*cells: Any) -> bool:
+    """Return whether an answer matches its digest; all cells are bytes."""
+    *columns, stored_digest = cells
+    response = StoredResponse(*map(text_of, columns))
+    return not response.is_damaged(stored_digest, needs_digest=True)
+
+
 class _Merge:
     """Copies one folder into the target."""
 
@@ -150,7 +165,7 @@ class _Merge:
     def run(self) -> MergedFolder:
         """Copy what the target does not have, and return what was done."""
         with Store(self._folder) as store:
-            records = store.runs()
+            records = [store.with_damage(record) for record in store.runs()]
         with Store(self._target) as store:
             present = {record.id: record for record in store.runs()}
         self._db.isolation_level = None
@@ -158,7 +173,8 @@ class _Merge:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             copied = self._copy_runs(records, present)
-            self._copy_answers(copied)
+            if not self._is_saved(self._copy_answers, copied):
+                self._outcome.damaged_answers = True
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
@@ -174,8 +190,10 @@ class _Merge:
             if record.status == DAMAGED:
                 self._outcome.damaged.append(record.id)
             elif record.id not in present:
-                self._copy_run(record.id)
-                copied.append(record.id)
+                if self._is_saved(self._copy_run, record.id):
+                    copied.append(record.id)
+                else:
+                    self._outcome.damaged.append(record.id)
             elif self._is_same(record.id):
                 self._outcome.duplicates.append(record.id)
             elif self._takes_precedence(record, present[record.id]):
@@ -184,6 +202,20 @@ class _Merge:
                 copied.append(record.id)
         self._outcome.copied = copied
         return copied
+
+    def _is_saved(self, copy: Callable[[T], None], what: T) -> bool:
+        """Copy something from the source, or nothing of it if the file is damaged; return whether it was copied."""
+        self._db.execute("SAVEPOINT copying")
+        try:
+            copy(what)
+        except (sqlite3.DatabaseError, *UNREADABLE) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                raise
+            self._db.execute("ROLLBACK TO copying")
+            self._db.execute("RELEASE copying")
+            return False
+        self._db.execute("RELEASE copying")
+        return True
 
     def _is_same(self, run: str) -> bool:
         """Whether both copies of a run have the same record, results and examples; times may differ."""
@@ -244,13 +276,17 @@ class _Merge:
             self._db.execute(f"DELETE FROM main.{table} WHERE run = ?", (run,))  # noqa: S608
 
     def _copy_answers(self, copied: Sequence[str]) -> None:
+        self._db.create_function("is_whole", _RESPONSE_CELLS, _is_whole, deterministic=True)
+        # As bytes, because a damaged text may not be UTF-8.
+        cells = ", ".join(f"CAST(source.responses.{name} AS BLOB)" for name in (*StoredResponse._fields, "digest"))
         different = self._db.execute(
-            "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"
-            " WHERE source.responses.response != present.response"
+            "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"  # noqa: S608
+            f" WHERE source.responses.response != present.response AND is_whole({cells})"
         ).fetchall()
         columns = ", ".join(name for _, name, *_ in self._db.execute("PRAGMA main.table_info(responses)"))
         inserted = self._db.execute(
-            f"INSERT OR IGNORE INTO main.responses ({columns}) SELECT {columns} FROM source.responses"  # noqa: S608
+            f"INSERT OR IGNORE INTO main.responses ({columns})"  # noqa: S608
+            f" SELECT {columns} FROM source.responses WHERE is_whole({cells})"
         )
         self._outcome.answers = inserted.rowcount
         if different:
@@ -267,19 +303,19 @@ class _Merge:
                     continue
                 used.update(different.intersection(keys))
                 own_keys = [self._own_key(key) if key in different else key for key in keys]
+                stored_own_keys = json.dumps(own_keys, separators=(",", ":"))
                 self._db.execute(
-                    "UPDATE main.asked SET keys = ? WHERE run = ? AND id = ?",
-                    (json.dumps(own_keys, separators=(",", ":")), run, example),
+                    "UPDATE main.asked SET keys = ?, digest = ? WHERE run = ? AND id = ?",
+                    (stored_own_keys, keys_digest(run, example, stored_own_keys), run, example),
                 )
         for key in used:
-            model, request, response, run, created = self._db.execute(
-                "SELECT model, request, response, run, created FROM source.responses WHERE key = ?", (key,)
-            ).fetchone()
-            own_key = self._own_key(key)
+            query = f"SELECT {RESPONSE_COLUMNS} FROM source.responses WHERE key = ?"  # noqa: S608
+            columns = self._db.execute(query, (key,)).fetchone()
+            response = StoredResponse(*columns)._replace(key=self._own_key(key))
             self._db.execute(
-                "INSERT OR IGNORE INTO main.responses (key, model, request, response, run, created, digest)"
+                f"INSERT OR IGNORE INTO main.responses ({RESPONSE_COLUMNS}, digest)"  # noqa: S608
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (own_key, model, request, response, run, created, response_digest(own_key, response)),
+                response.with_digest(),
             )
         self._outcome.different_answers = len(different)
 

@@ -10,13 +10,16 @@ from typing import Any
 
 from lmassay.errors import StoreError
 from lmassay.redaction import config_without_keys, redact, redacted_value
+from lmassay.storage import digests
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
 from lmassay.storage.database import STORE_FILE, plain_errors
-from lmassay.storage.records import RECORD_COLUMNS, record_digest
+from lmassay.storage.digests import record_digest, results_digest, state_digest
+from lmassay.storage.migration import RECORD_COLUMNS
+from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
 from lmassay.storage.single_rows import StoredRow
-from lmassay.storage.store import Store, response_digest
-from lmassay.types import canonical, digest
+from lmassay.storage.store import Store
+from lmassay.types import canonical
 
 _Update = list[tuple[str, tuple[Any, ...]]]
 """SQL statements with their values that belong together."""
@@ -58,8 +61,10 @@ def _without_secrets(store: Store) -> Iterator[_Update]:
     rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
     for number, *columns, stored_digest in rows:
         row = StoredRow(*columns)
+        if row.is_damaged(stored_digest, needs_digest=False):
+            continue
         clean_row = row.without_secrets()
-        if clean_row != row and not row.is_damaged(stored_digest, needs_digest=False):
+        if clean_row != row:
             names = [*StoredRow._fields, "digest"]
             assignments = ", ".join(f"{name} = ?" for name in names)
             statement = f"UPDATE rows SET {assignments} WHERE rowid = ?"  # noqa: S608
@@ -77,8 +82,8 @@ def _without_secrets(store: Store) -> Iterator[_Update]:
 
 def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
     run = fields["id"]
-    digests = store.database.digests(run)
-    if digests.get("record") not in (None, record_digest(fields)):
+    stored_digests = store.database.digests(run)
+    if stored_digests.get(digests.RECORD) not in (None, record_digest(fields)):
         return
     try:
         config = json.loads(fields["config"])
@@ -94,34 +99,42 @@ def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator
     clean_provenance = redacted_value(provenance)
     if clean_provenance != provenance:
         clean_fields["provenance"] = canonical(clean_provenance)
-    if digests.get("results") in (None, digest(run, fields["results"])):
+    new_digests: dict[str, str] = {}
+    if stored_digests.get(digests.STATE) == state_digest(fields):
+        new_digests[digests.STATE] = state_digest(clean_fields)
+    if stored_digests.get(digests.RESULTS) in (None, results_digest(run, fields["results"])):
         clean_fields["results"] = json_without_keys(fields["results"])
+        new_digests[digests.RESULTS] = results_digest(run, clean_fields["results"])
     if clean_fields == fields:
         return
     names = ("name", "model", "label", "signature", "note", "config", "provenance", "results")
     assignments = ", ".join(f"{name} = ?" for name in names)
     values = (*(clean_fields[name] for name in names), run)
     update: _Update = [(f"UPDATE runs SET {assignments} WHERE id = ?", values)]  # noqa: S608
-    new_digests = {"record": record_digest(clean_fields), "results": digest(run, clean_fields["results"])}
+    new_digests[digests.RECORD] = record_digest(clean_fields)
     for part, value in new_digests.items():
-        if part in digests:
+        if part in stored_digests:
             update.append(("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value)))
     yield update
 
 
 def _responses_without_secrets(store: Store) -> Iterator[_Update]:
-    query = f"SELECT key, model, request, response, {store.database.digest_column} FROM responses"  # noqa: S608
-    for key, model, request, response, stored_digest in store.database.execute(query):
-        if stored_digest not in (None, response_digest(key, response)):
+    needs_digest = store.database.has_all_digests
+    query = f"SELECT {RESPONSE_COLUMNS}, {store.database.digest_column} FROM responses"  # noqa: S608
+    for *columns, stored_digest in store.database.execute(query):
+        stored = StoredResponse(*columns)
+        if stored.is_damaged(stored_digest, needs_digest=needs_digest):
             continue
-        clean_response = json_without_keys(response)
-        clean_request = json_without_keys(request)
-        clean_model = redact(model)
-        if (clean_model, clean_request, clean_response) == (model, request, response):
+        clean = stored._replace(
+            model=redact(stored.model),
+            request=json_without_keys(stored.request),
+            response=json_without_keys(stored.response),
+        )
+        if clean == stored:
             continue
-        # An altered answer must not be used instead of asking the model.
-        new_key = key if clean_response == response else altered_response_key(key)
-        assignments = "key = ?, model = ?, request = ?, response = ?, digest = ?"
+        if clean.response != stored.response:
+            # An altered answer must not be used instead of asking the model.
+            clean = clean._replace(key=altered_response_key(stored.key))
+        assignments = ", ".join(f"{name} = ?" for name in (*StoredResponse._fields, "digest"))
         statement = f"UPDATE OR REPLACE responses SET {assignments} WHERE key = ?"  # noqa: S608
-        new_digest = response_digest(new_key, clean_response)
-        yield [(statement, (new_key, clean_model, clean_request, clean_response, new_digest, key))]
+        yield [(statement, (*clean.with_digest(), stored.key))]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import heapq
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from lmassay.errors import StoreError
+from lmassay.errors import DamageError
+from lmassay.storage import digests
 from lmassay.storage.batches import (
     BATCH_QUERY,
     BATCHES_QUERY,
@@ -16,10 +19,20 @@ from lmassay.storage.batches import (
     StoredScores,
     positions_text,
 )
-from lmassay.storage.database import Database, plain_errors
+from lmassay.storage.database import Database, first_line, plain_errors
+from lmassay.storage.digests import SHORT_SIZE, text_of
 from lmassay.storage.provenance import command_line
-from lmassay.storage.single_rows import DIGEST_SIZE, ROW_COLUMNS, StoredRow, digest_of_scores, parsed_outcomes
+from lmassay.storage.single_rows import (
+    ROW_COLUMNS,
+    STATES,
+    UNREADABLE,
+    StoredRow,
+    digest_of_scores,
+    parsed_outcomes,
+)
 from lmassay.types import Example, Row, RowBatch, Score
+
+_MAX_ID_LENGTH = 80
 
 
 class RowReader:
@@ -30,19 +43,134 @@ class RowReader:
         self.file = database.file
         self.folder = database.folder
 
+    # --- the gate -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, run: str) -> Iterator[None]:
+        """Turn whatever SQLite or a parser raises while a run is read from a damaged file into a DamageError.
+
+        Everything that is read about the examples of a run passes through this gate.
+        """
+        try:
+            with plain_errors(self.file):
+                yield
+        except DamageError as error:
+            if error.__cause__ is None:
+                raise
+            repair = command_line("doctor", "--results", self.folder, "--fix")
+            problem = first_line(error.__cause__)
+            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` saves what can be read"
+            raise DamageError(message, problem) from error.__cause__
+        except UNREADABLE as error:
+            raise self.damage_error(run, f"it cannot be read ({first_line(error)})") from error
+
+    def damage_error(self, run: str, problem: str) -> DamageError:
+        """Return the error about a damaged run; ``problem`` is a clause that says what is damaged."""
+        again = command_line("resume", run, "--results", self.folder)
+        message = (
+            f"{self.file}: the run {run} is damaged: {problem}; score the examples again from the stored answers: "
+            f"{again}"
+        )
+        return DamageError(message, problem)
+
+    def damage_of(self, run: str) -> DamageError | None:
+        """Verify all examples of a run, and return what is damaged; None if nothing is."""
+        try:
+            with self.reading(run):
+                for row, is_damaged in self.single_rows(run):
+                    if is_damaged:
+                        raise self._example_error(run, row.id)
+                for batch in self.stored_batches(run):
+                    if batch.is_damaged():
+                        raise self._batch_error(run, batch)
+                for example_id, _, is_damaged in self.stored_keys(run):
+                    if is_damaged:
+                        raise self._example_error(run, example_id)
+                self.check_counts(run)
+        except DamageError as error:
+            return error
+        return None
+
+    def rows_are_whole(self, run: str) -> bool:
+        """Return whether all rows of a run are there and undamaged."""
+        return self.damage_of(run) is None
+
+    def needs_digests(self, run: str) -> bool:
+        """Return whether all examples of a run must have digests: those that were recorded before schema 4 have none.
+
+        A store is updated to the current schema when something is written to it, and then everything has one.
+        """
+        return self.database.has_all_digests or digests.RECORD in self.database.digests(run)
+
+    def _example_error(self, run: str, example_id: object) -> DamageError:
+        return self.damage_error(run, f"example '{text_of(example_id)[:_MAX_ID_LENGTH]}' is not what lmassay wrote")
+
+    def _batch_error(self, run: str, batch: StoredBatch | StoredScores) -> DamageError:
+        which = positions_text(batch.first, batch.examples)
+        return self.damage_error(run, f"{which} are not what lmassay wrote")
+
+    def check_counts(self, run: str) -> None:
+        """Compare the numbers of examples with those that the results were computed from."""
+        self._check_counts(run, self._counts(run))
+
+    def _check_counts(self, run: str, counts: Mapping[str, int]) -> None:
+        expected = self.database.digests(run).get(digests.ROWS)
+        if expected is None:
+            if not set(counts) <= {*STATES, digests.ASKED}:
+                raise self.damage_error(run, "the states of its examples are not what lmassay wrote")
+        elif not digests.counts_match(expected, counts):
+            total = digests.total_of(counts)
+            self._check_total(run, total)
+            raise self.damage_error(run, "the states or requests of its examples are not what lmassay wrote")
+
+    def _check_total(self, run: str, total: int) -> None:
+        stored = self.database.digests(run).get(digests.ROWS)
+        if stored is None:
+            return
+        expected = digests.expected_total(stored)
+        if expected is None:
+            raise self.damage_error(run, "the number of its examples cannot be read")
+        if expected != total:
+            raise self.damage_error(run, f"it has {total:,} examples instead of {expected:,}")
+
+    # --- counts ---------------------------------------------------------------------------------------------------
+
+    def count(self, run: str) -> dict[str, int]:
+        """Return the number of rows in each state. Raises DamageError if it is not what was recorded."""
+        with self.reading(run):
+            counts = self._counts(run)
+            self._check_counts(run, counts)
+        return {state: counts[state] for state in STATES}
+
+    def counts_text(self, run: str) -> str:
+        """Return the numbers of examples as they are recorded with the results."""
+        return digests.counts_text(self._counts(run))
+
+    def _counts(self, run: str) -> dict[str, int]:
+        counts = dict.fromkeys(STATES, 0)
+        query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
+        for state, number in self.database.execute(query, (run,)):
+            counts[state] = number
+        for positions in self.finished_positions(run):
+            counts["scored"] += len(positions)
+        counts[digests.ASKED] = 0
+        if self.database.has_asked:
+            query = "SELECT COUNT(*) FROM asked WHERE run = ?"
+            (counts[digests.ASKED],) = self.database.execute(query, (run,)).fetchone()
+        return counts
+
     def errors(self, run: str, limit: int = 3) -> list[tuple[str, int]]:
         """Return the most frequent errors of a run's examples, with their counts."""
-        query = (
-            "SELECT error, COUNT(*) AS n FROM rows WHERE run = ? AND state = 'error'"
-            " GROUP BY error ORDER BY n DESC, error LIMIT ?"
-        )
-        with plain_errors(self.file):
-            return [(str(error), int(count)) for error, count in self.database.execute(query, (run, limit))]
+        with self.reading(run):
+            numbers = Counter(row.error or "" for _, row in self.single_score_rows(run, "state = 'error'"))
+        return sorted(numbers.items(), key=_by_frequency)[:limit]
+
+    # --- which examples are there ---------------------------------------------------------------------------------
 
     def finished_ids(self, run: str) -> set[str]:
         """Return the ids of examples that need no further work; those in error are tried again."""
         query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
-        with plain_errors(self.file):
+        with self.reading(run):
             ids = {example_id for (example_id,) in self.database.execute(query, (run,))}
         for batch in self.verified_score_batches(run):
             ids.update(batch.ids)
@@ -50,51 +178,39 @@ class RowReader:
 
     def finished_positions(self, run: str) -> list[range]:
         """Return the positions of the examples that are stored in batches, in their order."""
-        if not self.database.has_batches:
-            return []
-        query = "SELECT first, examples FROM batches WHERE run = ? ORDER BY first"
-        with plain_errors(self.file):
-            return [range(first, first + examples) for first, examples in self.database.execute(query, (run,))]
+        positions = []
+        with self.reading(run):
+            for batch in self._stored_scores(run):
+                if batch.is_damaged():
+                    raise self._batch_error(run, batch)
+                positions.append(range(batch.first, batch.first + batch.examples))
+        return positions
 
     def has_single_rows(self, run: str) -> bool:
         """Return whether a run has examples that are not stored in batches."""
-        with plain_errors(self.file):
+        with self.reading(run):
             return self.database.execute("SELECT 1 FROM rows WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
 
-    def rows_are_whole(self, run: str) -> bool:
-        """Return whether all rows of a run are there and undamaged."""
-        with plain_errors(self.file):
-            expected = self.database.digests(run).get("rows")
-            if expected not in (None, str(self.count_rows(run))):
-                return False
-            return next(self.damaged_rows(run), None) is None and next(self.damaged_batches(run), None) is None
+    # --- examples -------------------------------------------------------------------------------------------------
 
-    def count_rows(self, run: str) -> int:
-        """Return how many examples of a run are stored."""
-        (count,) = self.database.execute("SELECT COUNT(*) FROM rows WHERE run = ?", (run,)).fetchone()
-        return int(count) + self._count_in_batches(run)
-
-    def _count_in_batches(self, run: str) -> int:
-        if not self.database.has_batches:
-            return 0
-        (count,) = self.database.execute("SELECT TOTAL(examples) FROM batches WHERE run = ?", (run,)).fetchone()
-        return int(count)
-
-    def damaged_rows(self, run: str) -> Iterator[int]:
-        """Yield the row numbers of rows that do not match their digests."""
-        # A run that was recorded with a digest must have digests in all its rows.
-        needs_digest = "record" in self.database.digests(run)
-        query = f"SELECT rowid, {self.row_columns} FROM rows WHERE run = ?"  # noqa: S608
-        for number, *columns, stored_digest in self.database.execute(query, (run,)):
+    def single_rows(self, run: str) -> Iterator[tuple[StoredRow, bool]]:
+        """Yield the rows of a run as they are stored, and whether they are damaged, in the order of the data."""
+        needs_digest = self.needs_digests(run)
+        query = f"SELECT {self.row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+        for *columns, stored_digest in self.database.execute(query, (run,)):
             row = StoredRow(*columns)
-            if row.is_damaged(stored_digest, needs_digest=needs_digest):
-                yield number
+            yield row, row.is_damaged(stored_digest, needs_digest=needs_digest)
 
-    def damaged_batches(self, run: str) -> Iterator[StoredBatch]:
-        """Yield the batches that do not match their digests."""
-        for batch in self.stored_batches(run):
-            if batch.is_damaged():
-                yield batch
+    def stored_keys(self, run: str) -> Iterator[tuple[str, str, bool]]:
+        """Yield the ids of examples, the keys of their answers as JSON, and whether these are damaged."""
+        if not self.database.has_asked:
+            return
+        query = f"SELECT id, keys, {self.database.asked_digest_column} FROM asked WHERE run = ?"  # noqa: S608
+        for example_id, keys, stored_digest in self.database.execute(query, (run,)):
+            is_damaged = stored_digest != digests.keys_digest(run, example_id, keys)
+            if not self.database.has_all_digests:
+                is_damaged = False
+            yield example_id, keys, is_damaged
 
     def stored_batches(self, run: str) -> Iterator[StoredBatch]:
         """Yield the batches of a run as they are stored; they may be damaged."""
@@ -123,11 +239,10 @@ class RowReader:
         return self._verified_batches(run, self._stored_scores(run))
 
     def _verified_batches(self, run: str, batches: Iterable[StoredBatch | StoredScores]) -> Iterator[RowBatch]:
-        with plain_errors(self.file):
+        with self.reading(run):
             for batch in batches:
                 if batch.is_damaged():
-                    which = positions_text(batch.first, batch.examples)
-                    raise self._damage_error(run, f"{which} are not what lmassay wrote")
+                    raise self._batch_error(run, batch)
                 yield batch.parsed()
 
     def rows(self, run: str) -> Iterator[Row]:
@@ -156,22 +271,19 @@ class RowReader:
 
     def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
         """Yield rows with their positions and the rows of batches in the order of the data, and count them."""
-        digests = self.database.digests(run)
         count = 0
         rows_of_batches = (pair for batch in batches for pair in enumerate(batch.rows(), start=batch.first))
         for _, row in heapq.merge(single_rows, rows_of_batches, key=position_of):
             count += 1
             yield row
-        self._check_count(run, count, digests)
+        with self.reading(run):
+            self._check_total(run, count)
 
     def _single_rows(self, run: str) -> Iterator[tuple[int, Row]]:
-        query = f"SELECT {self.row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
-        with plain_errors(self.file):
-            needs_digest = "record" in self.database.digests(run)
-            for *columns, stored_digest in self.database.execute(query, (run,)):
-                row = StoredRow(*columns)
-                if row.is_damaged(stored_digest, needs_digest=needs_digest):
-                    raise self._damage_error(run, f"example '{row.id}' is not what lmassay wrote")
+        with self.reading(run):
+            for row, is_damaged in self.single_rows(run):
+                if is_damaged:
+                    raise self._example_error(run, row.id)
                 yield row.position, row.parsed()
 
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
@@ -186,7 +298,7 @@ class RowReader:
                 score = Score(row.score.values, test_scores=row.score.test_scores)
                 yield Row(example, row.state, score, row.error)
             return
-        yield from self._in_order(run, self._single_score_rows(run), self.verified_score_batches(run))
+        yield from self._in_order(run, self.single_score_rows(run), self.verified_score_batches(run))
 
     def score_batches(self, run: str) -> Iterator[RowBatch]:
         """Yield the batches of a run without their texts. Raises StoreError if one is damaged or missing.
@@ -197,62 +309,49 @@ class RowReader:
         for batch in self.verified_score_batches(run):
             count += len(batch)
             yield batch
-        self._check_count(run, count, self.database.digests(run))
+        with self.reading(run):
+            self._check_total(run, count)
 
-    def _single_score_rows(self, run: str) -> Iterator[tuple[int, Row]]:
+    def single_score_rows(self, run: str, condition: str = "TRUE") -> Iterator[tuple[int, Row]]:
+        """Yield the rows that are not in batches, with their positions and without their texts."""
         query = (
             "SELECT id, position, state, groups, scores, error,"  # noqa: S608
             f" {self.database.outcomes_column}, {self.database.digest_column} FROM rows"
-            " WHERE run = ? ORDER BY position"
+            f" WHERE run = ? AND {condition} ORDER BY position"
         )
-        with plain_errors(self.file):
-            needs_digest = "record" in self.database.digests(run)
+        with self.reading(run):
+            needs_digest = self.needs_digests(run)
             for stored_row in self.database.execute(query, (run,)):
                 example_id, position, state, groups, scores, error, outcomes, stored_digest = stored_row
                 if stored_digest is None:
-                    is_damaged = needs_digest
+                    is_damaged = needs_digest or state not in STATES or not isinstance(position, int)
                 else:
                     # The first half of a row's digest covers these columns.
                     computed = digest_of_scores(run, example_id, position, state, groups, scores, error, outcomes)
-                    is_damaged = stored_digest[:DIGEST_SIZE] != computed
+                    is_damaged = stored_digest[:SHORT_SIZE] != computed
                 if is_damaged:
-                    raise self._damage_error(run, f"example '{example_id}' is not what lmassay wrote")
+                    raise self._example_error(run, example_id)
                 score = Score(json.loads(scores), outcomes=parsed_outcomes(outcomes))
                 yield position, Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
-
-    def _check_count(self, run: str, count: int, digests: Mapping[str, str]) -> None:
-        expected = digests.get("rows")
-        if expected is not None and expected != str(count):
-            raise self._damage_error(run, f"it has {count:,} examples instead of {int(expected):,}")
-
-    def _damage_error(self, run: str, problem: str) -> StoreError:
-        """Return the error about a damaged run; ``problem`` is a clause that says what is damaged."""
-        again = command_line("resume", run, "--results", self.folder)
-        return StoreError(
-            f"{self.file}: the run {run} is damaged: {problem}; score the examples again from the stored answers: "
-            f"{again}"
-        )
-
-    def count(self, run: str) -> dict[str, int]:
-        """Return the number of rows in each state."""
-        query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
-        with plain_errors(self.file):
-            counts = {"scored": 0, "unscored": 0, "error": 0, **dict(self.database.execute(query, (run,)).fetchall())}
-            counts["scored"] += self._count_in_batches(run)
-        return counts
 
     def runs_in_batches(self) -> list[str]:
         """Return the ids of the runs that have examples in batches."""
         if not self.database.has_batches:
             return []
         with plain_errors(self.file):
-            query = "SELECT DISTINCT run FROM batches ORDER BY run"
-            return [run for (run,) in self.database.execute(query)]
+            query = "SELECT DISTINCT CAST(run AS BLOB) FROM batches ORDER BY run"
+            return [text_of(run) for (run,) in self.database.execute(query)]
 
     @property
     def row_columns(self) -> str:
         """The columns of a stored row and its digest; NULL for columns that an old store does not have."""
         return f"{ROW_COLUMNS}, {self.database.outcomes_column}, {self.database.digest_column}"
+
+
+def _by_frequency(error: tuple[str, int]) -> tuple[int, str]:
+    """Sort the most frequent errors first."""
+    text, number = error
+    return -number, text
 
 
 def position_of(entry: tuple[int, object]) -> int:

@@ -1,32 +1,107 @@
-"""The record of a run: its columns, its digest, and what is shown of a damaged one."""
+"""Reads the record of a run and verifies it: what does not match its digests is damaged and shows no numbers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from lmassay.types import Result, digest, provenance_from_dict
+from lmassay.storage import digests
+from lmassay.storage.migration import RECORD_COLUMNS
+from lmassay.storage.provenance import command_line
+from lmassay.types import Provenance, Result, RunRecord, provenance_from_dict
 
-RECORD_COLUMNS = (
-    "id, sweep, name, task, model, label, status, config, signature, "
-    "provenance, results, note, planned, created, finished"
-)
 DAMAGED = "damaged"
 """The status of a run whose record or results are not what was written."""
-# The columns of a run that never change, which its digest covers; status, note and times change.
-DIGESTED_COLUMNS = ("id", "sweep", "name", "task", "model", "label", "config", "signature", "provenance", "planned")
+FIELDS = tuple(RECORD_COLUMNS.split(", "))
+# As bytes, because one text that is not UTF-8 would stop the reading of all runs.
+_COLUMNS_READ = ", ".join(name if name == "planned" else f"CAST({name} AS BLOB)" for name in FIELDS)
+RECORDS_QUERY = f"SELECT {_COLUMNS_READ} FROM runs ORDER BY rowid"  # noqa: S608
+RECORD_QUERY = f"SELECT {_COLUMNS_READ} FROM runs WHERE id = ?"  # noqa: S608
+# The columns that may be empty.
+_OPTIONAL = ("planned", "finished")
 
 
-def record_digest(fields: Mapping[str, Any]) -> str:
-    """Return the digest of the columns that never change."""
-    return digest(*(fields[name] for name in DIGESTED_COLUMNS))
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A run as it is stored, with its digests."""
+
+    fields: Mapping[str, Any]
+    """Column → value; a text that is not UTF-8 has escapes."""
+    digests: Mapping[str, str]
+    is_text: bool = True
+    """Whether all columns can be read."""
+
+    @staticmethod
+    def of(columns: Sequence[Any], stored_digests: Mapping[str, Mapping[str, str]]) -> StoredRecord:
+        """Return a run as :data:`RECORDS_QUERY` returns it."""
+        fields: dict[str, Any] = {}
+        is_text = True
+        for name, value in zip(FIELDS, columns, strict=True):
+            if value is None and name not in _OPTIONAL:
+                is_text = False
+            if isinstance(value, bytes):
+                try:
+                    fields[name] = value.decode("utf-8")
+                except UnicodeDecodeError:
+                    is_text = False
+                    fields[name] = digests.text_of(value)
+            else:
+                fields[name] = value if name in _OPTIONAL else digests.text_of(value)
+        return StoredRecord(fields, stored_digests.get(fields["id"], {}), is_text)
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return str(self.fields["id"])
+
+    def has_damaged_record(self, *, needs_digest: bool) -> bool:
+        """Return whether what never changes about a run is not what was written."""
+        expected = self.digests.get(digests.RECORD)
+        if expected is None:
+            return needs_digest or not self.is_text
+        return not self.is_text or expected != digests.record_digest(self.fields)
+
+    def has_damaged_state(self, *, needs_digest: bool) -> bool:
+        """Return whether status, note or times are not what was written."""
+        expected = self.digests.get(digests.STATE)
+        if expected is None:
+            return needs_digest
+        return expected != digests.state_digest(self.fields)
+
+    def has_damaged_results(self) -> bool:
+        """Return whether the results are not what was written."""
+        expected = self.digests.get(digests.RESULTS)
+        if expected is None:
+            # The results have not been computed, so they must be empty. Before schema 4, there were no digests.
+            return digests.RECORD in self.digests and self.fields["results"] != "[]"
+        return expected != digests.results_digest(self.id, self.fields["results"])
+
+    def parsed(self, **changes: Any) -> RunRecord:
+        """Return the run; ``changes`` replace columns."""
+        fields = {**self.fields, **changes}
+        parsed = {
+            "config": json.loads(fields["config"]),
+            "provenance": provenance_from_dict(json.loads(fields["provenance"])),
+            "results": [Result(**stored) for stored in json.loads(fields["results"])],
+        }
+        return RunRecord(**{**fields, **parsed})
+
+    def damaged(self, file: Path, what: str) -> RunRecord:
+        """Return the run without configuration and numbers, because its record cannot be trusted."""
+        return _damaged_record(self.fields, file, what)
 
 
-def parsed_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parsed values of the columns that contain JSON."""
-    return {
-        "config": json.loads(fields["config"]),
-        "provenance": provenance_from_dict(json.loads(fields["provenance"])),
-        "results": [Result(**stored) for stored in json.loads(fields["results"])],
-    }
+def lost_record(run: str, file: Path) -> RunRecord:
+    """Return a run of which only the id is left."""
+    fields = {**dict.fromkeys(FIELDS, ""), "id": run, "planned": None, "finished": None}
+    return _damaged_record(fields, file, "cannot be read")
+
+
+def _damaged_record(fields: Mapping[str, Any], file: Path, what: str) -> RunRecord:
+    repair = command_line("doctor", "--results", file.parent, "--fix")
+    note = f"its record {what}; restore {file} from a backup, or remove the run (`{repair}`) and start a new run"
+    empty = {"config": {}, "provenance": Provenance(), "results": [], "planned": None}
+    return RunRecord(**{**fields, **empty, "status": DAMAGED, "note": note})

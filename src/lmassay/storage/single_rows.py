@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lmassay.redaction import redact
 from lmassay.storage.blanking import json_without_keys
+from lmassay.storage.digests import short_digest
 from lmassay.types import Example, Outcome, PerTestScores, Row, Score, State, compact
 
-# Bytes. The digest detects damage; it is not meant to prevent forgery.
-DIGEST_SIZE = 8
 ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
 # The key under which the score on each test item (few-shot) is stored among the details.
 _TEST_SCORES = "on_tests"
+STATES = ("scored", "unscored", "error")
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What reading a damaged value may raise."""
 
 
 class StoredRow(NamedTuple):
@@ -86,15 +87,22 @@ class StoredRow(NamedTuple):
             outcomes=None if self.outcomes is None else json_without_keys(self.outcomes),
         )
 
+    def _can_be_parsed(self) -> bool:
+        try:
+            self.parsed()
+        except UNREADABLE:
+            return False
+        return isinstance(self.id, str) and isinstance(self.position, int) and self.state in STATES
+
     def with_digest(self) -> tuple[Any, ...]:
         """Return all columns and the digest."""
         return (*self, self.digest())
 
-    def is_damaged(self, stored_digest: bytes | None, *, needs_digest: bool) -> bool:
+    def is_damaged(self, stored_digest: Any, *, needs_digest: bool) -> bool:
         """Return whether the stored digest does not match; rows of old stores may have none."""
         if stored_digest is None:
-            return needs_digest
-        return stored_digest != self.digest()
+            return needs_digest or not self._can_be_parsed()
+        return bool(stored_digest != self.digest())
 
 
 def digest_of_scores(
@@ -110,10 +118,6 @@ def digest_of_scores(
     text = f"{run}\n{example_id}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
     # Rows without outcomes have the same digest as in schema 4.
     return short_digest(text if outcomes is None else f"{text}\n{outcomes}")
-
-
-def short_digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
 
 
 def _stored_details(score: Score) -> dict[str, Any]:

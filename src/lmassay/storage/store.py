@@ -19,27 +19,38 @@ import heapq
 import json
 import re
 import secrets
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import StoreError, closest
+from lmassay.errors import DamageError, StoreError, closest
 from lmassay.redaction import redact, redacted_value, value_without_keys
+from lmassay.storage import digests
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
-from lmassay.storage.database import STORE_FILE, Database, plain_errors
+from lmassay.storage.database import STORE_FILE, Database, first_line, plain_errors
+from lmassay.storage.digests import (
+    RECORD_FIELDS,
+    keys_digest,
+    record_digest,
+    results_digest,
+    spending_digest,
+    state_digest,
+    text_of,
+)
 from lmassay.storage.locks import exclusive, is_held
 from lmassay.storage.provenance import command_line
 from lmassay.storage.reading import RowReader, position_of
-from lmassay.storage.records import DAMAGED, DIGESTED_COLUMNS, RECORD_COLUMNS, parsed_columns, record_digest
-from lmassay.storage.single_rows import ROW_COLUMNS, StoredRow, short_digest, writable
+from lmassay.storage.records import DAMAGED, RECORD_QUERY, RECORDS_QUERY, StoredRecord, lost_record
+from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, is_damaged_response
+from lmassay.storage.single_rows import ROW_COLUMNS, UNREADABLE, StoredRow, writable
 from lmassay.types import (
     NewRun,
-    Provenance,
     Request,
     Response,
     Result,
@@ -49,7 +60,6 @@ from lmassay.types import (
     Slot,
     canonical,
     compact,
-    digest,
     response_as_dict,
     response_from_dict,
 )
@@ -61,11 +71,11 @@ __all__ = [
     "Store",
     "is_cacheable_request",
     "is_cacheable_response",
-    "response_digest",
 ]
 
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
+_SPENDING_QUERY = "SELECT answers, tokens_in, tokens_out, usd FROM spending WHERE run = ?"
 
 
 _ExampleExchanges = tuple[str, list[tuple[dict[str, Any], Response]]]
@@ -97,6 +107,13 @@ class Spending:
     tokens_out: int = 0
     usd: float | None = 0.0
     """The cost; None if the prices are unknown."""
+
+    def plus(self, other: Spending) -> Spending:
+        """Return the sum of both. If the cost of one is unknown, so is the sum."""
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Spending(
+            self.answers + other.answers, self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out, usd
+        )
 
     def describe(self) -> str:
         """Return the numbers as one line of text."""
@@ -156,7 +173,9 @@ class Store(RowReader):
             " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*record.values(), status, created),
         )
-        self.database.set_digest(run.id, "record", record_digest(record))
+        state = {"id": run.id, "status": status, "note": "", "created": created, "finished": None}
+        self.database.set_digest(run.id, digests.RECORD, record_digest(record))
+        self.database.set_digest(run.id, digests.STATE, state_digest(state))
 
     def add_waiting(self, runs: Sequence[NewRun]) -> None:
         """Record runs that wait for their turn; either all are recorded or none."""
@@ -167,17 +186,22 @@ class Store(RowReader):
     def set_status(self, run: str, status: str, note: str = "") -> None:
         """Set the status of a run and a note that explains it."""
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
-        with plain_errors(self.file):
+        with plain_errors(self.file), self.database.transaction():
             self.database.execute(
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, redact(note), finished, run)
             )
+            stored = self.database.execute("SELECT created FROM runs WHERE id = ?", (run,)).fetchone()
+            if stored is not None:
+                (created,) = stored
+                state = {"id": run, "status": status, "note": redact(note), "created": created, "finished": finished}
+                self.database.set_digest(run, digests.STATE, state_digest(state))
 
     def set_signature(self, run: str, signature: str, signature_parts: Mapping[str, str]) -> None:
         """Replace a run's signature, and the dict of its parts in the provenance."""
         with plain_errors(self.file), self.database.transaction():
-            query = f"SELECT {', '.join(DIGESTED_COLUMNS)} FROM runs WHERE id = ?"  # noqa: S608
+            query = f"SELECT {', '.join(RECORD_FIELDS)} FROM runs WHERE id = ?"  # noqa: S608
             (row,) = self.database.execute(query, (run,))
-            record = dict(zip(DIGESTED_COLUMNS, row, strict=True))
+            record = dict(zip(RECORD_FIELDS, row, strict=True))
             stored_parts = redacted_value(signature_parts)
             provenance = {**json.loads(record["provenance"]), "signature": stored_parts}
             record |= {"signature": redact(signature), "provenance": canonical(provenance)}
@@ -185,16 +209,15 @@ class Store(RowReader):
                 "UPDATE runs SET signature = ?, provenance = ? WHERE id = ?",
                 (record["signature"], record["provenance"], run),
             )
-            if "record" in self.database.digests(run):
-                self.database.set_digest(run, "record", record_digest(record))
+            self.database.set_digest(run, digests.RECORD, record_digest(record))
 
     def set_results(self, run: str, results: Sequence[Result]) -> None:
         """Store the results of a run, and how many rows they were computed from."""
         stored = json_without_keys(canonical([result.as_dict() for result in results]))
         with plain_errors(self.file), self.database.transaction():
             self.database.execute("UPDATE runs SET results = ? WHERE id = ?", (stored, run))
-            self.database.set_digest(run, "results", digest(run, stored))
-            self.database.set_digest(run, "rows", str(self.count_rows(run)))
+            self.database.set_digest(run, digests.RESULTS, results_digest(run, stored))
+            self.database.set_digest(run, digests.ROWS, self.counts_text(run))
 
     def runs(self) -> list[RunRecord]:
         """Return all runs in the order in which they were recorded.
@@ -202,10 +225,63 @@ class Store(RowReader):
         A run that is marked as running although its process is gone gets the status ``interrupted``.
         """
         with plain_errors(self.file):
+            stored_digests = self.database.all_digests()
+            stored_records = self._stored_records(stored_digests)
+        records: dict[str, RunRecord] = {}
+        for stored in stored_records:
+            record = self._verified_record(stored)
+            # A damaged file may have a run twice.
+            if record.id not in records or records[record.id].status == DAMAGED:
+                records[record.id] = record
+        lost = [lost_record(run, self.file) for run in stored_digests if run not in records]
+        return _with_lost_records(list(records.values()), lost)
+
+    def _stored_records(self, stored_digests: Mapping[str, Mapping[str, str]]) -> list[StoredRecord]:
+        """Read the records of all runs that can be read, in the order in which they were recorded."""
+        records: list[StoredRecord] = []
+        try:
             # SQLite numbers rows as they are inserted. The times are not reliable: a clock may be wrong or set back.
-            rows = self.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
-            digests = self.database.all_digests()
-        return [self._record(row, digests) for row in rows]
+            for columns in self.database.execute(RECORDS_QUERY):
+                records.append(StoredRecord.of(columns, stored_digests))
+        except sqlite3.DatabaseError:
+            if not stored_digests:
+                raise
+            # A page of the table is damaged. Runs on other pages can still be found by their ids.
+            present = {record.id for record in records}
+            for run in stored_digests:
+                if run not in present:
+                    with suppress(sqlite3.DatabaseError):
+                        for columns in self.database.execute(RECORD_QUERY, (run,)):
+                            records.append(StoredRecord.of(columns, stored_digests))
+        return records
+
+    def _verified_record(self, stored: StoredRecord) -> RunRecord:
+        """Return a run; if it is not what was written, its status is ``damaged``."""
+        needs_digest = self.database.has_all_digests
+        if stored.has_damaged_record(needs_digest=needs_digest):
+            return stored.damaged(self.file, "is not what lmassay wrote")
+        again = command_line("resume", stored.id, "--results", self.folder)
+        try:
+            if stored.has_damaged_results():
+                note = f"its results are not what lmassay wrote; compute them again from the stored examples: {again}"
+                return stored.parsed(results="[]", status=DAMAGED, note=note)
+            if stored.has_damaged_state(needs_digest=needs_digest):
+                note = f"its status is not what lmassay wrote; compute its results again: {again}"
+                return stored.parsed(results="[]", status=DAMAGED, note=note)
+            if stored.fields["status"] == "running" and not is_held(self._lock_file(stored.id)):
+                return stored.parsed(status="interrupted")
+            return stored.parsed()
+        except UNREADABLE as error:
+            return stored.damaged(self.file, f"cannot be read ({first_line(error)})")
+
+    def with_damage(self, record: RunRecord) -> RunRecord:
+        """Verify all examples and answers of a run. If something is damaged, return the run without its numbers."""
+        if record.status == DAMAGED:
+            return record
+        damage = self.damage_of(record.id) or self.damage_of_answers(record.id)
+        if damage is None:
+            return record
+        return replace(record, status=DAMAGED, note=damage.problem, results=[])
 
     def run(self, name: str) -> RunRecord:
         """Return a run by its id, by a unique beginning or end of its id, or by ``latest``."""
@@ -249,7 +325,9 @@ class Store(RowReader):
             for key in keys:
                 stored = self._stored_response(key)
                 if stored is not None:
-                    responses[key] = response_from_dict(json.loads(stored))
+                    # Only an answer of an old store, which has no digest, may be unreadable. The model is asked again.
+                    with suppress(*UNREADABLE):
+                        responses[key] = response_from_dict(json.loads(stored))
         return responses
 
     def cached_keys(self, keys: Iterable[str]) -> set[str]:
@@ -259,14 +337,14 @@ class Store(RowReader):
 
     def _stored_response(self, key: str) -> str | None:
         """Return a stored response as JSON; None if there is none or it is damaged."""
-        query = f"SELECT response, {self.database.digest_column} FROM responses WHERE key = ?"  # noqa: S608
+        query = f"SELECT CAST(response AS BLOB), {self.database.digest_column} FROM responses WHERE key = ?"  # noqa: S608
         row = self.database.execute(query, (key,)).fetchone()
         if row is None:
             return None
-        response, stored_digest = row
-        if stored_digest is not None and stored_digest != response_digest(key, str(response)):
+        response = text_of(row[0])
+        if is_damaged_response(key, response, row[1], needs_digest=self.database.has_all_digests):
             return None
-        return str(response)
+        return response
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Store a response immediately, because it may have been paid for.
@@ -279,40 +357,58 @@ class Store(RowReader):
         if stored != original:
             key = altered_response_key(key)
         stored_request = json_without_keys(compact(request))
+        row = StoredResponse(key, redact(model), stored_request, stored, run, _now())
         with plain_errors(self.file):
             self.database.execute(
-                "INSERT OR REPLACE INTO responses (key, model, request, response, run, created, digest)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key, redact(model), stored_request, stored, run, _now(), response_digest(key, stored)),
+                f"INSERT OR REPLACE INTO responses ({RESPONSE_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                row.with_digest(),
             )
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
         """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
         # A request that failed may have cost tokens, but it is not an answer.
         answers = 0 if response.error else 1
-        with plain_errors(self.file):
+        with plain_errors(self.file), self.database.transaction():
             self.database.execute(
                 "INSERT INTO spending VALUES (?, ?, ?, ?, ?) ON CONFLICT (run) DO UPDATE SET"
                 " answers = answers + excluded.answers, tokens_in = tokens_in + excluded.tokens_in,"
                 " tokens_out = tokens_out + excluded.tokens_out, usd = usd + excluded.usd",
                 (run, answers, response.tokens_in or 0, response.tokens_out or 0, usd),
             )
+            amounts = self.database.execute(_SPENDING_QUERY, (run,)).fetchone()
+            self.database.set_digest(run, digests.SPENDING, spending_digest(run, amounts))
 
     def spending(self, *, run: str | None = None, sweep: str | None = None) -> Spending | None:
         """Return what a run, or all runs of a command, spent on models behind an API; None if nothing."""
-        with plain_errors(self.file):
-            # Stores of schema 1 do not have the table.
-            if not self.database.execute("SELECT 1 FROM sqlite_master WHERE name = 'spending'").fetchone():
-                return None
-            sums = self.database.execute(
-                "SELECT SUM(answers), SUM(tokens_in), SUM(tokens_out), SUM(usd), COUNT(*) - COUNT(usd) FROM spending"
-                " WHERE run = ? OR run IN (SELECT id FROM runs WHERE sweep = ?)",
-                (run, sweep),
-            ).fetchone()
-        answers, tokens_in, tokens_out, usd, unknown_costs = sums
-        if not answers and not tokens_in and not tokens_out:
+        if not self.database.has_spending:
             return None
-        return Spending(answers, tokens_in, tokens_out, None if unknown_costs else usd)
+        runs = [run] if run is not None else self._runs_of_sweep(sweep)
+        total = Spending()
+        for member in runs:
+            with self.reading(member):
+                spent = self._verified_spending(member)
+            if spent is not None:
+                total = total.plus(spent)
+        if not total.answers and not total.tokens_in and not total.tokens_out:
+            return None
+        return total
+
+    def _runs_of_sweep(self, sweep: str | None) -> list[str]:
+        with plain_errors(self.file):
+            return [run for (run,) in self.database.execute("SELECT id FROM runs WHERE sweep = ?", (sweep,))]
+
+    def _verified_spending(self, run: str) -> Spending | None:
+        amounts = self.database.execute(_SPENDING_QUERY, (run,)).fetchone()
+        expected = self.database.digests(run).get(digests.SPENDING)
+        if amounts is None and expected is None:
+            return None
+        has_digest = expected is not None or self.database.has_all_digests
+        if amounts is None or (has_digest and spending_digest(run, amounts) != expected):
+            repair = command_line("doctor", "--results", self.folder, "--fix")
+            problem = "what it spent is not what lmassay wrote"
+            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes it"
+            raise DamageError(message, problem)
+        return Spending(*amounts)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -326,9 +422,13 @@ class Store(RowReader):
         stored_keys = []
         for example_id, keys in (response_keys or {}).items():
             if keys:
-                stored_keys.append((run, writable(example_id), compact(list(keys))))
+                stored_id = writable(example_id)
+                keys_text = compact(list(keys))
+                stored_keys.append((run, stored_id, keys_text, keys_digest(run, stored_id, keys_text)))
         with plain_errors(self.file), self.database.transaction():
-            self.database.executemany("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", stored_keys)
+            self.database.executemany(
+                "INSERT OR REPLACE INTO asked (run, id, keys, digest) VALUES (?, ?, ?, ?)", stored_keys
+            )
             self.database.executemany(
                 f"INSERT OR REPLACE INTO rows ({ROW_COLUMNS}, outcomes, digest)"  # noqa: S608
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -347,23 +447,30 @@ class Store(RowReader):
 
     def _forget_row_count(self, run: str) -> None:
         # The number of rows that was recorded with the results is no longer valid.
-        self.database.execute("DELETE FROM digests WHERE run = ? AND part = 'rows'", (run,))
+        self.database.execute("DELETE FROM digests WHERE run = ? AND part = ?", (run, digests.ROWS))
 
     def drop_damaged_rows(self, run: str) -> int:
         """Delete damaged rows and batches, so that their examples are scored again; return how many there were.
 
         Hold the run's lock.
         """
-        with plain_errors(self.file):
-            damaged_rows = list(self.damaged_rows(run))
-            damaged_batches = list(self.damaged_batches(run))
+        with self.reading(run):
+            # Also if only the keys of the answers are damaged: scoring the example again stores them again.
+            damaged_ids = {example_id for example_id, _, is_damaged in self.stored_keys(run) if is_damaged}
+            damaged_rows = []
+            for row, is_damaged in self.single_rows(run):
+                if is_damaged or row.id in damaged_ids:
+                    damaged_rows.append(row)
+            damaged_batches = [batch for batch in self.stored_batches(run) if batch.is_damaged()]
             with self.database.transaction():
-                self.database.executemany("DELETE FROM rows WHERE rowid = ?", ((number,) for number in damaged_rows))
-                self.database.executemany(
-                    "DELETE FROM batches WHERE run = ? AND first = ?",
-                    ((batch.run, batch.first) for batch in damaged_batches),
-                )
-        return len(damaged_rows) + sum(batch.examples for batch in damaged_batches)
+                for example_id in damaged_ids:
+                    self.database.execute("DELETE FROM asked WHERE run = ? AND id = ?", (run, example_id))
+                for row in damaged_rows:
+                    self.database.execute("DELETE FROM rows WHERE run = ? AND id IS ?", (run, row.id))
+                for batch in damaged_batches:
+                    self.database.execute("DELETE FROM batches WHERE run = ? AND first IS ?", (run, batch.first))
+        in_batches = sum(batch.examples for batch in damaged_batches if isinstance(batch.examples, int))
+        return len(damaged_rows) + in_batches
 
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
         """Yield each example's id with its requests and responses, as far as they are stored.
@@ -379,29 +486,55 @@ class Store(RowReader):
                 yield position, (example_id, [])
 
     def _exchanges(self, run: str) -> Iterator[tuple[int, _ExampleExchanges]]:
-        with plain_errors(self.file):
-            # Stores before schema 3 do not have the table.
-            has_keys = self.database.execute("SELECT 1 FROM sqlite_master WHERE name = 'asked'").fetchone()
-            keys_column = "NULL"
-            if has_keys:
-                keys_column = "(SELECT keys FROM asked WHERE asked.run = rows.run AND asked.id = rows.id)"
-            query = f"SELECT position, id, {keys_column} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
-            for position, example_id, stored_keys in self.database.execute(query, (run,)):
+        with self.reading(run):
+            for position, row in self.single_score_rows(run):
                 pairs: list[tuple[dict[str, Any], Response]] = []
-                for key in json.loads(stored_keys or "[]"):
-                    response = self._stored_response(key)
-                    if response is None:
-                        key = altered_response_key(key)
-                        response = self._stored_response(key)
-                    if response is not None:
-                        (request,) = self.database.execute(
-                            "SELECT request FROM responses WHERE key = ?", (key,)
-                        ).fetchone()
-                        pairs.append((json.loads(request), response_from_dict(json.loads(response))))
-                yield position, (example_id, pairs)
+                for key in self._response_keys(run, row.example.id):
+                    stored = self._whole_response(run, key) or self._whole_response(run, altered_response_key(key))
+                    if stored is not None:
+                        pairs.append((json.loads(stored.request), response_from_dict(json.loads(stored.response))))
+                yield position, (row.example.id, pairs)
+            self.check_counts(run)
 
-    def copy_with_single_rows(self, folder: Path, limit: int) -> None:
-        """Copy the store to a new folder, with a row for each example also where this store has batches.
+    def damage_of_answers(self, run: str) -> DamageError | None:
+        """Verify the answers that a run used, as far as they are stored; return what is damaged."""
+        try:
+            for _ in self._exchanges(run):
+                pass
+        except DamageError as error:
+            return error
+        return None
+
+    def _response_keys(self, run: str, example_id: str) -> list[str]:
+        """Return the keys of the answers to an example's requests. Stores before schema 3 do not have them."""
+        if not self.database.has_asked:
+            return []
+        query = f"SELECT keys, {self.database.asked_digest_column} FROM asked WHERE run = ? AND id = ?"  # noqa: S608
+        row = self.database.execute(query, (run, example_id)).fetchone()
+        if row is None:
+            return []
+        keys, stored_digest = row
+        if self.database.has_all_digests and stored_digest != keys_digest(run, example_id, keys):
+            raise self.damage_error(run, f"the requests of example '{example_id}' are not what lmassay wrote")
+        return list(json.loads(keys))
+
+    def _whole_response(self, run: str, key: str) -> StoredResponse | None:
+        """Return a stored response with its request; None if there is none."""
+        query = f"SELECT {RESPONSE_COLUMNS}, {self.database.digest_column} FROM responses WHERE key = ?"  # noqa: S608
+        row = self.database.execute(query, (key,)).fetchone()
+        if row is None:
+            return None
+        *columns, stored_digest = row
+        response = StoredResponse(*columns)
+        if response.is_damaged(stored_digest, needs_digest=self.database.has_all_digests):
+            repair = command_line("doctor", "--results", self.folder, "--fix")
+            problem = "one of its answers is not what lmassay wrote"
+            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes it"
+            raise DamageError(message, problem)
+        return response
+
+    def copy_with_single_rows(self, folder: Path, runs: Sequence[str], limit: int) -> None:
+        """Copy runs to a new folder, with a row for each example also where this store has batches.
 
         It is for tools that read the tables themselves. At most the first ``limit`` examples in batches of each run
         are copied.
@@ -409,51 +542,34 @@ class Store(RowReader):
         with Store(folder, create=True) as copy, plain_errors(self.file):
             copy.database.execute("ATTACH ? AS original", (str(self.file),))
             for table in ("runs", "responses", "rows", "spending", "asked", "digests"):
-                names = [name for _, name, *_ in copy.database.execute(f"PRAGMA table_info({table})")]
-                columns = ", ".join(names)
-                copy.database.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM original.{table}")  # noqa: S608
+                columns = ", ".join(copy.database.common_columns(table, "original"))
+                insertion = f"INSERT OR REPLACE INTO {table} ({columns}) SELECT {columns} FROM original.{table}"  # noqa: S608
+                if table == "responses":
+                    # The cache belongs to all runs. Without it, examples are still shown.
+                    with suppress(sqlite3.DatabaseError):
+                        copy.database.execute(insertion)
+                    continue
+                key = "id" if table == "runs" else "run"
+                for run in runs:
+                    copy.database.execute(f"{insertion} WHERE {key} = ?", (run,))
             copy.database.execute("DETACH original")
-            for run in self.runs_in_batches():
+            for run in runs:
                 for rows in _rows_up_to(self.batches(run), limit):
                     copy.add_rows(run, rows)
 
     # --- internals ------------------------------------------------------------------------------------------------
 
-    def _record(self, row: tuple[Any, ...], digests: Mapping[str, Mapping[str, str]]) -> RunRecord:
-        fields: dict[str, Any] = dict(zip(RECORD_COLUMNS.split(", "), row, strict=True))
-        if fields["status"] == "running" and not is_held(self._lock_file(fields["id"])):
-            fields["status"] = "interrupted"
-        digests_of_run = digests.get(fields["id"], {})
-        has_record_digest = "record" in digests_of_run
-        if has_record_digest and digests_of_run["record"] != record_digest(fields):
-            return self._damaged_record(fields, "is not what lmassay wrote")
-        # A run that was recorded before schema 4 has a digest of its results only if they were computed later.
-        expected = digests_of_run.get("results")
-        if expected is None and has_record_digest:
-            # The results have not been computed, so they must be empty.
-            expected = digest(fields["id"], "[]")
-        if expected not in (None, digest(fields["id"], fields["results"])):
-            again = command_line("resume", fields["id"], "--results", self.folder)
-            note = f"its results are not what lmassay wrote; compute them again from the stored examples: {again}"
-            fields |= {"results": "[]", "status": DAMAGED, "note": note}
-        try:
-            return RunRecord(**{**fields, **parsed_columns(fields)})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            return self._damaged_record(fields, f"cannot be read ({error})")
-
-    def _damaged_record(self, fields: Mapping[str, Any], what: str) -> RunRecord:
-        """Return a run whose record cannot be trusted; it is listed without configuration and numbers."""
-        note = f"its record {what}; restore {self.file} from a backup, or start a new run"
-        empty = {"config": {}, "provenance": Provenance(), "results": []}
-        return RunRecord(**{**fields, **empty, "status": DAMAGED, "note": note})
-
     def _lock_file(self, run: str) -> Path:
         return self.folder / ".locks" / run
 
 
-def response_digest(key: str, response: str) -> bytes:
-    """Return the digest of a stored response, which is JSON."""
-    return short_digest(f"{key}\n{response}")
+def _with_lost_records(records: Sequence[RunRecord], lost: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return all runs in their order. Those of which only the id is left go where their ids, which are times, say."""
+    ordered = list(records)
+    for record in lost:
+        later = (number for number, other in enumerate(ordered) if other.id > record.id)
+        ordered.insert(next(later, len(ordered)), record)
+    return ordered
 
 
 def _rows_up_to(batches: Iterable[RowBatch], limit: int) -> Iterator[list[tuple[int, Row]]]:

@@ -18,16 +18,18 @@ from lmassay.cli.console import print_json, say
 from lmassay.cli.options import default_results
 from lmassay.cli.tables import print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
-from lmassay.errors import UserError
+from lmassay.errors import LmassayError, StoreError, UserError
 from lmassay.interchange.exports import Export
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations
 from lmassay.plugins.hooks import hook_failure, instance_of, list_of
 from lmassay.plugins.options import remember_written_secrets
 from lmassay.plugins.registry import current_registry, kinds
 from lmassay.redaction import remember_environment
+from lmassay.running.runner import recompute
 from lmassay.storage.old_secrets import blank_secrets, count_secrets
 from lmassay.storage.provenance import command_line
-from lmassay.storage.store import Store
+from lmassay.storage.repair import find_damage, repair_store
+from lmassay.storage.store import STORE_FILE, Store
 
 # The optional dependencies of the core: extra → package → purpose. Evaluations add their own.
 EXTRAS = {
@@ -62,7 +64,7 @@ def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
         raise UserError("--fix: name the results folder, too: lmassay doctor --results FOLDER --fix")
     findings = [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
     if results is not None:
-        findings.append(_secrets_in(results, fix))
+        findings += _results_in(results, fix)
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -220,6 +222,50 @@ def _folder(what: str, folder: Path, variable: str) -> Finding:
     if free < _MIN_FREE_SPACE:
         return Finding(what, "low", details, f"free some space, or {remedy} on another disk")
     return Finding(what, "ok", details)
+
+
+def _results_in(results: Path, fix: bool) -> list[Finding]:
+    """Check a results folder for damage, then for secrets; with ``fix``, repair it."""
+    if not (results / STORE_FILE).is_file():
+        raise StoreError(f"there are no results in {results}; give a folder that contains {STORE_FILE}")
+    what = f"results in {results}"
+    damages = find_damage(results)
+    if damages and not fix:
+        remedy = command_line("doctor", "--results", results, "--fix")
+        return [Finding(damage.what, "broken", damage.problem, remedy) for damage in damages]
+    findings = [Finding(what, "ok", "no damage")]
+    if damages:
+        findings = _repaired(results)
+    return [*findings, _secrets_in(results, fix)]
+
+
+def _repaired(results: Path) -> list[Finding]:
+    """Rebuild the file of a damaged results folder, and the results of runs whose examples are complete."""
+    repair = repair_store(results)
+    findings = [Finding(f"results in {results}", "ok", f"repaired; the damaged file is now {repair.backup}")]
+    for run in repair.removed:
+        findings.append(Finding(f"the run {run}", "low", "its record is lost, so it was removed", "start a new run"))
+    with Store(results, create=True) as store:
+        for run in repair.incomplete:
+            if _has_new_results(store, run):
+                findings.append(Finding(f"the run {run}", "ok", "its results were computed again"))
+                continue
+            remedy = command_line("resume", run, "--results", results)
+            findings.append(Finding(f"the run {run}", "low", "some of its examples or results are lost", remedy))
+    return findings
+
+
+def _has_new_results(store: Store, run: str) -> bool:
+    """Compute the results of a run again if all its examples are stored; return whether that was possible."""
+    record = store.run(run)
+    if record.planned is None or sum(store.count(run).values()) != record.planned:
+        return False
+    try:
+        recompute(record, store)
+    except (LmassayError, OSError):
+        # Its data or its model is not there any more, or has changed.
+        return False
+    return True
 
 
 def _secrets_in(results: Path, fix: bool) -> Finding:

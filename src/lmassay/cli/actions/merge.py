@@ -28,7 +28,7 @@ def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
             counts = (len(folder.copied), len(folder.duplicates), len(folder.conflicts), folder.answers)
             rows.append((str(folder.folder), *counts))
         print_table("", columns, rows, right=(1, 2, 3, 4))
-    has_problems = any(folder.conflicts or folder.damaged for folder in merged)
+    has_problems = any(folder.conflicts or folder.damaged or folder.damaged_answers for folder in merged)
     return _WITH_CONFLICTS if has_problems else 0
 
 
@@ -36,7 +36,9 @@ def _warn_about(folder: MergedFolder) -> None:
     for conflict in folder.conflicts:
         warn(f"conflict: {folder.folder}: {conflict}")
     for run in folder.damaged:
-        warn(f"{folder.folder}: the record of {run} is damaged, so the run was not copied")
+        warn(f"{folder.folder}: the run {run} is damaged, so it was not copied; see lmassay doctor --results FOLDER")
+    if folder.damaged_answers:
+        warn(f"{folder.folder}: its answers are damaged, so they were not copied; see lmassay doctor --results FOLDER")
     if folder.different_answers:
         warn(
             f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "

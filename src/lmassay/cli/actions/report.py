@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmassay.cli.console import say
+from lmassay.cli.console import say, warn
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat
@@ -50,7 +50,11 @@ def report(
     from lmassay.reporting.report_text import report_text
 
     with Store(results) as store:
-        records = store.runs() if every else chosen_runs(store, runs)
+        chosen = store.runs() if every else chosen_runs(store, runs)
+        records = [store.with_damage(record) for record in chosen]
+        for record in records:
+            if record.status == DAMAGED:
+                warn(f"the run {record.id} is damaged: {record.note}")
         needs_content = figures is not None or form in _FIGURES_IN
         content = chapters(store, records) if needs_content else []
         pictures: Pictures = {}

@@ -13,7 +13,8 @@ import yaml
 
 from lmassay.cli.console import print_json, without_controls
 from lmassay.cli.run_tables import print_run
-from lmassay.storage.store import Store
+from lmassay.errors import StoreError
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 
@@ -21,13 +22,17 @@ def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: P
     """Show the results of a run with intervals, n, errors and unscored examples."""
     with Store(results) as store:
         record = store.run(run)
+        if record.status == DAMAGED and not record.config and (as_yaml or provenance):
+            raise StoreError(f"the run {record.id} is damaged: {record.note}")
         if as_yaml:
             click.echo(_as_config_file(record), nl=False)
             return
         document = record.as_json()
-        if record.status != "done":
+        if record.status not in ("done", DAMAGED):
             document["errors"] = dict(store.errors(record.id))
-        spending = store.spending(run=record.id)
+        spending = None
+        if record.status != DAMAGED:
+            spending = store.spending(run=record.id)
         if spending:
             document["spending"] = asdict(spending)
         if not as_json:

@@ -20,6 +20,9 @@ from lmassay.storage.provenance import command_line
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
+DAMAGED_RUNS = "Damaged runs"
+"""The title above the runs that are damaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
@@ -46,7 +49,9 @@ def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
     if not records:
         raise UserError("there are no runs to report; see `lmassay ls`")
     report = []
-    overview = overview_table(store, records)
+    damaged = [record for record in records if record.status == DAMAGED]
+    records = [record for record in records if record.status != DAMAGED]
+    overview = overview_table(store, records) if records else []
     if overview:
         report.append(Chapter("Overview", overview))
     labelled = label_runs(records)
@@ -54,8 +59,16 @@ def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
         members = [record for record in labelled.records if record.task == task]
         blocks = task_blocks(store, members, section_of(store, members), labelled.notes_on(task))
         report.append(Chapter(task, list(blocks)))
-    report.append(Chapter("Runs", list(_runs(labelled.records))))
+    if damaged:
+        report.append(Chapter(DAMAGED_RUNS, damage_notes(damaged)))
+    if records:
+        report.append(Chapter("Runs", list(_runs(labelled.records))))
     return report
+
+
+def damage_notes(records: Sequence[RunRecord]) -> list[Block]:
+    """A sentence about each damaged run. They are in no table, because nothing about them can be trusted."""
+    return [Note(f"{record.id} is damaged: {record.note}.") for record in records]
 
 
 def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
@@ -76,9 +89,7 @@ def task_blocks(
     yield from section.blocks
     # A run without results has no place in a table, but readers must see that it exists.
     for record in records:
-        if record.status == DAMAGED:
-            yield Note(f"{record.label} on {record.model} is damaged: {record.note}.")
-        elif not record.results:
+        if not record.results:
             yield Note(f"{record.label} on {record.model} is {record.status} and has no results yet.")
     if not section.tells_errors:
         for record in records:

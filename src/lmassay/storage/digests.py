@@ -1,0 +1,97 @@
+"""The digests that the store writes with its data, so that damage is noticed when the data is read.
+
+The table ``digests`` has the digests of the parts of each run. Rows, batches, answers and the keys of answers have
+theirs in a column of their tables. A digest detects damage; it is not meant to prevent forgery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lmassay.types import canonical, digest
+
+RECORD = "record"
+"""The columns of a run that never change."""
+STATE = "state"
+"""Status, note and times of a run (since schema 7)."""
+RESULTS = "results"
+"""The results of a run."""
+ROWS = "rows"
+"""Not a digest: how many examples of each state the results were computed from (before schema 7: how many)."""
+SPENDING = "spending"
+"""What a run spent (since schema 7)."""
+PARTS = (RECORD, STATE, RESULTS, ROWS, SPENDING)
+SHORT_SIZE = 8
+"""Bytes of the digest of a row's scores, its texts, or an answer."""
+# The columns of a run that are covered by the digests of its record and of its state.
+RECORD_FIELDS = ("id", "sweep", "name", "task", "model", "label", "config", "signature", "provenance", "planned")
+_STATE_FIELDS = ("id", "status", "note", "created", "finished")
+ASKED = "asked"
+"""In the counts of a run: the number of examples whose requests are recorded."""
+
+
+def record_digest(fields: Mapping[str, Any]) -> str:
+    """Return the digest of the columns of a run that never change."""
+    return digest(*(fields[name] for name in RECORD_FIELDS))
+
+
+def state_digest(fields: Mapping[str, Any]) -> str:
+    """Return the digest of the columns of a run that change when its status changes."""
+    return digest(*(fields[name] for name in _STATE_FIELDS))
+
+
+def results_digest(run: str, results: str) -> str:
+    """Return the digest of the results of a run, which are JSON."""
+    return digest(run, results)
+
+
+def spending_digest(run: str, amounts: tuple[Any, ...]) -> str:
+    """Return the digest of what a run spent."""
+    return digest(run, *amounts)
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return the number of examples of each state as it is stored."""
+    return canonical(dict(counts))
+
+
+def counts_match(stored: str, counts: Mapping[str, int]) -> bool:
+    """Return whether a run has as many examples of each state as it had when its results were computed."""
+    if stored.isdigit():
+        # Before schema 7, only the total was stored.
+        return int(stored) == total_of(counts)
+    return stored == counts_text(counts)
+
+
+def total_of(counts: Mapping[str, int]) -> int:
+    """Return the number of examples in all states."""
+    return sum(number for state, number in counts.items() if state != ASKED)
+
+
+def expected_total(stored: str) -> int | None:
+    """Return the number of examples that a run should have; None if it cannot be read."""
+    try:
+        counts = json.loads(stored)
+        return counts if isinstance(counts, int) else total_of(counts)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def short_digest(text: str) -> bytes:
+    """Return the digest of one of many texts."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SHORT_SIZE).digest()
+
+
+def keys_digest(run: str, example_id: str, keys: str) -> bytes:
+    """Return the digest of the keys under which the answers to an example's requests are stored."""
+    return short_digest(f"{run}\n{example_id}\n{keys}")
+
+
+def text_of(value: Any) -> str:
+    """Return a cell that was read as bytes as a text that can always be shown."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return "" if value is None else str(value)

@@ -1,0 +1,103 @@
+"""Adds the digests that a store of an older schema does not have.
+
+What already has a digest keeps it, so that damage which happened before is still noticed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from lmassay.storage import digests
+from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, is_damaged_response
+from lmassay.storage.single_rows import ROW_COLUMNS, StoredRow
+
+RECORD_COLUMNS = (
+    "id, sweep, name, task, model, label, status, config, signature, "
+    "provenance, results, note, planned, created, finished"
+)
+_CHUNK = 1000
+
+
+def add_missing_digests(connection: sqlite3.Connection) -> None:
+    """Add digests to everything that has none. Call it in a transaction."""
+    text_factory = connection.text_factory
+    # A text that is not UTF-8 must not stop the upgrade; it is reported as damage when it is read.
+    connection.text_factory = _readable_text
+    try:
+        for values in connection.execute(f"SELECT {RECORD_COLUMNS} FROM runs").fetchall():  # noqa: S608
+            fields = dict(zip(RECORD_COLUMNS.split(", "), values, strict=True))
+            _add_digests_of_run(connection, fields)
+        _add_digests_of_responses(connection)
+        _add_digests_of_keys(connection)
+    finally:
+        connection.text_factory = text_factory
+
+
+def _readable_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) -> None:
+    run = fields["id"]
+    query = "SELECT part, value FROM digests WHERE run = ?"
+    stored: dict[str, str] = dict(connection.execute(query, (run,)).fetchall())
+    added: dict[str, str] = {}
+    if digests.RECORD not in stored:
+        # The run is older than schema 4.
+        added[digests.RECORD] = digests.record_digest(fields)
+        if digests.RESULTS not in stored:
+            added[digests.RESULTS] = digests.results_digest(run, fields["results"])
+        _add_digests_of_rows(connection, run)
+    if digests.STATE not in stored:
+        added[digests.STATE] = digests.state_digest(fields)
+    counts = stored_counts(connection, run)
+    if digests.ROWS in stored and digests.counts_match(stored[digests.ROWS], counts):
+        added[digests.ROWS] = digests.counts_text(counts)
+    amounts = connection.execute(
+        "SELECT answers, tokens_in, tokens_out, usd FROM spending WHERE run = ?", (run,)
+    ).fetchone()
+    if amounts is not None and digests.SPENDING not in stored:
+        added[digests.SPENDING] = digests.spending_digest(run, amounts)
+    for part, value in added.items():
+        connection.execute("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value))
+
+
+def stored_counts(connection: sqlite3.Connection, run: str) -> dict[str, int]:
+    """Return the number of examples of each state, and of those whose requests are recorded."""
+    query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
+    counts = {"scored": 0, "unscored": 0, "error": 0, **dict(connection.execute(query, (run,)).fetchall())}
+    (in_batches,) = connection.execute("SELECT TOTAL(examples) FROM batches WHERE run = ?", (run,)).fetchone()
+    counts["scored"] += int(in_batches)
+    (counts[digests.ASKED],) = connection.execute("SELECT COUNT(*) FROM asked WHERE run = ?", (run,)).fetchone()
+    return counts
+
+
+def _add_digests_of_rows(connection: sqlite3.Connection, run: str) -> None:
+    query = f"SELECT rowid, {ROW_COLUMNS}, outcomes FROM rows WHERE run = ? AND digest IS NULL"  # noqa: S608
+    for number, *columns in connection.execute(query, (run,)).fetchall():
+        row = StoredRow(*columns)
+        connection.execute("UPDATE rows SET digest = ? WHERE rowid = ?", (row.digest(), number))
+
+
+def _add_digests_of_responses(connection: sqlite3.Connection) -> None:
+    query = f"SELECT rowid, {RESPONSE_COLUMNS}, digest FROM responses WHERE rowid > ? ORDER BY rowid LIMIT {_CHUNK}"  # noqa: S608
+    last = -1
+    while True:
+        rows = connection.execute(query, (last,)).fetchall()
+        if not rows:
+            return
+        updates = []
+        for number, *columns, stored_digest in rows:
+            response = StoredResponse(*columns)
+            if not is_damaged_response(response.key, response.response, stored_digest, needs_digest=False):
+                updates.append((response.digest(), number))
+            last = number
+        connection.executemany("UPDATE responses SET digest = ? WHERE rowid = ?", updates)
+
+
+def _add_digests_of_keys(connection: sqlite3.Connection) -> None:
+    updates = []
+    for run, example_id, keys in connection.execute("SELECT run, id, keys FROM asked WHERE digest IS NULL"):
+        updates.append((digests.keys_digest(run, example_id, keys), run, example_id))
+    connection.executemany("UPDATE asked SET digest = ? WHERE run = ? AND id = ?", updates)

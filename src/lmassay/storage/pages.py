@@ -1,0 +1,177 @@
+"""Reads records directly from the pages of a SQLite file, for files that SQLite itself cannot read any more.
+
+Neither the header, nor the table of tables, nor the inner pages of a table are needed: every page that looks like a
+leaf is read, whatever table it belongs to. The caller recognizes records by their values and verifies their digests.
+The format is described at https://www.sqlite.org/fileformat2.html.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DEFAULT_PAGE_SIZE = 4096
+_HEADER_SIZE = 100
+_INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF = 0x02, 0x0A, 0x0D
+_MAX_VARINT = 9
+# Serial type → bytes of an integer.
+_INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_FLOAT_TYPE, _ZERO_TYPE, _ONE_TYPE, _FIRST_BLOB_TYPE = 7, 8, 9, 12
+
+
+class Record(NamedTuple):
+    """A record of a table or index."""
+
+    number: int
+    """Its rowid; 0 in an index and in a table WITHOUT ROWID."""
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    data: bytes
+    start: int
+    """Where the header of the b-tree page begins; the first page begins with the header of the file."""
+
+
+class _DamagedCellError(ValueError):
+    """A cell that is not a record."""
+
+
+def read_records(file: Path) -> Iterator[Record]:
+    """Yield all records that can be read, in no particular order. Pages that are no longer in use are read, too."""
+    if not file.stat().st_size:
+        return
+    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = _page_size(content)
+        for number in range((len(content) + size - 1) // size):
+            page = _Page(content[number * size : (number + 1) * size], _HEADER_SIZE if number == 0 else 0)
+            yield from _records_on(page, content, size)
+
+
+def _page_size(content: mmap.mmap) -> int:
+    stored = int.from_bytes(content[16:18], "big")
+    size = 65536 if stored == 1 else stored
+    is_power_of_two = size & (size - 1) == 0
+    if size < 512 or not is_power_of_two:
+        return DEFAULT_PAGE_SIZE
+    # The size that does not fit the file is damaged: lmassay has never chosen another one.
+    if len(content) % size and len(content) % DEFAULT_PAGE_SIZE == 0:
+        return DEFAULT_PAGE_SIZE
+    return size
+
+
+def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
+    data, start = page.data, page.start
+    if len(data) < start + 12 or data[start] not in (_INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF):
+        return
+    kind = data[start]
+    header_size = 12 if kind == _INDEX_INTERIOR else 8
+    cells = int.from_bytes(data[start + 3 : start + 5], "big")
+    for number in range(min(cells, size // 4)):
+        place = start + header_size + 2 * number
+        pointer = int.from_bytes(data[place : place + 2], "big")
+        try:
+            yield _cell(kind, data, pointer, content, size)
+        except (_DamagedCellError, IndexError, UnicodeDecodeError, struct.error):
+            # One damaged cell does not concern the others.
+            continue
+
+
+def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) -> Record:
+    if position < 8:
+        raise _DamagedCellError
+    if kind == _INDEX_INTERIOR:
+        position += 4
+    length, position = _varint(data, position)
+    number = 0
+    if kind == _TABLE_LEAF:
+        number, position = _varint(data, position)
+    if length > len(content):
+        raise _DamagedCellError
+    payload = _payload(kind, data, position, length, content, size)
+    return Record(number, _values(payload))
+
+
+def _payload(kind: int, data: bytes, position: int, length: int, content: mmap.mmap, size: int) -> bytes:
+    """Return the bytes of a record; long ones continue on a chain of other pages."""
+    most = size - 35 if kind == _TABLE_LEAF else (size - 12) * 64 // 255 - 23
+    if length <= most:
+        payload = data[position : position + length]
+        if len(payload) < length:
+            raise _DamagedCellError
+        return payload
+    least = (size - 12) * 32 // 255 - 23
+    local = least + (length - least) % (size - 4)
+    if local > most:
+        local = least
+    parts = [data[position : position + local]]
+    missing = length - local
+    next_page = int.from_bytes(data[position + local : position + local + 4], "big")
+    while missing > 0:
+        start = (next_page - 1) * size
+        if next_page < 1 or start + 4 > len(content):
+            raise _DamagedCellError
+        part = content[start + 4 : start + min(size, missing + 4)]
+        if not part:
+            raise _DamagedCellError
+        parts.append(part)
+        missing -= len(part)
+        next_page = int.from_bytes(content[start : start + 4], "big")
+    return b"".join(parts)
+
+
+def _values(payload: bytes) -> tuple[Any, ...]:
+    header_end, position = _varint(payload, 0)
+    if header_end > len(payload):
+        raise _DamagedCellError
+    types = []
+    while position < header_end:
+        serial_type, position = _varint(payload, position)
+        types.append(serial_type)
+    values = []
+    position = header_end
+    for serial_type in types:
+        value, position = _value(payload, position, serial_type)
+        values.append(value)
+    return tuple(values)
+
+
+def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
+    """Return a value and where the next one begins."""
+    if serial_type == 0:
+        return None, position
+    if serial_type in (_ZERO_TYPE, _ONE_TYPE):
+        return serial_type - _ZERO_TYPE, position
+    if serial_type in _INTEGER_SIZES:
+        end = position + _INTEGER_SIZES[serial_type]
+        return int.from_bytes(payload[position:end], "big", signed=True), end
+    if serial_type == _FLOAT_TYPE:
+        (number,) = struct.unpack(">d", payload[position : position + 8])
+        return number, position + 8
+    if serial_type < _FIRST_BLOB_TYPE:
+        raise _DamagedCellError
+    end = position + (serial_type - _FIRST_BLOB_TYPE) // 2
+    data = payload[position:end]
+    if end > len(payload):
+        raise _DamagedCellError
+    is_text = serial_type % 2 == 1
+    return (data.decode("utf-8") if is_text else data), end
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number of variable length and where it ends."""
+    number = 0
+    for count in range(1, _MAX_VARINT + 1):
+        byte = data[position]
+        position += 1
+        if count == _MAX_VARINT:
+            return (number << 8) | byte, position
+        number = (number << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            return number, position
+    raise _DamagedCellError

@@ -1,0 +1,389 @@
+"""Checks a whole results folder for damage, and rebuilds its file from what is undamaged.
+
+The rebuilt file has every row, batch and answer that matches its digest, whether SQLite can still find it or not. Runs
+whose examples are complete keep their results. Runs that lost examples are left to ``lmassay resume``, which scores
+only what is missing. A run without a readable record is removed. The damaged file is kept under another name.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmassay.errors import DamageError, StoreError
+from lmassay.storage import digests
+from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
+from lmassay.storage.database import APPLICATION_ID, SCHEMA, STORE_FILE, first_line
+from lmassay.storage.pages import Record, read_records
+from lmassay.storage.records import DAMAGED, FIELDS
+from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
+from lmassay.storage.single_rows import ROW_COLUMNS, UNREADABLE, StoredRow
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+_LOG_SUFFIXES = ("-wal", "-shm")
+# The physical order of the columns, in which a later schema appended columns.
+_ROW_SIZES = range(11, 14)
+_RESPONSE_SIZES = range(6, 8)
+_BATCH_SIZE = 7
+_DIGEST_SIZE = 3
+_KEYS_SIZES = range(3, 5)
+_SPENDING_SIZE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One thing that is damaged."""
+
+    what: str
+    """The run, or the file."""
+    problem: str
+
+
+@dataclass(slots=True)
+class Repair:
+    """What the rebuilt file has."""
+
+    backup: Path
+    """The damaged file."""
+    removed: list[str] = field(default_factory=list)
+    """The runs that are lost, because their record is damaged."""
+    incomplete: list[str] = field(default_factory=list)
+    """The runs that lost examples or results; ``lmassay resume`` completes them."""
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def find_damage(folder: Path) -> list[Damage]:
+    """Verify the file, the records of all runs, and all their examples and answers."""
+    file = folder / STORE_FILE
+    try:
+        with Store(folder) as store:
+            damages = _damage_of_file(store)
+            for record in store.runs():
+                problem = _damage_of_run(store, record)
+                if problem:
+                    damages.append(Damage(f"the run {record.id}", problem))
+            damages += _damage_of_answers(store)
+            return damages
+    except DamageError as error:
+        return [Damage(str(file), first_line(error.__cause__ or error))]
+
+
+def _damage_of_run(store: Store, record: RunRecord) -> str:
+    if record.status == DAMAGED:
+        return record.note.partition("; ")[0]
+    error = store.damage_of(record.id) or store.damage_of_answers(record.id)
+    if error is None:
+        try:
+            store.spending(run=record.id)
+        except DamageError as damage:
+            error = damage
+    return "" if error is None else error.problem
+
+
+def _damage_of_file(store: Store) -> list[Damage]:
+    """Let SQLite check its own structures, and compare the header with what lmassay writes."""
+    damages = []
+    try:
+        problems = [text for (text,) in store.database.execute("PRAGMA integrity_check(10)")]
+    except sqlite3.DatabaseError as error:
+        problems = [first_line(error)]
+    if problems != ["ok"]:
+        more = f" and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+        first = " ".join(str(problems[0]).split())
+        damages.append(Damage(str(store.file), f"its structure is damaged: {first[:120]}{more}"))
+    (application,) = store.database.execute("PRAGMA application_id").fetchone()
+    (version,) = store.database.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID or (store.database.has_all_digests and version != SCHEMA):
+        damages.append(Damage(str(store.file), "its header is damaged"))
+    return damages
+
+
+def _damage_of_answers(store: Store) -> list[Damage]:
+    """Count the cached answers that are damaged; those that no run shows are not found with the runs."""
+    needs_digest = store.database.has_all_digests
+    columns = ", ".join(f"CAST({name} AS BLOB)" for name in StoredResponse._fields)
+    query = f"SELECT {columns}, {store.database.digest_column} FROM responses"  # noqa: S608
+    damaged = 0
+    try:
+        for *values, stored_digest in store.database.execute(query):
+            response = StoredResponse(*map(digests.text_of, values))
+            damaged += response.is_damaged(stored_digest, needs_digest=needs_digest)
+    except sqlite3.DatabaseError as error:
+        return [Damage("the cached answers", f"they cannot be read: {first_line(error)}")]
+    if damaged:
+        return [Damage("the cached answers", f"{damaged:,} of them are not what lmassay wrote")]
+    return []
+
+
+# --- repairing --------------------------------------------------------------------------------------------------------
+
+
+def repair_store(folder: Path) -> Repair:
+    """Rebuild the file of a results folder from what is undamaged; the damaged file is kept under another name."""
+    file = folder / STORE_FILE
+    _require_no_run_in_progress(folder)
+    backup = file.with_name(f"{STORE_FILE}.damaged-{secrets.token_hex(3)}")
+    repair = Repair(backup)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder) as temporary:
+            for suffix in ("", *_LOG_SUFFIXES):
+                part = file.with_name(f"{file.name}{suffix}")
+                if part.is_file():
+                    shutil.copy2(part, backup.with_name(f"{backup.name}{suffix}"))
+            content = _content_of(backup, Path(temporary))
+            rebuilt = Path(temporary) / "rebuilt"
+            with Store(rebuilt, create=True) as store:
+                _Rebuilding(store, content, repair).run()
+            for suffix in _LOG_SUFFIXES:
+                file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
+            (rebuilt / STORE_FILE).replace(file)
+    except OSError as error:
+        raise StoreError(f"cannot repair {file}: {error.strerror or error}; the damaged file is unchanged") from error
+    return repair
+
+
+def _require_no_run_in_progress(folder: Path) -> None:
+    with suppress(DamageError), Store(folder) as store:
+        for record in store.runs():
+            if record.status == "running":
+                raise StoreError(f"{store.file}: the run {record.id} is in progress; try again when it has finished")
+
+
+@dataclass(slots=True)
+class _Content:
+    """Everything that was found in a damaged file, recognized by its values; nothing is verified yet."""
+
+    runs: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """The columns of runs, with their numbers."""
+    digests: dict[str, dict[str, str]] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
+    """Runs with different values of the same digest: an old page was found as well."""
+    rows: list[tuple[int, StoredRow, Any]] = field(default_factory=list)
+    """Rows with their numbers and digests."""
+    batches: list[StoredBatch] = field(default_factory=list)
+    responses: list[tuple[int, StoredResponse, Any]] = field(default_factory=list)
+    keys: list[tuple[str, str, str, Any]] = field(default_factory=list)
+    """Run, example, keys of its answers, and digest."""
+    spending: list[tuple[Any, ...]] = field(default_factory=list)
+    is_sound: bool = False
+    """Whether SQLite found no damage in the structure of the file."""
+
+    def add(self, record: Record) -> None:
+        """Add a record to the table that it must belong to; entries of indexes belong to none."""
+        values = record.values
+        size = len(values)
+        if not size or not isinstance(values[0], str):
+            return
+        if size == len(FIELDS):
+            self.runs.append((record.number, dict(zip(FIELDS, values, strict=True))))
+        elif size in _ROW_SIZES and isinstance(values[2], int):
+            digest, outcomes = (*values[11:], None, None)[:2]
+            self.rows.append((record.number, StoredRow(*(*values[:11], outcomes)), digest))
+        elif size == _BATCH_SIZE and isinstance(values[1], int) and isinstance(values[3], bytes):
+            self.batches.append(StoredBatch(*values))
+        elif size in _RESPONSE_SIZES and isinstance(values[3], str) and isinstance(values[1], str):
+            digest = values[6] if size > 6 else None
+            self.responses.append((record.number, StoredResponse(*values[:6]), digest))
+        elif size == _SPENDING_SIZE and isinstance(values[1], int):
+            self.spending.append(values)
+        elif size == _DIGEST_SIZE and values[1] in digests.PARTS and isinstance(values[2], str):
+            run, part, value = values
+            parts = self.digests.setdefault(run, {})
+            if parts.setdefault(part, value) != value:
+                self.ambiguous.add(run)
+        elif size in _KEYS_SIZES and all(isinstance(value, str) for value in values[:3]):
+            self.keys.append((values[0], values[1], values[2], values[3] if size > 3 else None))
+
+
+def _content_of(backup: Path, temporary: Path) -> _Content:
+    """Read a damaged file. If SQLite can apply the log of the file, what is in the log is read, too."""
+    copy = temporary / STORE_FILE
+    shutil.copy2(backup, copy)
+    log = backup.with_name(f"{backup.name}-wal")
+    if log.is_file():
+        shutil.copy2(log, temporary / f"{STORE_FILE}-wal")
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = _Content()
+    sound_records = _sound_records(copy)
+    content.is_sound = sound_records is not None
+    for record in read_records(copy) if sound_records is None else sound_records:
+        content.add(record)
+    return content
+
+
+def _sound_records(file: Path) -> list[Record] | None:
+    """Return the records of a file whose structure is sound; None if it is not."""
+    records = []
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            if database.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+                return None
+            for table in ("runs", "rows", "batches", "responses"):
+                query = f"SELECT rowid, * FROM {table}"  # noqa: S608
+                records += [Record(number, tuple(values)) for number, *values in _readable(database, query)]
+            for table in ("digests", "asked", "spending"):
+                query = f"SELECT * FROM {table}"  # noqa: S608
+                records += [Record(0, tuple(values)) for values in _readable(database, query)]
+    except sqlite3.DatabaseError:
+        return None
+    return records
+
+
+def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table. A text that is not UTF-8 has lone surrogates, so it matches no digest."""
+    database.text_factory = _escaped_text
+    yield from database.execute(query)
+
+
+def _escaped_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+class _Rebuilding:
+    """Puts what is undamaged into a new store."""
+
+    def __init__(self, store: Store, content: _Content, repair: Repair) -> None:
+        self._database = store.database
+        self._store = store
+        self._content = content
+        self._repair = repair
+        # Before schema 7, not everything had a digest.
+        self._needs_digests = any(digests.STATE in parts for parts in content.digests.values())
+
+    def run(self) -> None:
+        """Insert everything, and compare the examples of each run with its record."""
+        with self._database.transaction():
+            runs = self._whole_runs()
+            for fields in runs.values():
+                self._insert("runs", ", ".join(fields), tuple(fields.values()))
+            self._insert_rows(set(runs))
+            self._insert_responses()
+        for run, fields in runs.items():
+            self._complete(run, fields)
+        known = set(self._content.digests)
+        if not self._needs_digests:
+            known |= {str(fields["id"]) for _, fields in self._content.runs}
+        self._repair.removed = sorted(known - set(runs) - {""})
+
+    def _insert(self, table: str, columns: str, values: Iterable[Any]) -> None:
+        row = tuple(values)
+        places = ", ".join("?" * len(row))
+        self._database.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({places})", row)  # noqa: S608
+
+    def _whole_runs(self) -> dict[str, dict[str, Any]]:
+        """Return the runs whose record is undamaged, in their order. Without results that cannot be verified."""
+        runs: dict[str, dict[str, Any]] = {}
+        for _, fields in sorted(self._content.runs, key=_number):
+            run = fields["id"]
+            parts = self._content.digests.get(run, {})
+            try:
+                expected = parts.get(digests.RECORD)
+                if expected is None and self._needs_digests:
+                    continue
+                if expected is not None and expected != digests.record_digest(fields):
+                    continue
+                json.loads(fields["config"])
+                json.loads(fields["provenance"])
+                runs[run] = {**fields, **_storable_state(fields)}
+            except UNREADABLE:
+                continue
+        return runs
+
+    def _insert_rows(self, runs: set[str]) -> None:
+        # A row that was replaced has a higher number than the one before.
+        for _, row, stored_digest in sorted(self._content.rows, key=_number):
+            with suppress(*UNREADABLE):
+                if row.run in runs and not row.is_damaged(stored_digest, needs_digest=self._needs_digests):
+                    self._insert("rows", f"{ROW_COLUMNS}, outcomes, digest", row.with_digest())
+        for batch in self._content.batches:
+            with suppress(*UNREADABLE):
+                if batch.run in runs and not batch.is_damaged():
+                    self._insert("batches", BATCH_COLUMNS, batch)
+        for run, example_id, keys, stored_digest in self._content.keys:
+            if run not in runs or not keys.startswith("["):
+                continue
+            with suppress(*UNREADABLE):
+                expected = digests.keys_digest(run, example_id, keys)
+                if stored_digest == expected or (stored_digest is None and not self._needs_digests):
+                    self._insert("asked", "run, id, keys, digest", (run, example_id, keys, expected))
+
+    def _insert_responses(self) -> None:
+        for _, response, stored_digest in sorted(self._content.responses, key=_number):
+            with suppress(*UNREADABLE):
+                if not response.is_damaged(stored_digest, needs_digest=self._needs_digests):
+                    self._insert("responses", f"{RESPONSE_COLUMNS}, digest", response.with_digest())
+
+    def _complete(self, run: str, fields: Mapping[str, Any]) -> None:
+        """Keep results and status of a run if they and all examples are whole; otherwise leave it to be resumed."""
+        parts = self._content.digests.get(run, {})
+        is_whole = self._is_whole(run, fields, parts)
+        with self._database.transaction():
+            self._database.set_digest(run, digests.RECORD, digests.record_digest(fields))
+            if is_whole:
+                self._database.set_digest(run, digests.RESULTS, digests.results_digest(run, fields["results"]))
+                self._database.set_digest(run, digests.STATE, digests.state_digest(fields))
+                if digests.ROWS in parts:
+                    self._database.set_digest(run, digests.ROWS, self._store.counts_text(run))
+            else:
+                self._database.execute("UPDATE runs SET results = '[]' WHERE id = ?", (run,))
+            self._insert_spending(run, parts)
+        if not is_whole:
+            self._store.set_status(run, "interrupted", "repaired after damage; not all examples could be saved")
+            self._repair.incomplete.append(run)
+
+    def _is_whole(self, run: str, fields: Mapping[str, Any], parts: Mapping[str, str]) -> bool:
+        if run in self._content.ambiguous:
+            return False
+        try:
+            needs_state = digests.STATE in parts or self._needs_digests
+            if needs_state and parts.get(digests.STATE) != digests.state_digest(fields):
+                return False
+            if not parts:
+                # The run is older than digests. Nothing shows whether its results are damaged but the file itself.
+                return self._content.is_sound and isinstance(json.loads(fields["results"]), list)
+            if digests.RESULTS not in parts:
+                return bool(fields["results"] == "[]" and fields["status"] != "done")
+            if parts[digests.RESULTS] != digests.results_digest(run, fields["results"]):
+                return False
+            if digests.ROWS not in parts:
+                return bool(fields["status"] != "done")
+            return digests.counts_match(parts[digests.ROWS], json.loads(self._store.counts_text(run)))
+        except UNREADABLE:
+            return False
+
+    def _insert_spending(self, run: str, parts: Mapping[str, str]) -> None:
+        for spent_by, *amounts in self._content.spending:
+            if spent_by != run:
+                continue
+            with suppress(*UNREADABLE):
+                expected = digests.spending_digest(run, tuple(amounts))
+                stored = parts.get(digests.SPENDING)
+                if stored == expected or (stored is None and not self._needs_digests):
+                    columns = "run, answers, tokens_in, tokens_out, usd"
+                    self._insert("spending", columns, (run, *amounts))
+                    self._database.set_digest(run, digests.SPENDING, expected)
+
+
+def _storable_state(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a run that its record does not cover as texts, because the table requires texts."""
+    state = {}
+    for name in ("status", "note", "created", "results"):
+        state[name] = digests.text_of(fields[name]).encode("utf-8", "backslashreplace").decode()
+    return state
+
+
+def _number(entry: tuple[Any, ...]) -> int:
+    """Return the number of a record, which tells the order of writing."""
+    return int(entry[0])

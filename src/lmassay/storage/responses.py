@@ -1,0 +1,51 @@
+"""Answers as the store writes them, each with a digest."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lmassay.storage.digests import SHORT_SIZE, short_digest
+
+RESPONSE_COLUMNS = "key, model, request, response, run, created"
+
+
+class StoredResponse(NamedTuple):
+    """A row of the table, in the order of :data:`RESPONSE_COLUMNS`. Request and response are JSON."""
+
+    key: str
+    model: str
+    request: str
+    response: str
+    run: str
+    created: str
+
+    def digest(self) -> bytes:
+        """Return a digest of the answer, followed by one of everything else, which is read only if it is shown."""
+        return response_digest(self.key, self.response) + self._digest_of_request()
+
+    def with_digest(self) -> tuple[Any, ...]:
+        """Return all columns and the digest."""
+        return (*self, self.digest())
+
+    def is_damaged(self, stored_digest: Any, *, needs_digest: bool) -> bool:
+        """Return whether the stored digest does not match; before schema 7, it covered the answer only."""
+        if not needs_digest:
+            return is_damaged_response(self.key, self.response, stored_digest, needs_digest=False)
+        return bool(stored_digest != self.digest())
+
+    def _digest_of_request(self) -> bytes:
+        return short_digest(f"{self.key}\n{self.model}\n{self.request}\n{self.run}\n{self.created}")
+
+
+def response_digest(key: str, response: str) -> bytes:
+    """Return the digest of a stored response, which is JSON."""
+    return short_digest(f"{key}\n{response}")
+
+
+def is_damaged_response(key: str, response: str, stored_digest: Any, *, needs_digest: bool) -> bool:
+    """Return whether an answer does not match its digest; answers of old stores may have none."""
+    if stored_digest is None:
+        return needs_digest
+    if not isinstance(stored_digest, bytes):
+        return True
+    return stored_digest[:SHORT_SIZE] != response_digest(key, response)
