@@ -10,6 +10,7 @@ from lmassay.running import runner
 from lmassay.running.config import RunConfig
 from lmassay.storage.store import Store
 from lmassay.types import Example, Generate, Response, Result, Score
+from tests.storage.old_schemas import downgrade
 
 ANSWER = Response("x", tokens_in=80, tokens_out=20)
 
@@ -221,13 +222,9 @@ def test_a_refusal_is_paid_for_once_though_the_run_breaks_off(plug_ins, tmp_path
 
 
 def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):
-    import sqlite3
-
     with Store(tmp_path, create=True):
         pass
-    with sqlite3.connect(tmp_path / "lmassay.sqlite") as db:
-        db.execute("DROP TABLE spending")
-        db.execute("PRAGMA user_version = 1")
+    downgrade(tmp_path / "lmassay.sqlite", 1)
     with Store(tmp_path) as store:
         assert store.spending(run="x") is None
     with Store(tmp_path, create=True) as store:

@@ -141,6 +141,7 @@ def test_labels_that_differ_and_a_base_that_is_newer_are_reported(capsys, tmp_pa
     add(tmp_path, "two", rates(GOOD), label="prompt 2")
     with Store(tmp_path) as store:
         store.database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00' WHERE id = 'two'")
+        store.set_status("two", "done")
     with pytest.raises(SystemExit) as stop:
         main(["compare", "one", "two", "--results", str(tmp_path), "--fail-if", "accuracy<0"])
     stderr = capsys.readouterr().err

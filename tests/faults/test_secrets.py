@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from lmassay.redaction import redact, remember_secret, without_keys
+from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
 from tests.helpers import lmassay, write_config, write_lines
@@ -393,12 +394,15 @@ def test_doctor_finds_secrets_that_a_configuration_contains(old_store):
     assert MARK.encode() not in (old_store / STORE_FILE).read_bytes()
 
 
-def test_doctor_does_not_hide_damage(old_store):
+def test_blanking_secrets_does_not_hide_damage(old_store):
     with sqlite3.connect(old_store / STORE_FILE) as database:
         database.execute("UPDATE rows SET scores = '{}' WHERE position = 0")
-    lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT)
+        database.execute("UPDATE runs SET results = replace(results, '0.', '0.1')")
+    remember_secret(KEY)
     with Store(old_store) as store:
+        blank_secrets(store)
         damaged, _ = store.runs()
+        assert damaged.status == "damaged"
         assert not store.rows_are_whole(damaged.id)
 
 
