@@ -1,0 +1,267 @@
+"""Checklist 5, 7 and 8: a damaged results folder, a clock that went back, and stores of older schemas."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lmassay.storage.pages import read_records
+from lmassay.storage.repair import find_damage
+from lmassay.storage.store import STORE_FILE, Store
+from tests.fuzzing import stores
+from tests.fuzzing.stores import PAGE, Truth
+from tests.helpers import lmassay, lmassay_process
+from tests.storage.old_schemas import downgrade
+
+# Examples; enough that every table has several pages.
+SIZE = 600
+IN_PROCESS = 40
+AS_PROCESSES = 3
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    return stores.build(tmp_path_factory.mktemp("truth"), SIZE)
+
+
+@pytest.fixture
+def folder(truth: Truth, tmp_path: Path) -> Path:
+    """A copy of the undamaged results."""
+    return shutil.copytree(truth.folder, tmp_path / "results")
+
+
+def edit(folder: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(folder / STORE_FILE, isolation_level=None)) as database:
+        assert database.execute(statement, values).rowcount > 0
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def root_page(folder: Path, name: str) -> int:
+    with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+        (number,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    return int(number) - 1
+
+
+def zero_page(folder: Path, number: int) -> None:
+    with (folder / STORE_FILE).open("r+b") as stream:
+        stream.seek(number * PAGE)
+        stream.write(bytes(PAGE))
+
+
+# --- 5: random damage -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(IN_PROCESS))
+def test_5_no_random_damage_is_shown_as_a_result(truth, folder, seed):
+    description = stores.damage(folder / STORE_FILE, random.Random(seed))
+    failures = stores.check(folder, truth, thorough=seed % 8 == 0)
+    assert not failures, f"{description}: {failures}"
+
+
+@pytest.mark.parametrize("seed", range(1000, 1000 + AS_PROCESSES))
+def test_5_commands_on_a_damaged_folder_end_without_a_traceback(truth, folder, seed):
+    description = stores.damage(folder / STORE_FILE, random.Random(seed))
+    for arguments in (["ls"], ["show", truth.runs[0]], ["doctor"]):
+        done = lmassay_process(*arguments, "--results", folder)
+        assert done.returncode in (0, 1, 2), description
+        assert "Traceback" not in done.stderr, f"{description}: {done.stderr}"
+
+
+# --- 5: chosen damage -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE runs SET results = '[{' WHERE rowid = 1",
+        "UPDATE runs SET config = '{' WHERE rowid = 1",
+        "UPDATE runs SET provenance = x'ff' WHERE rowid = 1",
+        "UPDATE runs SET label = CAST(x'ff' AS TEXT) WHERE rowid = 1",
+        "UPDATE runs SET status = 'dond' WHERE rowid = 1",
+        "UPDATE runs SET created = '1999-01-01' WHERE rowid = 1",
+        "UPDATE runs SET note = 'all is well' WHERE rowid = 1",
+        "UPDATE runs SET planned = 7 WHERE rowid = 1",
+        "DELETE FROM runs WHERE rowid = 1",
+    ],
+)
+def test_5_one_damaged_run_is_named_and_the_others_keep_working(truth, folder, statement):
+    edit(folder, statement)
+    damaged, *others = truth.runs
+    done = lmassay("ls", "--json", "--results", folder)
+    assert done.returncode == 0
+    assert f"the run {damaged} is damaged" in done.stderr
+    statuses = {run["run"]: run["status"] for run in json.loads(done.stdout)["runs"]}
+    assert statuses == {damaged: "damaged", **dict.fromkeys(others, "done")}
+    for run in others:
+        shown = json.loads(lmassay("show", run, "--json", "--provenance", "--results", folder).stdout)["runs"]
+        assert shown == [truth.results[run]]
+    done = lmassay("report", "--all", "-o", "-", "--format", "md", "--results", folder)
+    assert done.returncode == 0
+    assert f"{damaged} is damaged" in done.stdout
+    assert lmassay("compare", *truth.comparable, "--results", folder).returncode == 0
+
+
+def test_5_a_report_goes_on_without_a_run_whose_examples_are_damaged(truth, folder):
+    edit(folder, "UPDATE batches SET scores = x'00' WHERE rowid = 1")
+    for form in ("md", "html", "csv"):
+        done = lmassay("report", "--all", "-o", "-", "--format", form, "--results", folder)
+        assert done.returncode == 0, done.stderr
+        assert f"the run {truth.runs[0]} is damaged" in done.stderr
+        assert "minimal_pairs" in done.stdout
+
+
+@pytest.mark.parametrize("table", ["runs", "rows", "batches", "responses", "digests", "asked", "rows_in_order"])
+def test_5_a_lost_root_page_is_repaired_from_the_other_pages(truth, folder, table):
+    zero_page(folder, root_page(folder, table))
+    assert lmassay("doctor", "--results", folder).returncode == 1
+    done = lmassay("doctor", "--results", folder, "--fix")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not find_damage(folder)
+    assert list(folder.glob(f"{STORE_FILE}.damaged-*"))
+    listed = json.loads(lmassay("ls", "--json", "--results", folder).stdout)["runs"]
+    for run in listed:
+        if run["status"] == "done":
+            assert run["results"] == truth.results[run["run"]]["results"]
+
+
+def test_5_a_file_without_its_first_page_is_salvaged(truth, folder):
+    zero_page(folder, 0)
+    done = lmassay("ls", "--results", folder)
+    assert done.returncode == 2
+    assert "lmassay doctor --results" in done.stderr
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    with Store(folder) as store:
+        assert [record.id for record in store.runs()] == list(truth.runs)
+
+
+def test_5_doctor_drops_damaged_examples_and_resume_scores_only_these(truth, folder):
+    run = truth.runs[2]
+    edit(folder, "UPDATE rows SET scores = scores || ' ' WHERE run = ? AND position < 3", run)
+    done = lmassay("doctor", "--results", folder)
+    assert done.returncode == 1
+    assert run in done.stdout
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    with Store(folder) as store:
+        assert store.run(run).status == "interrupted"
+        dropped = store.run(run).planned - store.count(run)["scored"]
+    assert 0 < dropped <= 3
+    assert lmassay("resume", run, "--results", folder).returncode == 0
+    shown = json.loads(lmassay("show", run, "--json", "--results", folder).stdout)["runs"][0]
+    assert shown["results"] == truth.results[run]["results"]
+
+
+def test_5_doctor_computes_damaged_results_again_from_the_examples(truth, folder):
+    edit(folder, "UPDATE runs SET results = replace(results, '0.', '0.0')")
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    for run in truth.runs:
+        shown = json.loads(lmassay("show", run, "--json", "--results", folder).stdout)["runs"][0]
+        assert (shown["status"], shown["results"]) == ("done", truth.results[run]["results"])
+
+
+@pytest.mark.parametrize("column", ["response", "request", "model", "digest"])
+def test_5_a_damaged_answer_is_never_used(folder, column):
+    with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+        key, value = database.execute(f"SELECT key, {column} FROM responses WHERE rowid = 5").fetchone()
+    changed = b"x" + value if isinstance(value, bytes) else f"{value} "
+    edit(folder, f"UPDATE responses SET {column} = ? WHERE key = ?", changed, key)
+    with Store(folder) as store:
+        if column in ("response", "digest"):
+            assert not store.cached([key])
+    damages = [damage.what for damage in find_damage(folder)]
+    assert "the cached answers" in damages
+
+
+def test_5_counts_and_errors_are_verified(truth, folder):
+    run = truth.runs[2]
+    edit(folder, "UPDATE rows SET state = 'error' WHERE run = ? AND position = 1", run)
+    with Store(folder) as store:
+        for read in (store.count, store.errors):
+            with pytest.raises(Exception, match=f"the run {run} is damaged"):
+                read(run)
+
+
+@pytest.mark.parametrize("position", [16, 18, 20, 56, 60, 63, 68])
+def test_5_a_damaged_header_hides_nothing(truth, folder, position):
+    with (folder / STORE_FILE).open("r+b") as stream:
+        stream.seek(position)
+        stream.write(b"\x03")
+    assert not stores.check(folder, truth)
+
+
+def test_5_spent_money_that_was_changed_is_not_shown(truth, folder):
+    from lmassay.types import Response
+
+    run = truth.runs[2]
+    with Store(folder, create=True) as store:
+        store.add_spending(run, Response("yes", tokens_in=5, tokens_out=1), 0.5)
+        assert store.spending(run=run).usd == 0.5
+    edit(folder, "UPDATE spending SET usd = 0.05")
+    done = lmassay("show", run, "--results", folder)
+    assert done.returncode == 2
+    assert "what it spent is not what lmassay wrote" in done.stderr
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    assert lmassay("show", run, "--results", folder).returncode == 0
+
+
+def test_pages_are_read_as_sqlite_reads_them(folder):
+    with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+        expected = set(database.execute("SELECT rowid, * FROM responses"))
+        expected |= set(database.execute("SELECT rowid, * FROM runs"))
+        expected |= set(database.execute("SELECT rowid, * FROM batches"))
+    found = {(record.number, *record.values) for record in read_records(folder / STORE_FILE)}
+    assert expected <= found
+
+
+# --- 7: clocks --------------------------------------------------------------------------------------------------------
+
+
+def test_7_latest_is_the_run_recorded_last_after_the_clock_went_back(truth, folder):
+    with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+        assert database.execute("SELECT COUNT(*) FROM runs").fetchone() == (len(truth.runs),)
+    edit(folder, "UPDATE runs SET created = '1999-01-01T00:00:00+00:00' WHERE id = ?", truth.runs[-1])
+    with Store(folder, create=True) as store:
+        store.set_status(truth.runs[-1], "done")
+    shown = json.loads(lmassay("show", "latest", "--json", "--results", folder).stdout)["runs"][0]
+    assert (shown["run"], shown["status"]) == (truth.runs[-1], "done")
+
+
+# --- 8: older schemas -------------------------------------------------------------------------------------------------
+
+
+def without_batches(folder: Path, truth: Truth) -> None:
+    for table, key in (("runs", "id"), ("digests", "run"), ("batches", "run")):
+        edit(folder, f"DELETE FROM {table} WHERE {key} = ?", truth.runs[0])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+def test_8_doctor_checks_stores_of_older_schemas_and_a_copy_precedes_the_update(truth, folder, version):
+    without_batches(folder, truth)
+    downgrade(folder / STORE_FILE, version)
+    before = (folder / STORE_FILE).read_bytes()
+    done = lmassay("doctor", "--results", folder)
+    assert done.returncode == 0, done.stdout
+    assert (folder / STORE_FILE).read_bytes() == before
+    with Store(folder, create=True) as store:
+        assert all(store.rows_are_whole(run) for run in truth.runs[1:])
+    with closing(sqlite3.connect(folder / f"{STORE_FILE}.schema-{version}")) as copy:
+        assert copy.execute("PRAGMA user_version").fetchone() == (version,)
+        assert copy.execute("SELECT COUNT(*) FROM runs").fetchone() == (len(truth.runs) - 1,)
+    assert not find_damage(folder)
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_8_damage_in_an_older_schema_is_repaired(truth, folder, version):
+    without_batches(folder, truth)
+    downgrade(folder / STORE_FILE, version)
+    edit(folder, "UPDATE rows SET scores = '{' WHERE run = ? AND position = 4", truth.runs[2])
+    assert lmassay("doctor", "--results", folder).returncode == 1
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    with Store(folder) as store:
+        statuses = {record.id: record.status for record in store.runs()}
+    assert statuses == {truth.runs[1]: "done", truth.runs[2]: "interrupted", truth.runs[3]: "done"}
