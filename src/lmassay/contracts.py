@@ -282,6 +282,10 @@ class Model:
         It is called before a run that generates text, with the requests of the first example.
         """
 
+    def max_calls(self, request: Request) -> int:
+        """Return how many calls to a server the request needs at most, for the estimate of ``lmassay check``."""
+        return 1
+
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
         """Test whether the server really provides what a task needs; None if there is nothing to test.
 

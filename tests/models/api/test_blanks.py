@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from lmassay.errors import FatalModelError
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Candidates, Slot
+from tests.helpers import lmassay, write_config
 from tests.scoring_servers import LIES, VllmServer, vllm_server
 from tests.tiny_models import save_model
 
@@ -113,3 +115,27 @@ def test_a_lying_server_is_refused_or_its_numbers_are_right(vllm, local, lie):
     for ours, theirs in zip(remote, answers(local, BLANKS), strict=True):
         if ours is not None:
             assert_equal(ours, theirs)
+
+
+def test_check_counts_one_request_per_word_unless_one_request_per_blank_is_enough(vllm, tmp_path):
+    pair = {"sentence_good": "The author laughs.", "sentence_bad": "The author laugh."}
+    write_config(tmp_path / "pairs.jsonl", pair)
+    write_config(
+        tmp_path / "c.yaml",
+        {
+            "task": {"name": "syntax", "data": "pairs.jsonl", "verbs": "none"},
+            "model": {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "probabilities": "echo"},
+        },
+    )
+
+    def requests_of(*more):
+        done = lmassay("check", "c.yaml", "--json", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        (run,) = json.loads(done.stdout)["runs"]
+        return run["requests"]
+
+    # The two forms of the verb are the words of the blank.
+    assert requests_of() == 2
+    vllm.max_logprobs = -1
+    with vllm_server(vllm) as server:
+        assert requests_of("--online", "--set", f"model.base_url={server.url}") == 1

@@ -14,6 +14,7 @@ from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import LineDisplay, ProgressDisplay
 from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.cli.tables import print_sentence, print_table
+from lmassay.contracts import Model
 from lmassay.errors import ConfigError, LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import any_value, call_hook
@@ -185,7 +186,17 @@ def _max_requests(plan: Plan) -> int | None:
         return 0
     if plan.task.requests_each is None or plan.size is None:
         return None
-    return plan.task.requests_each * plan.size
+    return plan.task.requests_each * plan.size * _max_calls(plan)
+
+
+def _max_calls(plan: Plan) -> int:
+    """Return how many calls to a server a request needs at most, judged by the first example."""
+    if plan.model is None or type(plan.model).max_calls is Model.max_calls:
+        return 1
+    example = next(iter(plan.task.examples()), None)
+    if example is None:
+        return 1
+    return max((plan.model.max_calls(request) for request in plan.task.requests(example)), default=1)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions
 from lmassay.models.api.probe import ProbeResult, ServerConnection, probe
 from lmassay.models.api.scoring import Probabilities, ServerSettings
 from lmassay.redaction import redact
-from lmassay.types import LogProbs, Response, Slot
+from lmassay.types import LogProbs, Request, Response, Slot
 
 _SCORED = frozenset({"logprobs", "slot"})
 _WAYS = "vLLM, SGLang or llama.cpp"
@@ -70,6 +70,16 @@ class ScoringModel(ApiModel):
             raise ConfigError("model.prefix: write auto, none, or a token of the model such as <|endoftext|>")
         if self._batching is not None:
             raise ConfigError("model.batch: batches cannot return probabilities; remove batch or probabilities")
+
+    def max_calls(self, request: Request) -> int:
+        """A blank may need one text per word; only the probe knows whether the server returns its whole vocabulary."""
+        if not isinstance(request, Slot):
+            return 1
+        scores_texts = self._probabilities != "llama.cpp"
+        if self._probed is not None:
+            has_vocabulary = self._probed.vocabulary is not None and not request.multi_token
+            scores_texts = self._probed.way != "llama.cpp" and not has_vocabulary
+        return len(request.candidates) if scores_texts else 1
 
     # --- the server ---------------------------------------------------------------------------------------------------
 
