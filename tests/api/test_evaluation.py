@@ -398,6 +398,18 @@ def test_the_command_line_says_that_a_run_belongs_to_a_python_program():
     assert "call lmassay.evaluate again" in resumed.stderr
 
 
+def test_advice_about_a_run_of_a_python_program_is_about_python(tmp_path):
+    with pytest.raises(PluginError) as failed:
+        lmassay.evaluate(attack(), lambda prompts: [])
+    assert failed.value.__notes__ == [
+        "all answers so far are stored; continue by calling lmassay.evaluate again with the same objects"
+    ]
+    (run,) = lmassay.evaluate(attack(), upper)
+    page = run.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "lmassay.evaluate(…) in Python, with the same objects" in page
+    assert "lmassay run run.yaml" not in page
+
+
 def test_nothing_is_printed(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -32,6 +32,13 @@ def test_a_key_on_the_command_line_is_not_kept(monkeypatch):
     assert "sk-abc" not in str(snapshot())
 
 
+def test_the_arguments_of_a_python_program_are_not_taken_for_a_command_of_lmassay(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/home/me/kernel_launcher.py", "-f", "kernel.json"])
+    assert snapshot().command == ()
+    monkeypatch.setattr("sys.argv", ["/usr/lib/lmassay/__main__.py", "run", "a.yaml"])
+    assert snapshot().command == ("run", "a.yaml")
+
+
 def test_the_digest_of_a_source_changes_with_the_source():
     def one():
         return 1

@@ -75,7 +75,7 @@ def render(comparison: RunComparison) -> str:
     reproduced: list[tuple[RunRecord, str]] = []
     for run in (*comparison.bases, *comparison.others):
         record = run.side.record
-        reproduced.append((record, rerun_command(record.id, run.store.folder)))
+        reproduced.append((record, rerun_command(record, run.store.folder)))
     body = (
         environment()
         .get_template("compare.html")

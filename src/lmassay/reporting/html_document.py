@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import lmassay
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.storage.provenance import command_line
+from lmassay.storage.provenance import started_by
 from lmassay.types.controls import replace_controls
 
 # UTF-8 cannot represent a lone surrogate, which may come out of a model or a file.
@@ -61,7 +61,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("lmassay.reporting"), autoescape=select_autoescape(default=True), undefined=StrictUndefined
     )
-    for function in (command_line, number_text, p_text):
+    for function in (started_by, number_text, p_text):
         templates.globals[function.__name__] = function
     macros = templates.get_template("blocks.html").module
     for name in ("cell", "table", "show"):

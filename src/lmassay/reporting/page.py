@@ -20,7 +20,7 @@ from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.run_labels import label_runs, run_titles
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import anchor, overview_blocks
-from lmassay.storage.provenance import command_line, rerun_command
+from lmassay.storage.provenance import rerun_command, started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
@@ -98,8 +98,8 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
         "record": record,
         "title": title,
         "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
-        "command": command_line(*record.provenance.command),
-        "again": rerun_command(record.id, store.folder),
+        "command": started_by(record),
+        "again": rerun_command(record, store.folder),
     }
 
 

@@ -19,6 +19,7 @@ from lmassay.budget import Budget, Prices, lacks_usage
 from lmassay.contracts import Task, ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, PluginError, StoreError
 from lmassay.plugins.declarations import describe_value
+from lmassay.plugins.python_objects import is_python_object
 from lmassay.redaction import redact
 from lmassay.running import kept
 from lmassay.running.batches import WorkerModel
@@ -185,8 +186,7 @@ def _carry_out(
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, status, note)
-            command = provenance.command_line("resume", run, "--results", store.folder)
-            error.add_note(f"all answers so far are stored; continue with: {command}")
+            error.add_note(f"all answers so far are stored; {_how_to_continue(planned, store, run)}")
             raise
         _set_final_status(store, run, stopped_by_budget)
     return store.run(run)
@@ -206,6 +206,12 @@ def _compute_results(planned: Plan, store: Store, run: str) -> None:
     table = score_table(store, run, with_test_scores=with_test_scores)
     results = _results(planned, table) if len(table) else []
     store.set_results(run, results)
+
+
+def _how_to_continue(planned: Plan, store: Store, run: str) -> str:
+    if is_python_object(planned.config.task) or is_python_object(planned.config.model):
+        return "continue by calling lmassay.evaluate again with the same objects"
+    return f"continue with: {provenance.command_line('resume', run, '--results', store.folder)}"
 
 
 def _results(planned: Plan, table: ScoreTable) -> list[Result]:

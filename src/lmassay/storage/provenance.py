@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import lmassay
+from lmassay.plugins.python_objects import is_python_object
 from lmassay.plugins.source_folder import digest_of
 from lmassay.redaction import redact
-from lmassay.types import Provenance
+from lmassay.types import Provenance, RunRecord
 
 _PACKAGES = (
     "numpy",
@@ -56,8 +57,17 @@ def snapshot() -> Provenance:
         platform=platform.platform(),
         machine=platform.machine(),
         cpus=os.cpu_count(),
-        command=tuple(redact(argument) for argument in sys.argv[1:]),
+        command=_command(),
     )
+
+
+def _command() -> tuple[str, ...]:
+    """Return the arguments of this lmassay command; empty in a Python program, whose arguments mean something else."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    is_module = program.name == "__main__.py" and program.parent.name == "lmassay"
+    if program.stem != "lmassay" and not is_module:
+        return ()
+    return tuple(redact(argument) for argument in sys.argv[1:])
 
 
 def signature(parts: Mapping[str, Any]) -> str:
@@ -78,9 +88,17 @@ def command_line(*words: object) -> str:
     return shlex.join(["lmassay", *map(str, words)])
 
 
-def rerun_command(run: str, folder: Path) -> str:
-    """Return the command that repeats a stored run."""
-    return f"{command_line('show', run, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
+def started_by(record: RunRecord) -> str:
+    """Return the command that started a run; for a run of a Python program, the function."""
+    command = record.provenance.command
+    return command_line(*command) if command else "lmassay.evaluate(…) in Python"
+
+
+def rerun_command(record: RunRecord, folder: Path) -> str:
+    """Return the command that repeats a stored run, or what to do if its task or model is a Python object."""
+    if is_python_object(record.config.get("task")) or is_python_object(record.config.get("model")):
+        return "lmassay.evaluate(…) in Python, with the same objects"
+    return f"{command_line('show', record.id, '--results', folder, '--yaml')} > run.yaml && lmassay run run.yaml"
 
 
 def source_digest(obj: Any) -> str:

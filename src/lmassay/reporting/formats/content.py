@@ -16,7 +16,7 @@ from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.pairing import share_examples
 from lmassay.statistics.ranking import rankings
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
-from lmassay.storage.provenance import command_line
+from lmassay.storage.provenance import started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
@@ -152,7 +152,7 @@ def _share_scores(scored_ids: Mapping[str, set[str]], other: Side) -> bool:
 def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
     yield Note("Each run with its signature, which names everything its numbers depend on, and with its command.")
     for record in records:
-        command = command_line(*record.provenance.command)
+        command = started_by(record)
         yield Note(
             f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}. "
             f"Created {record.created}. Signature: {record.signature} Command: {command}"
