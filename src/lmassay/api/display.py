@@ -22,10 +22,10 @@ NOTHING = Markup("")
 _MAX_CELL_CHARACTERS = 400
 _STYLE = Markup(
     "<style>"
-    ".lmassay{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit;max-width:64em}"
+    ".lmassay{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit}"
     ".lmassay table{border-collapse:collapse;margin:.4em 0;color:inherit;background:none}"
     ".lmassay th,.lmassay td{padding:.25em 1em .25em 0;border:0;border-bottom:1px solid rgba(128,128,128,.4);"
-    "text-align:left;vertical-align:top;background:none;color:inherit;white-space:pre-wrap;overflow-wrap:anywhere}"
+    "text-align:left;vertical-align:top;background:none;color:inherit;white-space:pre-wrap;overflow-wrap:break-word;max-width:36em}"
     ".lmassay .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".lmassay p{margin:.3em 0}"
     ".lmassay .note{opacity:.75}"

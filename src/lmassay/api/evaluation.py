@@ -61,13 +61,14 @@ def evaluate(
     The other options are the keys of a configuration: ``limit`` is the number of examples, ``seed`` that of sampling
     and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature, ``budget_usd``
     and ``budget_tokens`` what may be spent. ``workers`` processes or the workers of the Dask cluster ``scheduler``
-    answer requests to local models and train; a model or task that is a Python object runs in this process.
+    answer requests to local models and train; a model that is a Python object answers in this process.
     ``progress`` shows a line with the progress; by default in terminals and notebooks.
 
-    All problems are raised as :class:`lmassay.UserError`.
+    Problems are raised as :class:`lmassay.LmassayError`; those that you can fix as its subclass
+    :class:`lmassay.UserError`.
 
     >>> import lmassay, tempfile
-    >>> task = lmassay.task("robustness", src=["The cat sat.", "It rains again."], attack="charswap")
+    >>> task = lmassay.task("robustness", src=["The cat sat.", "It rains again."], attack="homoglyph")
     >>> runs = lmassay.evaluate(task, lambda prompts: [text.upper() for text in prompts], tempfile.mkdtemp())
     >>> runs[0].results["success"].n
     2
@@ -164,17 +165,17 @@ def _budget(usd: float | None, tokens: int | None) -> dict[str, Any] | None:
 
 @contextmanager
 def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """Yield the executor for these runs; Python objects stay in this process."""
+    """Yield the executor for these runs; models that are Python objects stay in this process."""
     if workers is not None and workers < 1:
         raise ConfigError(f"workers: give at least 1, not {workers}")
     if scheduler is not None and workers is not None:
         raise ConfigError("workers: a Dask cluster has its own workers; give either workers or scheduler")
     wants_workers = scheduler is not None or (workers or 1) > 1
     executor: Executor = InProcessExecutor()
-    if wants_workers and any(_has_python_objects(plan) for plan in plans):
+    if wants_workers and any(is_python_object(plan.config.model) for plan in plans):
         warnings.warn(
-            "a Python object cannot be sent to other processes, so everything runs in this one; to use workers, put "
-            "the class into a file and name it: file.py:Name",
+            "a model that is a Python object cannot be sent to other processes, so everything runs in this one; to use "
+            "workers, put its class into a file and name it: file.py:Name",
             stacklevel=4,
         )
     elif wants_workers and any(_has_work_for_workers(plan) for plan in plans):
@@ -186,10 +187,6 @@ def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None)
         yield executor
     finally:
         executor.close()
-
-
-def _has_python_objects(plan: Plan) -> bool:
-    return is_python_object(plan.config.task) or is_python_object(plan.config.model)
 
 
 def _has_work_for_workers(plan: Plan) -> bool:

@@ -145,10 +145,18 @@ def _figure(
     return interval_chart(title, axis, rows, reference)
 
 
-def _headline_results(record: RunRecord) -> list[Result]:
+def main_results(record: RunRecord) -> list[Result]:
+    """Return the overall results of the headline metrics; of all metrics if the task declares no headline."""
     overall = {result.metric: result for result in record.results if result.group == OVERALL}
     names = [metric for metric in record.design.headline if metric in overall]
-    return [overall[name] for name in names or overall if overall[name].value is not None]
+    if not names:
+        # Points of a curve (ew@top0.5) and parts of a metric (f1.macro) are details.
+        names = [metric for metric in overall if "@" not in metric and "." not in metric]
+    return [overall[name] for name in names]
+
+
+def _headline_results(record: RunRecord) -> list[Result]:
+    return [result for result in main_results(record) if result.value is not None]
 
 
 def _on_one_scale(results: Sequence[Result]) -> list[Result]:

@@ -61,7 +61,9 @@ def task(plugin: str | type[Task], /, **options: Any) -> TaskOptions:
     return TaskOptions(plugin, options)
 
 
-def model(plugin: str | type[Model] | Callable[[list[str]], Any] | None = None, /, **options: Any) -> Any:
+def model(
+    plugin: str | type[Model] | Callable[[list[str]], Any] | None = None, /, **options: Any
+) -> ModelOptions | FunctionModel:
     """Return a model with options for :func:`lmassay.evaluate`.
 
     ``plugin`` is a name that ``lmassay models`` lists, ``file.py:Name``, a class, or a function from a list of prompts

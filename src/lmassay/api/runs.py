@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from lmassay.api import display
-from lmassay.api.figures import RunFigure, report_figures, results_figure, runs_figure
+from lmassay.api.figures import RunFigure, main_results, report_figures, results_figure, runs_figure
 from lmassay.errors import UserError, did_you_mean
 from lmassay.interchange.frames import Library, example_columns, frame, result_columns
 from lmassay.reporting.numbers import interval_text, short_text, value_text
@@ -82,10 +82,16 @@ def _result_text(result: Result) -> str:
 
 
 def _results_table(results: Iterable[Result]) -> tuple[list[str], list[list[str]], str]:
+    """Return the headers, rows and kinds of columns of a table; groups are named only if there are any."""
+    listed = list(results)
+    has_groups = any(result.group != OVERALL for result in listed)
     rows = []
-    for result in results:
-        rows.append([result.metric, result.group, value_text(result), interval_text(result), f"{result.n:,}"])
-    return ["metric", "group", "value", "interval", "n"], rows, "ttnnn"
+    for result in listed:
+        names = [result.metric, result.group] if has_groups else [result.metric]
+        rows.append([*names, value_text(result), interval_text(result), f"{result.n:,}"])
+    if has_groups:
+        return ["metric", "group", "value", "interval", "n"], rows, "ttnnn"
+    return ["metric", "value", "interval", "n"], rows, "tnnn"
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------
@@ -338,10 +344,8 @@ class Run:
 
     def __repr__(self) -> str:
         numbers = []
-        for metric in main_metrics(self.record)[:_SHOWN_METRICS]:
-            result = self.record.result(metric)
-            if result is not None:
-                numbers.append(_result_text(result))
+        for result in main_results(self.record)[:_SHOWN_METRICS]:
+            numbers.append(_result_text(result))
         status = "" if self.status == "done" else f" {_status_text(self.record)}:"
         text = ", ".join(numbers) or "no results"
         return f"<Run {self.id} {self.task}: {self.label} on {self.model}:{status} {text}>"
@@ -351,23 +355,15 @@ class Run:
         parts = [display.heading(f"{record.task}: {record.label} on {record.model}")]
         if record.status != "done":
             parts.append(display.warning(_status_text(record)))
-        results = [result for metric in main_metrics(record) if (result := record.result(metric)) is not None]
+        results = main_results(record)
         if results:
-            headers, rows, kinds = _results_table(results)
-            parts.append(display.table(headers, rows, kinds))
+            parts.append(display.table(*_results_table(results)))
         figure = results_figure(record, None)
         if not figure.is_empty:
             parts.append(figure.html())
         parts += [display.note(note) for note in self.notes]
         parts.append(display.note(record.id))
         return display.page(*parts)
-
-
-def main_metrics(record: RunRecord) -> list[str]:
-    """Return the headline metrics of a run; all metrics with an overall result if the task declares no headline."""
-    overall = [result.metric for result in record.results if result.group == OVERALL]
-    headline = [metric for metric in record.design.headline if metric in overall]
-    return headline or [metric for metric in overall if "@" not in metric and "." not in metric]
 
 
 def _status_text(record: RunRecord) -> str:
@@ -476,16 +472,23 @@ class Runs(list[Run]):
         records = [run.record for run in self[:_SHOWN_RUNS]]
         metrics: dict[str, None] = {}
         for record in records:
-            metrics |= dict.fromkeys(main_metrics(record))
+            metrics |= dict.fromkeys(result.metric for result in main_results(record))
         shown_metrics = list(metrics)[:_SHOWN_METRICS]
-        headers = ["run", "n", *shown_metrics, "status"]
+        headers = ["run", "n", *shown_metrics]
+        are_done = all(record.status == "done" for record in records)
         rows = []
         for record, title in zip(records, run_titles(records), strict=True):
             results = [record.result(metric) for metric in shown_metrics]
             counts = [f"{result.n:,}" for result in results if result is not None][:1]
             cells = ["" if result is None else short_text(result) for result in results]
-            rows.append([title, *(counts or [""]), *cells, _status_text(record)])
-        parts = [display.table(headers, rows, f"tn{'n' * len(shown_metrics)}t")]
+            rows.append([title, *(counts or [""]), *cells])
+            if not are_done:
+                rows[-1].append(_status_text(record))
+        kinds = f"tn{'n' * len(shown_metrics)}"
+        if not are_done:
+            headers.append("status")
+            kinds += "t"
+        parts = [display.table(headers, rows, kinds)]
         left_out = len(self) - len(records)
         if left_out:
             parts.append(display.note(f"and {left_out:,} more"))

@@ -60,6 +60,7 @@ class FunctionModel(Model):
         self._functions = functions
         self._batch_size = batch_size
         self._fingerprints: dict[str, Fingerprint] = {}
+        self._loop: _BackgroundLoop | None = None
 
     def identity(self) -> Mapping[str, Any]:
         """Return the name and the digests of the functions, with everything that they use."""
@@ -108,7 +109,7 @@ class FunctionModel(Model):
         try:
             reply = self._functions[role](arguments)
             if inspect.isawaitable(reply):
-                reply = _awaited(reply)
+                reply = self._awaited(reply)
             if isinstance(reply, str | bytes | Mapping) or not isinstance(reply, Iterable):
                 what = f"{type(reply).__name__} {str(reply)[:_MAX_SHOWN]!r}" if reply is not None else "None"
                 raise PluginError(
@@ -126,6 +127,17 @@ class FunctionModel(Model):
                 "return one per request, in the same order"
             )
         return answers
+
+    def close(self) -> None:
+        """End the event loop of an asynchronous function."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def _awaited(self, reply: Awaitable[Any]) -> Any:
+        if self._loop is None:
+            self._loop = _BackgroundLoop()
+        return self._loop.result_of(reply)
 
     def _response(self, answer: Any, request: Generate, number: int) -> Response:
         if isinstance(answer, Response):
@@ -167,23 +179,32 @@ def _text_of(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str:
     return "\n\n".join(content for _, content in messages)
 
 
-def _awaited(reply: Awaitable[Any]) -> Any:
-    """Wait for an asynchronous function, also if an event loop is running in this thread, as in a notebook."""
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
+class _BackgroundLoop:
+    """An event loop in its own thread, because the one of this thread may be running, as in a notebook.
 
-    async def wait() -> Any:
-        return await reply
+    All calls of a function share it, so that a client may keep its connections.
+    """
 
-    def work() -> None:
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="lmassay-function", daemon=True)
+        self._thread.start()
+
+    def result_of(self, reply: Awaitable[Any]) -> Any:
+        """Wait for an asynchronous function and return what it returns."""
+
+        async def wait() -> Any:
+            return await reply
+
+        future = asyncio.run_coroutine_threadsafe(wait(), self._loop)
         try:
-            outcome.append(asyncio.run(wait()))
-        except BaseException as error:
-            failure.append(error)
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
-    thread = threading.Thread(target=work, name="lmassay-function", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

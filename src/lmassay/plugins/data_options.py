@@ -103,6 +103,9 @@ class DataStorage:
 
     def _anywhere(self, value: Any, key: str) -> Any:
         """Store data that are recognised without knowing the option: data frames and what ``lmassay.rows`` returns."""
+        if type(value).__module__ == "numpy":
+            # A list of numbers, or a single one.
+            return value.tolist()
         if isinstance(value, Rows) or is_frame(value):
             return str(rows_of(value, key).write(self.results))
         if isinstance(value, Mapping):
