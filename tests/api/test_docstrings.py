@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["api.evaluation", "api.plugins", "api.runs", "api.display", "storage.in_memory", "plugins.fingerprint"]
+    "module", ["api.evaluation", "api.plugins", "api.display", "storage.in_memory", "plugins.fingerprint"]
 )
 def test_the_examples_of_a_module_are_right(module):
     result = doctest.testmod(importlib.import_module(f"lmassay.{module}"))

@@ -77,8 +77,10 @@ class Comparisons(list[Comparison]):
         for row in self:
             text = f"{self._name(row)}: {row.difference:+z.4f} {interval_text(row, '+')}, n = {row.n:,}"
             label = f"{self._name(row)}  {row.difference:+z.3f}"
-            rows.append((label, row.difference, row.low, row.high, text))
-            values += [value for value in (row.difference, row.low, row.high) if value is not None]
+            # Runs with the same scores have no interval to show, as in the table.
+            low, high = (row.low, row.high) if row.changed else (None, None)
+            rows.append((label, row.difference, low, high, text))
+            values += [value for value in (row.difference, low, high) if value is not None]
         axis = LinearAxis.around("new minus base", values, signed=True)
         return interval_chart("Differences from the base run", axis, rows, reference=0.0)
 

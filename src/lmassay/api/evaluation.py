@@ -68,7 +68,7 @@ def evaluate(
     :class:`lmassay.UserError`.
 
     >>> import lmassay, tempfile
-    >>> task = lmassay.task("robustness", src=["The cat sat.", "It rains again."], attack="homoglyph")
+    >>> task = lmassay.task("robustness", src=["The museum opens at nine.", "We walk home."], attack="charswap")
     >>> runs = lmassay.evaluate(task, lambda prompts: [text.upper() for text in prompts], tempfile.mkdtemp())
     >>> runs[0].results["success"].n
     2
