@@ -238,6 +238,10 @@ class Model:
     does not get ``use_budget`` and ``use_folder``."""
     resources: Mapping[str, float] = {}
     """What a worker of a Dask cluster must have, as ``dask worker --resources`` names it: ``{"GPU": 1}``."""
+    decoding_tokens: int = 0
+    """About how many tokens of prompts and answers the model processes together when it generates, 0 if it answers one
+    request after the other. Workers get batches of this size if there is enough work, because a smaller batch would
+    take nearly as long."""
 
     def identity(self) -> Mapping[str, Any]:
         """Return everything that determines the model's answers: name, revision, digest of the weights, parameters.

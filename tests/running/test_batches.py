@@ -42,9 +42,10 @@ def contexts(groups: int, each: int) -> list[LogProbs]:
 @given(
     st.lists(st.text("ab ", max_size=200).map(lambda text: Generate(text, max_tokens=len(text) + 1)), max_size=60),
     st.integers(1, 5),
+    st.sampled_from([0, 1, 100, 2048]),
 )
-def test_every_request_is_in_exactly_one_batch(requests, workers):
-    batches = cut_into_batches(requests, workers)
+def test_every_request_is_in_exactly_one_batch(requests, workers, decoding_tokens):
+    batches = cut_into_batches(requests, workers, decoding_tokens)
     numbers = [number for batch in batches for number in batch]
     assert sorted(numbers) == list(range(len(requests)))
     assert all(batches) or not requests
@@ -81,6 +82,32 @@ def test_one_long_common_beginning_is_not_read_again_in_many_batches():
 
 def test_a_few_short_requests_are_one_batch():
     assert len(cut_into_batches([LogProbs("a", "b"), LogProbs("a", "c")], workers=8)) == 1
+
+
+def prompts(count: int) -> list[Generate]:
+    return [Generate(f"{number} {LOREM[:40]}", max_tokens=32) for number in range(count)]
+
+
+def test_generation_that_fits_into_one_batch_of_the_model_is_one_batch_per_worker():
+    sizes = [len(batch) for batch in cut_into_batches(prompts(72), workers=2, decoding_tokens=2048)]
+    assert len(sizes) == 2
+    assert abs(sizes[0] - sizes[1]) <= 2
+
+
+def test_generation_nearly_fills_the_batches_of_the_model_and_never_exceeds_them():
+    batches = cut_into_batches(prompts(1000), workers=2, decoding_tokens=2048)
+    tokens = [len(batch) * (len(LOREM[:40]) / 4 + 3 + 32) for batch in batches]
+    assert len(batches) % 2 == 0
+    assert all(0.75 * 2048 < each <= 2048 for each in tokens)
+
+
+def test_little_generation_is_not_distributed_to_all_workers():
+    assert len(cut_into_batches(prompts(12), workers=8, decoding_tokens=2048)) == 1
+
+
+def test_choices_are_not_generated_so_their_batches_get_smaller_towards_the_end():
+    requests = [Generate(request.prompt, choices=("yes", "no")) for request in prompts(2000)]
+    assert cut_into_batches(requests, 2, decoding_tokens=2048) == cut_into_batches(requests, 2)
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,12 @@ import pytest
 
 from lmassay.errors import ConfigError
 from lmassay.plugins.registry import Registry, current_registry
+from lmassay.running.config import RunConfig
 from lmassay.running.executors import InProcessExecutor
+from lmassay.running.runner import Worker, plan, record_waiting_runs
 from lmassay.running.trainings import TrainingJob, run_training, run_trainings
+from lmassay.running.worker_model import forget_model
+from lmassay.storage.store import Store
 from lmassay.types import Response, Train, TrainingOutcome, request_as_dict, response_as_dict, response_from_dict
 
 
@@ -80,6 +84,43 @@ def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
     wanted = [Train("broken", {"name": "bad"}), training("fine")]
     found = dict(run_trainings(orders(*wanted), {}, InProcessExecutor()))
     assert [bool(response.error) for response in found.values()] == [True, False]
+
+
+MODEL_WITH_FILE = """
+from pathlib import Path
+from lmassay import Model
+
+class WithFile(Model):
+    name = "with-file"
+    can = frozenset({"generate", "train"})
+
+    def __init__(self, table: Path):
+        self.words = table.read_text(encoding="utf-8")
+
+    def identity(self):
+        return {"name": self.name}
+
+    def generate(self, requests):
+        return [self.words for _ in requests]
+"""
+
+
+def test_a_worker_whose_files_differ_from_those_of_the_run_refuses_the_training(tmp_path):
+    (tmp_path / "with_file.py").write_text(MODEL_WITH_FILE, encoding="utf-8")
+    (tmp_path / "table.txt").write_text("old", encoding="utf-8")
+    (tmp_path / "src.txt").write_text("a cat sat\n", encoding="utf-8")
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "homoglyph", "rate": 1}}
+    model = {"name": "with_file.py:WithFile", "table": "table.txt"}
+    planned = plan(RunConfig(task=task, model=model, base_dir=tmp_path))
+    with Store(tmp_path / "results", create=True) as store:
+        (record,) = record_waiting_runs([planned], store, "sweep")
+        jobs = Worker(planned, store, record.id).training_jobs({"key": training("first")})
+    payload = jobs["key"].payload({})
+    assert "error" not in run_training(payload)
+    forget_model()
+    (tmp_path / "table.txt").write_text("new", encoding="utf-8")
+    message = "the files that with_file.py:WithFile reads are not the same on this worker"
+    assert message in run_training(payload)["error"]
 
 
 def test_what_is_known_is_not_done_again():

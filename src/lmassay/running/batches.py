@@ -6,6 +6,7 @@ are therefore cut from the sorted requests, where neighbours have little in comm
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections import deque
@@ -15,10 +16,12 @@ from typing import Any
 
 import lmassay
 from lmassay.contracts import Model, ask
-from lmassay.errors import ClusterError, LmassayError
+from lmassay.errors import ClusterError, LmassayError, PluginError
+from lmassay.plugins.declarations import expected_message
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, Resources, RunningJobs
-from lmassay.running.worker_model import WORK_LOCK, ModelDescription, answering_model, keep_freed_memory
+from lmassay.running.worker_model import ModelDescription, answering_model
+from lmassay.running.worker_process import undisturbed_job
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
 # Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are this part
@@ -28,11 +31,16 @@ _MAX_REPEATED_SHARE = 0.05
 # Characters. Smaller batches would leave a model's own batches half empty; larger ones would take long to repeat.
 _MIN_BATCH_COST = 2048
 _MAX_BATCH_COST = 65536
+# A batch of generation that exceeds the model's own batch a little would take nearly twice as long, and how many tokens
+# a text has is an estimate. So only this part of the model's batch is filled.
+_FILLED_PART = 0.9
 _CHARACTERS_PER_TOKEN = 4
 # The fixed cost of a request, in characters.
 _COST_OF_REQUEST = 8
 # A batch may end within this part of its target size.
 _EARLIEST_CUT, _LATEST_CUT = 0.75, 1.25
+# With few batches, each of which is a worker's share, unequal ones would leave workers idle.
+_EARLIEST_EQUAL_CUT, _LATEST_EQUAL_CUT = 0.97, 1.03
 
 
 # --- on a worker ------------------------------------------------------------------------------------------------------
@@ -50,9 +58,8 @@ class BatchOutcome:
 
 def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
     """Answer a batch of requests with the model of this worker process."""
-    keep_freed_memory()
     responses: list[tuple[int, Response]] = []
-    with WORK_LOCK:
+    with undisturbed_job():
         try:
             _check_version(payload["version"])
             model = answering_model(payload["model"], payload["identity"])
@@ -98,6 +105,15 @@ class WorkerModel:
         """What the model needs from a worker."""
         return self.model.resources
 
+    def _decoding_tokens(self, verb: str) -> int:
+        if verb != Generate.verb:
+            return 0
+        tokens = self.model.decoding_tokens
+        if not isinstance(tokens, int) or tokens < 0:
+            message = expected_message("decoding_tokens", "a whole number, 0 or more", tokens)
+            raise PluginError(f"the model {self.model.name}: {message}")
+        return tokens
+
     def ask(self, verb: str, requests: Sequence[Request]) -> Iterator[tuple[int, Response]]:
         """Yield (request number, response) for each request, in batches as they are answered."""
         payload = {
@@ -106,7 +122,7 @@ class WorkerModel:
             "identity": canonical(dict(self.model.identity())),
             "verb": verb,
         }
-        waiting = deque(cut_into_batches(requests, self.workers))
+        waiting = deque(cut_into_batches(requests, self.workers, self._decoding_tokens(verb)))
         running: RunningJobs[list[int]] = RunningJobs(self.executor, answer_batch)
 
         def submit_as_many_as_possible() -> None:
@@ -146,10 +162,11 @@ def _give_up(batch: Sequence[int]) -> Iterator[tuple[int, Response]]:
 # --- batches that follow shared prefixes ------------------------------------------------------------------------------
 
 
-def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int]]:
+def cut_into_batches(requests: Sequence[Request], workers: int, decoding_tokens: int = 0) -> list[list[int]]:
     """Return the numbers of the requests in each batch, large batches first.
 
-    Requests with a common beginning stay together.
+    Requests with a common beginning stay together. ``decoding_tokens`` is how many tokens of prompts and answers the
+    model processes together when it generates.
     """
     order = sorted(range(len(requests)), key=lambda number: _sort_key(requests[number]))
     # For each request in order: how many characters it shares with the one before, and what it costs after that one.
@@ -162,6 +179,20 @@ def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int
         shared.append(common)
         costs.append(len(text) - common + _cost_of_answer(requests[number]))
         previous = text
+    if decoding_tokens and any(_is_decoded(request) for request in requests):
+        ends = _equal_ends(costs, shared, workers, decoding_tokens)
+    else:
+        ends = _falling_ends(costs, shared, workers)
+    batches = []
+    start = 0
+    for end in ends:
+        batches.append(order[start:end])
+        start = end
+    return batches
+
+
+def _falling_ends(costs: Sequence[int], shared: Sequence[int], workers: int) -> list[int]:
+    """Return where each batch ends if batches get smaller, with as little text as possible that is read again."""
     total = sum(costs)
     ends: list[int] = []
     for part in _SMALLEST_PARTS:
@@ -170,12 +201,7 @@ def cut_into_batches(requests: Sequence[Request], workers: int) -> list[list[int
         repeated = sum(shared[end] for end in ends[:-1])
         if repeated <= _MAX_REPEATED_SHARE * total:
             break
-    batches = []
-    start = 0
-    for end in ends:
-        batches.append(order[start:end])
-        start = end
-    return batches
+    return ends
 
 
 def _ends(costs: Sequence[int], shared: Sequence[int], workers: int, smallest: float) -> list[int]:
@@ -185,24 +211,53 @@ def _ends(costs: Sequence[int], shared: Sequence[int], workers: int, smallest: f
     remaining = sum(costs)
     while start < len(costs):
         target = min(max(smallest, remaining / (2 * workers)), _MAX_BATCH_COST)
-        end = _best_end(costs, shared, start, target)
+        end = _best_end(costs, shared, start, target, _EARLIEST_CUT, _LATEST_CUT)
         ends.append(end)
         remaining -= sum(costs[start:end])
         start = end
     return ends
 
 
-def _best_end(costs: Sequence[int], shared: Sequence[int], start: int, target: float) -> int:
-    """Return where a batch of about the target cost ends: where two neighbours share least."""
+def _equal_ends(costs: Sequence[int], shared: Sequence[int], workers: int, decoding_tokens: int) -> list[int]:
+    """Return where each batch ends if all workers get equally many batches that nearly fill the model's own batches.
+
+    Each step of generation reads all weights of the model, for few requests as for many. So two half batches take
+    nearly twice as long as a full one.
+    """
+    total = sum(costs)
+    full_batch = _FILLED_PART * _CHARACTERS_PER_TOKEN * decoding_tokens
+    batches_per_worker = math.ceil(total / workers / full_batch)
+    most_batches = max(1, total // _MIN_BATCH_COST)
+    batches_left = min(workers * batches_per_worker, most_batches)
+    ends: list[int] = []
+    start = 0
+    remaining = total
+    while start < len(costs):
+        target = remaining / max(1, batches_left)
+        end = _best_end(costs, shared, start, target, _EARLIEST_EQUAL_CUT, _LATEST_EQUAL_CUT)
+        ends.append(end)
+        remaining -= sum(costs[start:end])
+        start = end
+        batches_left -= 1
+    return ends
+
+
+def _best_end(
+    costs: Sequence[int], shared: Sequence[int], start: int, target: float, earliest: float, latest: float
+) -> int:
+    """Return where a batch of about the target cost ends: where two neighbours share least.
+
+    It ends between ``earliest`` and ``latest``, as parts of the target, or after the first request beyond.
+    """
     cost = 0
     best_end = 0
     for end in range(start + 1, len(costs)):
         cost += costs[end - 1]
-        if best_end and cost > _LATEST_CUT * target:
+        if best_end and cost > latest * target:
             return best_end
-        if cost >= _EARLIEST_CUT * target and (not best_end or shared[end] < shared[best_end]):
+        if cost >= earliest * target and (not best_end or shared[end] < shared[best_end]):
             best_end = end
-    is_small_rest = cost <= _LATEST_CUT * target
+    is_small_rest = cost <= latest * target
     return len(costs) if is_small_rest or not best_end else best_end
 
 
@@ -231,11 +286,16 @@ def _text(request: Request) -> str:
 def _cost_of_answer(request: Request) -> int:
     cost = _COST_OF_REQUEST
     if isinstance(request, Generate):
-        if request.choices:
-            cost += sum(map(len, request.choices))
-        else:
+        if _is_decoded(request):
             cost += _CHARACTERS_PER_TOKEN * request.max_tokens
+        else:
+            cost += sum(map(len, request.choices))
     return cost
+
+
+def _is_decoded(request: Request) -> bool:
+    """Whether the model writes the answer token by token; otherwise it chooses or scores."""
+    return isinstance(request, Generate) and not request.choices
 
 
 def _common_prefix(first: str, second: str) -> int:

@@ -336,12 +336,18 @@ class Worker:
             return None
         if executor is None or executor.in_process:
             return None
+        description = self._model_description()
+        return None if description is None else WorkerModel(self.model, description, executor)
+
+    def _model_description(self) -> ModelDescription | None:
+        """Return what a worker needs to create the model; None if the run has none."""
+        if self.config.model is None:
+            return None
         source = self.model_inputs.sources.get("model", "")
         files_digest = ""
         if source:
             files_digest = digest_of_model_files(self.config.model, self.config.base_dir, self.model_inputs)
-        description = ModelDescription(self.config.model, self.config.base_dir, source, files_digest)
-        return WorkerModel(self.model, description, executor)
+        return ModelDescription(self.config.model, self.config.base_dir, source, files_digest)
 
     def _remaining_budget(self) -> Budget:
         """Return the command's budget, with what its other runs and earlier attempts have spent."""
@@ -712,6 +718,7 @@ class Worker:
     def training_jobs(self, batch: Mapping[str, Request]) -> dict[str, TrainingJob]:
         """Return the jobs for trainings and for all trainings they depend on, by key."""
         jobs: dict[str, TrainingJob] = {}
+        model = self._model_description()
 
         def add(key: str, request: Train) -> None:
             if key in jobs:
@@ -721,16 +728,14 @@ class Worker:
                 earlier_key = self._shared_key(earlier)
                 add(earlier_key, earlier)
                 earlier_keys.append(earlier_key)
-            model_source = self.model_inputs.sources.get("model", "")
             # Trainings that only others build upon are not kept.
             kept_in = self._kept_in(key, request) if key in batch else None
             jobs[key] = TrainingJob(
                 key,
                 request,
-                self.config.model,
+                model,
                 self.config.base_dir,
                 tuple(earlier_keys),
-                model_source,
                 kept_in,
                 {} if self.model is None else self.model.resources,
             )

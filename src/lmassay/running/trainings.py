@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import LmassayError, error_with_location
-from lmassay.plugins.options import Spec
 from lmassay.plugins.registry import current_registry
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
-from lmassay.running.worker_model import WORK_LOCK, ModelDescription, keep_freed_memory, model_of
+from lmassay.running.worker_model import ModelDescription, model_of
+from lmassay.running.worker_process import undisturbed_job
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
 # Replaces an outcome that is stored and that no other training needs, to save memory; see run_trainings.
@@ -36,12 +36,10 @@ class TrainingJob:
     key: str
     """The key under which the response of the training is cached in the store."""
     request: Train
-    model: Spec | None
+    model: ModelDescription | None
     base_dir: Path
     earlier_keys: tuple[str, ...] = ()
     """The keys of the trainings whose outcomes this one needs."""
-    model_source: str = ""
-    """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
     kept_in: Path | None = None
     """The folder in which the trained model is kept; None if it is not kept."""
     resources: Resources = field(default_factory=dict)
@@ -66,17 +64,13 @@ class TrainingJob:
         if self.kept_in is not None:
             data_paths["keep"] = str(self.kept_in)
         return {
-            "model": None if self.model is None else self._model_description().as_dict(),
+            "model": None if self.model is None else self.model.as_dict(),
             "base_dir": str(self.base_dir),
             "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
             "data_paths": data_paths,
             "earlier": earlier_outcomes,
         }
-
-    def _model_description(self) -> ModelDescription:
-        assert self.model is not None
-        return ModelDescription(self.model, self.base_dir, self.model_source)
 
 
 # --- one training -----------------------------------------------------------------------------------------------------
@@ -87,8 +81,7 @@ def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = No
 
     A training that fails returns a response with an error, so that other trainings can continue.
     """
-    keep_freed_memory()
-    with WORK_LOCK:
+    with undisturbed_job():
         started = time.monotonic()
         try:
             outcome = _outcome_of(payload, on_progress or (lambda share: None))

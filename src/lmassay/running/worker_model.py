@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +15,6 @@ from lmassay.plugins.options import Spec, build, record_inputs, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.running.planning import digest_of_model_files
 from lmassay.types import canonical
-
-WORK_LOCK = threading.Lock()
-"""Held while a job runs. Models, and the state of random number generators, belong to the whole process, so two jobs in
-threads of one process would influence each other."""
-
-# Parameters of mallopt(3).
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_THRESHOLD = -3
-# The largest value that glibc accepts; blocks above it are always returned to the system.
-_MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
-_KEPT_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +114,3 @@ def _difference(of_run: Mapping[str, Any], of_worker: Mapping[str, Any]) -> str:
             return f"{message}; set model.device and model.dtype (and model.resources, if only workers have the device)"
         return f"{message}; workers need the same model files"
     return "it is not the same on this worker"
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Let the C library keep freed memory for later allocations; called once in each worker process.
-
-    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which returns every large block to the system at once.
-    That suits data frames. A network allocates the same tensors in every step, and the system would have to provide
-    and clear the same pages again and again.
-    """
-    if "MALLOC_TRIM_THRESHOLD_" not in os.environ or not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        # musl, for example, has no such function and ignores the variable, too.
-        return
-    mallopt(_M_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
-    mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

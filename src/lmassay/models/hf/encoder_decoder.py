@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from lmassay.errors import ConfigError, FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size, padded
 from lmassay.models.hf.chat import transcript
-from lmassay.models.hf.generation import add_noise, end_tokens_of, generated_response, require_numbers, stop_at
+from lmassay.models.hf.generation import (
+    add_noise,
+    decoding_tokens,
+    end_tokens_of,
+    generated_response,
+    require_numbers,
+    stop_at,
+)
 from lmassay.models.hf.gradients import AttackedTokens, SubstitutionFinder, spans_of, without_spaces
 from lmassay.models.hf.load import LoadedModel, decoder_positions
 from lmassay.models.hf.logits import LEAST, NO_NUMBERS
@@ -28,10 +35,6 @@ from lmassay.types import Continuation, Generate, LogProbs, Response, Substitute
 
 Answers = Iterator[tuple[int, Response | ModelError]]
 Floats = NDArray[np.float64]
-
-# Tokens of a batch, read and written together.
-_CPU_TOKENS = 2048
-_ACCELERATOR_TOKENS = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +127,7 @@ class EncoderDecoder:
             torch.set_num_threads(options.threads)
         # The tokenizer's limit is about what the encoder reads; the decoder has only the model's own.
         self._decoder_positions = decoder_positions(loaded.model)
-        on_cpu = loaded.device.type == "cpu"
-        self._batcher = Batcher(options.batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
+        self._batcher = Batcher(options.batch_tokens or decoding_tokens(loaded.device.type))
         if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None:
             self._language_token = loaded.model.generation_config.forced_bos_token_id
             require_language(loaded.tokenizer, self._language_token)

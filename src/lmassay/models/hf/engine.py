@@ -21,6 +21,7 @@ from lmassay.models.hf.chat import Chat, ChatPolicy
 from lmassay.models.hf.choices import ChoiceSelector
 from lmassay.models.hf.encoder_decoder import EncoderDecoder, TranslationOptions, require_language, set_languages
 from lmassay.models.hf.generation import TextGenerator
+from lmassay.models.hf.generation import decoding_tokens as decoding_tokens
 from lmassay.models.hf.gradients import SubstitutionFinder
 from lmassay.models.hf.load import LoadedModel, choose_device, choose_dtype, load, read_tokenizer
 from lmassay.models.hf.logits import candidate_columns

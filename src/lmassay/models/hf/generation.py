@@ -36,6 +36,11 @@ _ACCELERATOR_NODES = 2048
 _WORTH_SHARING = 0.9
 
 
+def decoding_tokens(device_type: str) -> int:
+    """How many tokens of prompts and answers a batch keeps, unless the user sets it."""
+    return _CPU_TOKENS if device_type == "cpu" else _ACCELERATOR_TOKENS
+
+
 class TextGenerator:
     """Continues prompts with a loaded model."""
 
@@ -46,12 +51,8 @@ class TextGenerator:
         self._causal = causal
         self._word_tokenizer = tokenizer
         self._chat = chat
-        if loaded.device.type == "cpu":
-            self._batcher = Batcher(batch_tokens or _CPU_TOKENS)
-            self._nodes = _CPU_NODES
-        else:
-            self._batcher = Batcher(batch_tokens or _ACCELERATOR_TOKENS)
-            self._nodes = _ACCELERATOR_NODES
+        self._batcher = Batcher(batch_tokens or decoding_tokens(loaded.device.type))
+        self._nodes = _CPU_NODES if loaded.device.type == "cpu" else _ACCELERATOR_NODES
 
     def generate(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
         """Yield (index, answer) for requests by index, as they are ready. Equal settings share batches."""

@@ -231,6 +231,13 @@ class HuggingFace(Model):
             identity["trust_remote_code"] = True
         return identity
 
+    @property
+    def decoding_tokens(self) -> int:  # type: ignore[override]  # depends on the device
+        if self._batch_tokens is not None:
+            return self._batch_tokens
+        tokens: int = self._engine_module().decoding_tokens(self._device_and_dtype()["device"])
+        return tokens
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def slot(self, requests: Sequence[Slot]) -> Iterator[IndexedResponse]:

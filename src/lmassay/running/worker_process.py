@@ -1,0 +1,84 @@
+"""The process of a worker: what must not happen there while a job runs, because it would slow down or change it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+_WORK_LOCK = threading.Lock()
+# Parameters of mallopt(3).
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+# The largest value that glibc accepts; blocks above it are always returned to the system.
+_MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
+_KEPT_BYTES = 512 * 1024 * 1024
+# Dask's name for its statistical profiler among the things that a worker does from time to time.
+_PROFILER = "profile"
+
+
+@contextmanager
+def undisturbed_job() -> Iterator[None]:
+    """Run a job alone in this process, without what Dask does by default to observe jobs and save memory.
+
+    Models, and the state of random number generators, belong to the whole process, so two jobs in threads of one
+    process would influence each other.
+    """
+    _keep_freed_memory()
+    with _WORK_LOCK, _without_profiler():
+        yield
+
+
+@contextmanager
+def _without_profiler() -> Iterator[None]:
+    """Pause the profiler of this Dask worker, if the process is one.
+
+    It examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep stacks of
+    neural networks took a fifth of a worker's time.
+    """
+    worker = _dask_worker()
+    profiler = None if worker is None else worker.periodic_callbacks.get(_PROFILER)
+    if worker is None or profiler is None:
+        yield
+        return
+    # Callbacks may only be changed in the thread of the event loop.
+    worker.loop.add_callback(profiler.stop)
+    try:
+        yield
+    finally:
+        worker.loop.add_callback(profiler.start)
+
+
+def _dask_worker() -> Any:
+    """Return the Dask worker that runs the present job; None if there is none."""
+    if "distributed.worker" not in sys.modules:
+        return None
+    from distributed import get_worker
+
+    try:
+        return get_worker()
+    except ValueError:
+        return None
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the C library keep freed memory for later allocations.
+
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, which returns every large block to the system at once.
+    That suits data frames. A network allocates the same tensors in every step, and the system would have to provide
+    and clear the same pages again and again.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" not in os.environ or not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        # musl, for example, has no such function and ignores the variable, too.
+        return
+    mallopt(_M_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
+    mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)

@@ -1,0 +1,58 @@
+"""The process of a worker while a job runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lmassay.running.worker_process import undisturbed_job
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def samples_taken() -> int:
+    """How often Dask's profiler has looked at the jobs of this worker."""
+    return int(distributed.get_worker().digests_total["profile-duration"] * 1e9)
+
+
+def stays_the_same_while_busy() -> bool:
+    # The event loop stops the profiler a moment after the job has asked for it.
+    time.sleep(0.1)
+    before = samples_taken()
+    time.sleep(0.2)
+    return samples_taken() == before
+
+
+def in_undisturbed_job() -> bool:
+    with undisturbed_job():
+        return stays_the_same_while_busy()
+
+
+def test_the_profiler_of_dask_pauses_while_a_job_runs(client):
+    assert not client.submit(stays_the_same_while_busy, pure=False).result()
+    # Twice: the profiler may not have been started again yet when the second job begins.
+    first, second = (client.submit(in_undisturbed_job, pure=False) for _ in range(2))
+    assert first.result()
+    assert second.result()
+
+
+def test_the_profiler_of_dask_goes_on_after_a_job(client):
+    client.submit(in_undisturbed_job, pure=False).result()
+    assert not client.submit(stays_the_same_while_busy, pure=False).result()
+
+
+def test_without_dask_a_job_runs_as_it_is():
+    with undisturbed_job():
+        pass
