@@ -143,6 +143,28 @@ def test_different_answers_to_one_request_stay_with_their_runs(tmp_path):
         assert list(merged.requests_and_responses(other)) == list(original.requests_and_responses(other))
 
 
+def test_a_damaged_run_that_is_resumed_uses_its_own_answers_and_not_those_of_another_folder(tmp_path):
+    first, second = run(tmp_path, "one"), run(tmp_path, "two")
+    with Store(second, create=True) as store:
+        (name,) = (record.id for record in store.runs())
+        with sqlite3.connect(second / STORE_FILE) as database:
+            rows = database.execute("SELECT key, model, request FROM responses").fetchall()
+        for key, model, request in rows:
+            own_answer = store.cached([key])[key]
+            store.add_response(key, name, model, json.loads(request), type(own_answer)(f"{own_answer.text}!"))
+        expected = list(store.requests_and_responses(name))
+    lmassay("merge", first, second, "-o", tmp_path / "both")
+    with sqlite3.connect(tmp_path / "both" / STORE_FILE) as database:
+        database.execute("UPDATE rows SET scores = '{}' WHERE run = ?", (name,))
+    done = lmassay("resume", name, "--results", tmp_path / "both", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with Store(tmp_path / "both") as merged:
+        assert list(merged.requests_and_responses(name)) == expected
+        outputs = [row.score.details["out"] for row in merged.rows(name)]
+    assert outputs
+    assert all(output.endswith("!") for output in outputs)
+
+
 def test_a_store_of_an_earlier_version_is_merged_and_not_changed(two, tmp_path):
     first, _ = two
     old = tmp_path / "old"
@@ -175,6 +197,18 @@ def test_kept_models_are_copied(two, tmp_path):
     lmassay("merge", first, "-o", tmp_path / "both")
     assert (tmp_path / "both" / "models" / model.name / "config.json").read_text(encoding="utf-8") == "{}"
     assert (tmp_path / "both" / "models" / f"{name}.json").is_file()
+
+
+def test_kept_models_of_an_unfinished_run_are_copied_although_the_run_has_no_list_of_them_yet(two, tmp_path):
+    first, _ = two
+    (name,) = numbers(first)
+    with Store(first) as store:
+        store.set_status(name, "cancelled", "stopped by the user")
+    model = first / "models" / "0123456789abcdef"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}", encoding="utf-8")
+    lmassay("merge", first, "-o", tmp_path / "both")
+    assert (tmp_path / "both" / "models" / model.name / "config.json").is_file()
 
 
 def test_a_merge_that_was_killed_before_the_kept_models_were_copied_copies_them_when_repeated(two, tmp_path):

@@ -323,6 +323,7 @@ class Worker:
             self.metered = self.model.metered
             self.prices = self.model.prices
         self.identity_digest = digest(identity)
+        self.own_answers = store.own_answer_keys(run)
         self.budget = self._remaining_budget()
         self.budget_reached: BudgetReached | None = None
         self.failed = failed or {}
@@ -610,7 +611,10 @@ class Worker:
         """Return the responses that are stored already, by the keys of their requests."""
         if not self.cached:
             return {}
-        responses = dict(self.store.cached(keys))
+        key_of_stored = {self.own_answers.get(key, key): key for key in keys}
+        responses: dict[str, Response] = {}
+        for stored_key, response in self.store.cached(key_of_stored).items():
+            responses[key_of_stored[stored_key]] = response
         # Responses that only this run may use, such as a refusal, are stored under a separate key.
         key_of_private: dict[str, str] = {}
         for key in keys:
@@ -816,5 +820,5 @@ class Worker:
 
     def _storage_key(self, key: str, response: Response) -> str:
         if is_cacheable_response(response):
-            return key
+            return self.own_answers.get(key, key)
         return self._private_key(key)

@@ -49,6 +49,8 @@ CREATE TABLE IF NOT EXISTS spending (
 """
 # Since schema 3: the keys under which the responses to an example's requests are stored.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
+OWN_ANSWER_MARK = "@"
+"""Follows the usual key in the key of an answer that only the runs of one merged folder use; see ``merging``."""
 # Since schema 4: digests of the parts of a run ("record", "results"), and the number of its rows ("rows"). The digests
 # of rows and answers are in a column of their tables.
 DIGESTS = """

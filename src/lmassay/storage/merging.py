@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from lmassay.errors import StoreError
 from lmassay.storage.batches import BATCH_COLUMNS
-from lmassay.storage.database import KEPT_MODELS, SCHEMA, STORE_FILE, is_damage, plain_errors
+from lmassay.storage.database import KEPT_MODELS, OWN_ANSWER_MARK, SCHEMA, STORE_FILE, is_damage, plain_errors
 from lmassay.storage.digests import keys_digest, text_of
 from lmassay.storage.records import DAMAGED
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
@@ -181,7 +181,10 @@ class _Merge:
         self._db.execute("COMMIT")
         self._db.execute("DETACH source")
         # Also those of runs that were there before: a merge may have been killed after the transaction.
-        self._copy_kept_models([*copied, *self._outcome.duplicates])
+        merged = [*copied, *self._outcome.duplicates]
+        self._copy_kept_models(merged)
+        if any(record.id in merged and record.status != "done" for record in records):
+            self._copy_models_of_unfinished_runs()
         return self._outcome
 
     def _copy_runs(self, records: Sequence[RunRecord], present: dict[str, RunRecord]) -> list[str]:
@@ -322,7 +325,7 @@ class _Merge:
     def _own_key(self, key: str) -> str:
         """The key of an answer that another folder has, too, but with a different text."""
         (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
-        return f"{key}@{response_digest(key, response).hex()}"
+        return f"{key}{OWN_ANSWER_MARK}{response_digest(key, response).hex()}"
 
     def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
@@ -334,11 +337,33 @@ class _Merge:
                 continue
             target.mkdir(exist_ok=True)
             shutil.copy2(listing, target / listing.name)
-            for names in json.loads(listing.read_text(encoding="utf-8")).values():
+            for names in _kept_by_example(listing).values():
                 for name in names:
-                    folder = source / Path(name).name
-                    if folder.is_dir() and not (target / folder.name).exists():
-                        unfinished = target / f".{folder.name}.unfinished"
-                        shutil.rmtree(unfinished, ignore_errors=True)
-                        shutil.copytree(folder, unfinished)
-                        unfinished.rename(target / folder.name)
+                    self._copy_kept_model(source / Path(name).name)
+
+    def _copy_models_of_unfinished_runs(self) -> None:
+        """Copy the models that no list names: the list of a run is written when the run is done."""
+        source = self._folder / KEPT_MODELS
+        listed: set[str] = set()
+        for listing in source.glob("*.json"):
+            for names in _kept_by_example(listing).values():
+                listed.update(Path(name).name for name in names)
+        for folder in sorted(source.glob("[!.]*")):
+            if folder.name not in listed:
+                self._copy_kept_model(folder)
+
+    def _copy_kept_model(self, folder: Path) -> None:
+        target = self._target / KEPT_MODELS / folder.name
+        if not folder.is_dir() or target.exists():
+            return
+        target.parent.mkdir(exist_ok=True)
+        unfinished = target.with_name(f".{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(folder, unfinished)
+        unfinished.rename(target)
+
+
+def _kept_by_example(listing: Path) -> dict[str, list[str]]:
+    """Read which model folders belong to the examples of a run."""
+    names: dict[str, list[str]] = json.loads(listing.read_text(encoding="utf-8"))
+    return names

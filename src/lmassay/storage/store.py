@@ -33,7 +33,7 @@ from lmassay.redaction import redact, redacted_value, value_without_keys
 from lmassay.storage import digests
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
-from lmassay.storage.database import STORE_FILE, Database, first_line, plain_errors
+from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, first_line, plain_errors
 from lmassay.storage.digests import (
     RECORD_FIELDS,
     keys_digest,
@@ -329,6 +329,23 @@ class Store(RowReader):
                     with suppress(*UNREADABLE):
                         responses[key] = response_from_dict(json.loads(stored))
         return responses
+
+    def own_answer_keys(self, run: str) -> dict[str, str]:
+        """Return the keys of answers that only this run uses, by the usual keys of their requests.
+
+        A run has such answers if its folder was merged with one that had other answers to the same requests.
+        """
+        own_keys: dict[str, str] = {}
+        with plain_errors(self.file):
+            query = "SELECT keys FROM asked WHERE run = ? AND keys LIKE ?"
+            for (stored_keys,) in self.database.execute(query, (run, f"%{OWN_ANSWER_MARK}%")):
+                # Keys that were changed from outside lead to no answer, and the model is asked again.
+                with suppress(*UNREADABLE):
+                    for own_key in json.loads(stored_keys):
+                        key, mark, _ = own_key.partition(OWN_ANSWER_MARK)
+                        if mark:
+                            own_keys[key] = own_key
+        return own_keys
 
     def cached_keys(self, keys: Iterable[str]) -> set[str]:
         """Return those of the keys that have a stored response."""
