@@ -11,6 +11,8 @@ import pytest
 
 from lmassay.errors import ConfigError, DataError, LmassayError
 from lmassay.models.hf.model import HuggingFace
+from lmassay.running.config import RunConfig
+from lmassay.running.runner import plan
 from tests.helpers import write_config, write_lines
 from tests.tiny_models import save_model
 
@@ -68,6 +70,32 @@ def test_check_imports_neither_torch_nor_transformers(folder_of, tmp_path):
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert "minimal_pairs" in process.stdout
+
+
+def test_check_finds_a_masked_model_whose_tokenizer_has_no_mask_token(folder_of, tmp_path):
+    folder = shutil.copytree(folder_of("bert"), tmp_path / "maskless")
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    del settings["mask_token"]
+    file.write_text(json.dumps(settings), encoding="utf-8")
+    pairs = write_lines(tmp_path / "pairs.tsv", ["sentence_good\tsentence_bad", "The cat sleeps.\tThe cat sleep."])
+    config = RunConfig(
+        task={"name": "minimal_pairs", "data": str(pairs)},
+        model={"name": "hf", "model": str(folder)},
+        base_dir=tmp_path,
+    )
+    with pytest.raises(ConfigError, match=r"the tokenizer in .*maskless has no mask token.*tokenizer_config\.json"):
+        plan(config)
+    # The advice works: transformers itself names the token so.
+    file.write_text(json.dumps({**settings, "mask_token": "[MASK]"}), encoding="utf-8")
+    plan(config)
+
+
+def test_a_tokenizer_class_with_its_own_mask_token_needs_no_setting(folder_of, tmp_path):
+    folder = shutil.copytree(folder_of("bert"), tmp_path / "own-class")
+    settings = {"tokenizer_class": "BertTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert HuggingFace(str(folder)).can >= {"slot", "logprobs"}
 
 
 @pytest.fixture

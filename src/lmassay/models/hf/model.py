@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -101,11 +101,26 @@ class HuggingFace(Model):
 
     @property
     def can(self) -> frozenset[str]:  # type: ignore[override]  # known from the checkpoint
+        if self._lacks_mask_token:
+            # It can still be trained as a classifier, which reads no blanks.
+            return frozenset({"train"})
         if self.kind == "masked":
             return frozenset({"slot", "logprobs", "train"})
         if self.kind == "encoder-decoder":
             return frozenset({"logprobs", "generate", "gradients"})
         return frozenset({"slot", "logprobs", "train", "generate", "choices", "gradients"})
+
+    @property
+    def _lacks_mask_token(self) -> bool:
+        return self.kind == "masked" and not self._trust_remote_code and self.source.lacks_mask_token
+
+    def remedy(self, missing: Set[str]) -> str:
+        if not self._lacks_mask_token:
+            return ""
+        return (
+            f"the tokenizer in {self.source.path} has no mask token, which a masked model needs; "
+            "add mask_token to its tokenizer_config.json"
+        )
 
     @property
     def sees_right(self) -> bool:  # type: ignore[override]  # known from the checkpoint

@@ -34,6 +34,9 @@ _TOKENIZER_FILES = (
     "source.spm",
     "target.spm",
 )
+# The class of a tokenizer that is only what its files say. Every other class adds special tokens of its own.
+_PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
+_FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
 
@@ -109,6 +112,21 @@ class ModelSource:
         if self.is_gguf:
             return False
         return self.config.get("model_type") in _MASKED_FAMILIES and not self.config.get("is_decoder")
+
+    @cached_property
+    def lacks_mask_token(self) -> bool:
+        """Whether the tokenizer certainly has no mask token, by its files; False if only loading it would show that."""
+        if self.is_gguf:
+            return True
+        settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
+        classes = [each["tokenizer_class"] for each in settings if "tokenizer_class" in each]
+        if not classes or not _PLAIN_TOKENIZERS.issuperset(classes):
+            return False
+        for each in settings:
+            further_tokens = each.get("extra_special_tokens")
+            if each.get("mask_token") or (isinstance(further_tokens, dict) and further_tokens.get("mask_token")):
+                return False
+        return True
 
     def check(self) -> None:
         """Raise a DataError for problems that are visible before anything is loaded."""
@@ -188,6 +206,15 @@ def _check_tokenizer(file: Path) -> None:
         # The library raises a plain Exception for everything that can be wrong with the file.
         reason = str(error).strip().partition("\n")[0][:300]
         raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name}: {reason}") from error
+
+
+def _settings_in(file: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if the file does not exist or cannot be read, which is checked elsewhere."""
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _check_tokenizer_config(file: Path) -> None:
