@@ -50,7 +50,7 @@ HOMES = {
     "peft": (f"{_FEWSHOT}/methods/adapters.py", f"{_FEWSHOT}/methods/lora.py"),
     "sklearn": (f"{_FEWSHOT}/methods/",),
     "safetensors": ("models/hf/", f"{_FEWSHOT}/methods/"),
-    "distributed": ("running/executors.py",),
+    "distributed": ("running/executors.py", "running/worker_process.py"),
     "optuna": (f"{_FEWSHOT}/commands/actions/search.py",),
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/actions/models.py"),
