@@ -40,8 +40,8 @@ POOL = 32
 SPLITS = (2, 4, 8, 16)
 TESTS = (24, 48, 96, 300)
 ACCURACIES = (0.6, 0.8, 0.9, 0.97)
-# Standard deviations of the effects of what is shown, on the probit scale: on all tests alike, and on single tests. The
-# strongest moves an accuracy of 80 % by 12 points (standard deviation) from pool to pool.
+# Standard deviations of the effects of the examples shown, on the probit scale: on all tests, and on single tests.
+# The strongest moves an accuracy of 80 % by 12 points (standard deviation) from pool to pool.
 EFFECTS = {
     "none": (0.0, 0.0),
     "on single tests": (0.0, 0.5),

@@ -57,7 +57,7 @@ MAX_FALSE = 0.05
 # The t-test is slightly liberal where the threshold is far beyond the churn: few falls also make the error look small.
 MAX_FALSE_PASSES = 0.07
 STATED = (0.75, 0.85)
-# How alike the changes of a cluster are cannot be known from few changes. The statement then rests on the assumed
+# How similar the changes of a cluster are cannot be estimated from few changes. The statement then rests on the assumed
 # correlation of 0.3, and a drop that is stated too large (found more often than in 4 of 5) is on the safe side.
 STATED_CLUSTERED = (0.70, 1.0)
 FEW_CHANGES = 20

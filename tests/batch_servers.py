@@ -56,15 +56,15 @@ class Batches:
                 return None
             if self.gone and path.endswith(("/content", "/results")):
                 return 404, JSON, b'{"error": {"message": "no such file"}}'
-            if found := re.fullmatch(r"/v1/files/(.+)/content", path):
-                return self._content(found[1], answer)
-            if found := re.fullmatch(r"/v1/batches/batch-(\d+)", path):
-                return self._openai_state(int(found[1]))
-            if found := re.fullmatch(r"/v1/messages/batches/batch-(\d+)", path):
-                status = "ended" if self._ended(int(found[1])) else "in_progress"
-                return self._reply({"id": f"batch-{found[1]}", "processing_status": status})
-            if found := re.fullmatch(r"/v1/messages/batches/batch-(\d+)/results", path):
-                return self._claude_results(int(found[1]), answer)
+            if match := re.fullmatch(r"/v1/files/(.+)/content", path):
+                return self._content(match[1], answer)
+            if match := re.fullmatch(r"/v1/batches/batch-(\d+)", path):
+                return self._openai_state(int(match[1]))
+            if match := re.fullmatch(r"/v1/messages/batches/batch-(\d+)", path):
+                status = "ended" if self._ended(int(match[1])) else "in_progress"
+                return self._reply({"id": f"batch-{match[1]}", "processing_status": status})
+            if match := re.fullmatch(r"/v1/messages/batches/batch-(\d+)/results", path):
+                return self._claude_results(int(match[1]), answer)
             return 404, JSON, b'{"error": {"message": "no such batch"}}'
 
     def _reply(self, row: dict[str, Any]) -> Reply:

@@ -119,8 +119,8 @@ def _cache_at(folder: str | None) -> Iterator[None]:
 
 def digests(path: Path) -> dict[str, str]:
     """File → SHA-256, from a file in the format of sha256sum."""
-    found: dict[str, str] = {}
+    digest_of: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         digest, name = line.split("  ", 1)
-        found[name] = digest
-    return found
+        digest_of[name] = digest
+    return digest_of

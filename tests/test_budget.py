@@ -1,4 +1,4 @@
-"""A budget: what is counted, when no more may be asked, how a run stops and goes on."""
+"""A budget: what is counted, when no more requests are allowed, how a run stops and continues."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Paid:
 
     name = "paid"
     can = frozenset({"generate"})
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def __init__(self, priced: bool = True) -> None:
         self.prices = Prices(1000.0, 1000.0) if priced else None
@@ -75,7 +75,7 @@ class Paid:
         for place, request in enumerate(requests):
             if not self._budget.allows(0):
                 raise BudgetReached(f"the budget is used up: {self._budget.describe()}")
-            self.asked.append(request.prompt)
+            self.prompts.append(request.prompt)
             yield place, ANSWER
 
 
@@ -102,7 +102,7 @@ class Questions:
 
 @pytest.fixture
 def plug_ins(tmp_path):
-    Paid.asked = []
+    Paid.prompts = []
     file = tmp_path / "mine.py"
     file.write_text("from tests.test_budget import Paid, Questions\n", encoding="utf-8")
     return f"{file}:Questions", f"{file}:Paid"
@@ -119,7 +119,7 @@ def test_a_run_stops_at_its_budget_with_what_was_answered_judged(plug_ins, tmp_p
         assert record.status == "stopped"
         assert "450 tokens" in record.note
         assert record.results[0].n == 4
-        assert len(Paid.asked) == 4
+        assert len(Paid.prompts) == 4
         assert store.spending(run=record.id).describe() == "4 answers, 320 tokens in, 80 out, 0.4000 USD"
 
 
@@ -128,12 +128,12 @@ def test_a_stopped_run_goes_on_with_a_larger_budget_and_asks_nothing_twice(plug_
         record = runner.start(runner.plan(config(plug_ins, budget={"usd": 0.45})), store)
         again = runner.resume(record, store)
         assert again.status == "stopped", "what was spent before counts"
-        assert len(Paid.asked) == 4
+        assert len(Paid.prompts) == 4
         from dataclasses import replace
 
         raised = replace(record, config={**record.config, "budget": {"usd": 5.0}})
         assert runner.resume(raised, store).status == "done"
-        assert sorted(Paid.asked) == sorted({f"question {i}" for i in range(10)})
+        assert sorted(Paid.prompts) == sorted({f"question {i}" for i in range(10)})
 
 
 def test_the_budget_is_shared_by_the_runs_of_a_command(plug_ins, tmp_path):
@@ -168,18 +168,18 @@ def test_failures_that_took_nothing_do_not_make_others_look_cheap():
 
 
 class Silent(Paid):
-    """A model whose server tells no token counts."""
+    """A model whose server reports no token counts."""
 
     name = "silent"
 
     def generate(self, requests):
         for place, request in enumerate(requests):
-            self.asked.append(request.prompt)
+            self.prompts.append(request.prompt)
             yield place, Response("x")
 
 
 class Refusing(Paid):
-    """Refuses every question, and fails for good at the fifth of a life."""
+    """Refuses every question, and fails permanently after the fifth."""
 
     name = "refusing"
     left = 5
@@ -189,7 +189,7 @@ class Refusing(Paid):
             if Refusing.left == 0:
                 raise FatalModelError("the server went away")
             Refusing.left -= 1
-            self.asked.append(request.prompt)
+            self.prompts.append(request.prompt)
             yield place, Response(None, finish="refusal", tokens_in=1, tokens_out=1)
 
 
@@ -204,7 +204,7 @@ def test_a_server_that_tells_no_tokens_cannot_keep_a_budget_and_costs_are_unknow
     with Store(tmp_path / "r", create=True) as store:
         with pytest.raises(FatalModelError, match="does not report how many tokens"):
             runner.start(runner.plan(config(pair, budget={"tokens": 100})), store)
-        assert len(Paid.asked) == 1
+        assert len(Paid.prompts) == 1
         record = runner.start(runner.plan(config(pair, seed=1)), store)
         assert store.spending(run=record.id).usd is None
 
@@ -216,9 +216,9 @@ def test_a_refusal_is_paid_for_once_though_the_run_breaks_off(plug_ins, tmp_path
             runner.start(runner.plan(config(pair)), store)
         Refusing.left = 100
         runner.resume(store.run("latest"), store)
-        assert len(Paid.asked) == len(set(Paid.asked)) == 10
+        assert len(Paid.prompts) == len(set(Paid.prompts)) == 10
         runner.start(runner.plan(config(pair)), store)
-        assert len(Paid.asked) == 20, "another run asks afresh"
+        assert len(Paid.prompts) == 20, "another run sends its own requests"
 
 
 def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):

@@ -72,15 +72,15 @@ HOMES |= dict.fromkeys(("click", "rich"), ("cli/", *(f"evaluations/{name}/comman
 
 @cache
 def imports(path: Path) -> set[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= (
+            modules |= (
                 {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "lmassay" else {node.module}
             )
-    return found
+    return modules
 
 
 def layer_of(path: Path) -> str:

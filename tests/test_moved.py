@@ -13,7 +13,7 @@ from lmassay.moved import MOVED
 
 @pytest.fixture
 def fresh():
-    """Old modules are imported anew, and forgotten afterwards."""
+    """Old modules are imported again, and forgotten afterwards."""
     for name in MOVED:
         sys.modules.pop(name, None)
     yield

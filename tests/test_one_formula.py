@@ -150,8 +150,8 @@ def test_accuracy_and_diff_bias(kobbq, monkeypatch, formula, replacement, number
     runs = iter(("before", "after"))
 
     def native() -> Numbers:
-        found = results_of(kobbq, bias_config(kobbq, 1, mode), next(runs))
-        return {number: found[number] for number in numbers}
+        results = results_of(kobbq, bias_config(kobbq, 1, mode), next(runs))
+        return {number: results[number] for number in numbers}
 
     def original() -> Numbers:
         overall = kobbq_evaluate(kobbq, 1, mode)[0]

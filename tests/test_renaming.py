@@ -120,8 +120,10 @@ def outputs(folder: Path, package: Path, task: str, accuracy: str) -> dict[str, 
     """What every command prints and writes about two prompts of one model."""
     folder.mkdir()
     with Commands(package) as commands:
-        found = _outputs(commands, folder, package, task, accuracy)
-    return {name: text.replace(str(folder), "FOLDER").replace(str(package), "PACKAGE") for name, text in found.items()}
+        text_of = _outputs(commands, folder, package, task, accuracy)
+    return {
+        name: text.replace(str(folder), "FOLDER").replace(str(package), "PACKAGE") for name, text in text_of.items()
+    }
 
 
 def _outputs(commands: Commands, folder: Path, package: Path, task: str, accuracy: str) -> dict[str, str]:
@@ -129,31 +131,31 @@ def _outputs(commands: Commands, folder: Path, package: Path, task: str, accurac
     data = package / "lmassay" / "evaluations" / "bias" / "card_data" / "bias.yaml"
     spec = {"name": task, "data": str(data), "prompt_id": [1, 2], "per_category": 1, "answer_by": "letters"}
     config = write_config(folder / "config.yaml", {"task": spec, "model": f"{MODELS}:Talker", "resamples": 100})
-    found = {"run": run(folder, "run", config)}
+    text_of = {"run": run(folder, "run", config)}
     listed = json.loads(run(folder, "ls", "--json"))["runs"]
     first, second = (record["run"] for record in listed)
-    found["show"] = run(folder, "show", first, "--all")
-    found["compare"] = run(folder, "compare", first, second, "--flips", "-o", "compared.html")
-    found["gate"] = run(folder, "compare", first, second, "--fail-if", f"{accuracy} worse by 0.5")
+    text_of["show"] = run(folder, "show", first, "--all")
+    text_of["compare"] = run(folder, "compare", first, second, "--flips", "-o", "compared.html")
+    text_of["gate"] = run(folder, "compare", first, second, "--fail-if", f"{accuracy} worse by 0.5")
     for form in ("md", "tex", "csv", "html"):
         run(folder, "report", "-o", f"report.{form}")
-        found[form] = (folder / f"report.{form}").read_text(encoding="utf-8")
+        text_of[form] = (folder / f"report.{form}").read_text(encoding="utf-8")
     run(folder, "report", "--figures", "figures")
     for number, path in enumerate(sorted((folder / "figures").iterdir())):
-        found[f"figure {number}"] = path.read_text(encoding="utf-8")
-    found["compared.html"] = (folder / "compared.html").read_text(encoding="utf-8")
+        text_of[f"figure {number}"] = path.read_text(encoding="utf-8")
+    text_of["compared.html"] = (folder / "compared.html").read_text(encoding="utf-8")
     for form in ("lm-eval", "every-eval-ever", "jsonl"):
         target = folder / f"export-{form}"
         run(folder, "export", first, "--format", form, "-o", target)
         files = [target] if target.is_file() else sorted(path for path in target.rglob("*") if path.is_file())
         for number, path in enumerate(files):
-            found[f"{form} {number}"] = path.read_text(encoding="utf-8")
+            text_of[f"{form} {number}"] = path.read_text(encoding="utf-8")
     options = ("--quick", "--only", task, "--json", "--results", "card", "-o", "c.html")
     card = run(folder, "card", f"{MODELS}:Talker", *options)
     document = json.loads(card)
-    found["card"] = json.dumps([document["headlines"], document["not_applicable"]], indent=1)
-    found["card page"] = (folder / "c.html").read_text(encoding="utf-8")
-    return found
+    text_of["card"] = json.dumps([document["headlines"], document["not_applicable"]], indent=1)
+    text_of["card page"] = (folder / "c.html").read_text(encoding="utf-8")
+    return text_of
 
 
 def plain(text: str) -> str:

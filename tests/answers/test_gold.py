@@ -94,13 +94,13 @@ UNKNOWN_CHOICES = ("알 수 없음", "보기 중 답을 찾을 수 없음", "주
 def meant(kind: str, raw: str, choices: tuple[str, ...]) -> str | None:
     """The letter that an answer of a kind was made to mean."""
     if kind in BY_LETTER:
-        found = re.fullmatch(BY_LETTER[kind], raw, re.DOTALL)
-        assert found, (kind, raw)
-        return found[1] and unicodedata.normalize("NFKC", found[1]).upper()
+        match = re.fullmatch(BY_LETTER[kind], raw, re.DOTALL)
+        assert match, (kind, raw)
+        return match[1] and unicodedata.normalize("NFKC", match[1]).upper()
     if kind in BY_TEXT:
-        found = re.fullmatch(BY_TEXT[kind], raw)
-        assert found, (kind, raw)
-        return "ABC"[choices.index(found[1])]
+        match = re.fullmatch(BY_TEXT[kind], raw)
+        assert match, (kind, raw)
+        return "ABC"[choices.index(match[1])]
     if kind == "unk_text" or (kind in ("refuse", "english_word") and raw in UNKNOWN):
         (position,) = [position for position, choice in enumerate(choices) if choice in UNKNOWN_CHOICES]
         return "ABC"[position]
@@ -123,9 +123,9 @@ def test_every_answer_of_gold_is_read_as_it_was_meant(shared, prompt, model):
     wrong = {}
     for row in gold_rows(gold / f"inputs/raw/{name}_{model}_predictions.tsv.gz"):
         shown, kind = choices[row["guid"]], kinds[row["guid"]]
-        found = parse(row["raw"], shown)
-        if found.letter != meant(kind, row["raw"], shown):
-            wrong[kind, row["raw"], shown] = found
+        parsed = parse(row["raw"], shown)
+        if parsed.letter != meant(kind, row["raw"], shown):
+            wrong[kind, row["raw"], shown] = parsed
     assert not wrong
 
 

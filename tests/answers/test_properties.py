@@ -22,9 +22,9 @@ PIECES = st.sampled_from([*_WORDS.split(), "알 수 없음", "\n", "\t", "\u200b
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=20), st.lists(st.text(max_size=12), max_size=5))
 def test_it_never_raises_and_names_a_choice_that_there_is(pieces, choices):
-    found = parse(" ".join(pieces), choices, "ABCDEFGHIJ")
-    assert found.letter is None or found.letter in "ABCDEFGHIJ"[: len(choices)]
-    assert found.how
+    parsed = parse(" ".join(pieces), choices, "ABCDEFGHIJ")
+    assert parsed.letter is None or parsed.letter in "ABCDEFGHIJ"[: len(choices)]
+    assert parsed.how
 
 
 @given(

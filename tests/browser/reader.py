@@ -61,8 +61,8 @@ class Reader:
           const at = {HEADS}.findIndex((button) => button.textContent === arguments[0]);
           return [...document.querySelectorAll(arguments[1])].map((row) => row.cells[at].textContent);
         """
-        found: list[str] = self.js(script, title, ROWS)
-        return found
+        texts: list[str] = self.js(script, title, ROWS)
+        return texts
 
     def choose(self, place: int) -> str:
         self.js(f"document.querySelectorAll('{ROWS}')[arguments[0]].click()", place)
@@ -75,5 +75,5 @@ class Reader:
 
     def milliseconds(self) -> list[float]:
         """How long each answer to a click or key took so far."""
-        found: list[float] = self.js("return performance.getEntriesByType('measure').map((m) => m.duration)")
-        return found
+        durations: list[float] = self.js("return performance.getEntriesByType('measure').map((m) => m.duration)")
+        return durations

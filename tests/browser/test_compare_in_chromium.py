@@ -37,9 +37,9 @@ def reader(chromium, tmp_path_factory):
     with pytest.raises(SystemExit) as stop:
         main(["compare", "base", "new", "--results", str(folder), "-o", str(page), "--fail-if", condition])
     assert stop.value.code == 1
-    found = Reader(chromium, page.as_uri())
-    found.open()
-    return found
+    opened_page = Reader(chromium, page.as_uri())
+    opened_page.open()
+    return opened_page
 
 
 def test_hostile_texts_of_a_comparison_are_shown_and_do_nothing(reader, chromium):

@@ -158,7 +158,7 @@ def test_the_page_never_scrolls_sideways(reader, width):
 
 
 def test_nothing_of_the_data_ran_and_nothing_left_the_page(chromium, url, reader):
-    """The last test of the module: it looks at the page that all before it have worked on, without opening it anew."""
+    """The last test of the module: it looks at the page that all before it have worked on, without opening it again."""
     for text in HOSTILE:
         reader.set("search", f'"{text.partition(SURROGATE)[0]}"')
         reader.choose(0)

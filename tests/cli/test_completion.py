@@ -100,10 +100,10 @@ def test_another_shell_is_refused_with_those_that_there_are():
 
 
 def shell(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         pytest.skip(f"{name} is not installed")
-    return found
+    return program
 
 
 def script_for(name: str, folder: Path) -> Path:

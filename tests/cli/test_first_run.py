@@ -232,7 +232,7 @@ def test_doctor_knows_every_package_that_an_extra_brings():
     findings = [*_extras(), *_evaluations()]
     for extra, packages in project["optional-dependencies"].items():
         if extra not in ("all", "test", "dev", "docs"):
-            wanted = {found[0] for text in packages if (found := named.match(text)) and found[0] != "lmassay"}
+            wanted = {match[0] for text in packages if (match := named.match(text)) and match[0] != "lmassay"}
             shown = {package for package in wanted if any(f"({package})" in finding.what for finding in findings)}
             assert shown == wanted, extra
     core = {text.partition(">")[0] for text in project["dependencies"]}
@@ -243,10 +243,10 @@ def test_doctor_ends_with_what_to_do_next(folder):
     done = lmassay("doctor", cwd=folder)
     assert "next: " in done.stderr
     assert "lmassay card" in done.stderr
-    found = {row["what"]: row for row in json.loads(lmassay("doctor", "--json", cwd=folder).stdout)["findings"]}
-    assert "GB free" in found["results folder"]["found"]
-    assert "GB free" in found["model cache"]["found"]
-    assert found["terminal"]["found"].startswith("none, ")
+    finding_of = {row["what"]: row for row in json.loads(lmassay("doctor", "--json", cwd=folder).stdout)["findings"]}
+    assert "GB free" in finding_of["results folder"]["found"]
+    assert "GB free" in finding_of["model cache"]["found"]
+    assert finding_of["terminal"]["found"].startswith("none, ")
 
 
 def test_doctor_says_what_is_broken(folder):

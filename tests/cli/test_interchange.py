@@ -90,8 +90,8 @@ def test_an_export_goes_round_by_the_command_line(lmassay, tmp_path):
     assert "2 examples without a score left out" in done.stderr
     written = done.stdout.splitlines()
     back = lmassay("import", written[0], "--results", tmp_path / "back", "--json")
-    found = {r["metric"]: r["value"] for r in json.loads(back.stdout)["runs"][0]["results"]}
-    assert found == {r.metric: r.value for r in ours.results}
+    value_of = {r["metric"]: r["value"] for r in json.loads(back.stdout)["runs"][0]["results"]}
+    assert value_of == {r.metric: r.value for r in ours.results}
 
 
 def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp_path):

@@ -53,13 +53,13 @@ def test_a_run_with_hundreds_of_results_shows_its_headline_by_group(folder, runs
 
 def test_the_line_about_the_rest_names_a_command_that_shows_it(folder, runs):
     shown = lmassay("show", runs[0], cwd=folder).stdout
-    found = re.search(r"^more +(\d+) further results: lmassay (.+)$", shown, flags=re.MULTILINE)
-    everything = lmassay(*found[2].split(), cwd=folder).stdout
+    match = re.search(r"^more +(\d+) further results: lmassay (.+)$", shown, flags=re.MULTILINE)
+    everything = lmassay(*match[2].split(), cwd=folder).stdout
     results = json.loads(lmassay("show", runs[0], "--json", cwd=folder).stdout)["runs"][0]["results"]
     assert everything.count("\n") == len(results) + 3, "title, heading, signature"
     assert "mw@bottom1e-06" in everything
     # Three metrics for six groups, and the mass.
-    assert int(found[1]) == len(results) - 3 * 6 - 1
+    assert int(match[1]) == len(results) - 3 * 6 - 1
 
 
 def test_the_command_names_the_results_folder_unless_it_is_the_usual_one(folder, runs):

@@ -63,11 +63,11 @@ def named(run):
 
 def figure_texts(folder):
     """The words of all figures, without the blanks where lines are broken."""
-    found = []
+    texts = []
     for path in sorted((folder / "figures").glob("*.svg")):
         drawn = re.sub(r"<title>.*?</title>|<style>.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        found.append(re.sub(r"\s", "", html.unescape(re.sub(r"<[^>]*>", "", drawn))))
-    return found
+        texts.append(re.sub(r"\s", "", html.unescape(re.sub(r"<[^>]*>", "", drawn))))
+    return texts
 
 
 @pytest.mark.parametrize("what", SWEPT)

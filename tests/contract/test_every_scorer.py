@@ -170,7 +170,7 @@ def test_a_function_becomes_a_scorer_and_may_ask_for_the_language():
 
 
 @pytest.mark.parametrize("name", ["zero_one", "chrf", "bleu"])
-def test_a_subclass_that_writes_score_sentence_anew_is_heard(name):
+def test_a_subclass_that_overrides_score_sentence_is_used(name):
     class Folded(current_registry().get("scorer", name)):
         def score_sentence(self, hyp, ref, lang=None):
             return super().score_sentence(hyp.lower(), ref.lower(), lang=lang)
@@ -180,7 +180,7 @@ def test_a_subclass_that_writes_score_sentence_anew_is_heard(name):
     assert current_registry().get("scorer", name)().score(hyps, refs) != [1.0, 1.0]
 
 
-def test_a_subclass_that_writes_score_corpus_anew_sees_the_whole_corpus():
+def test_a_subclass_that_overrides_score_corpus_sees_the_whole_corpus():
     class Whole(lmassay.ChrF):
         def score_corpus(self, hyps, refs, lang=None):
             return [1 / len(hyps)] * len(hyps)

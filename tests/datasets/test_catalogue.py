@@ -160,16 +160,16 @@ def test_an_entry_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
     (folder / "broken.yaml").write_text("name: [", encoding="utf-8")
     (folder / "again.yaml").write_text((folder / "small.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(module, "_folders", lambda problems: [("some-package", folder)])
-    found = module._catalogue_on.__wrapped__(())
-    assert list(found.entries) == ["small"]
-    assert len(found.problems) == 2
-    assert "broken.yaml" in found.problems[0]
-    assert "already offers" in found.problems[1]
+    read_catalogue = module._catalogue_on.__wrapped__(())
+    assert list(read_catalogue.entries) == ["small"]
+    assert len(read_catalogue.problems) == 2
+    assert "broken.yaml" in read_catalogue.problems[0]
+    assert "already offers" in read_catalogue.problems[1]
     with pytest.raises(DataError, match=r"some-package has a data set that cannot be used: .*broken\.yaml"):
-        found.find("broken")
+        read_catalogue.find("broken")
     # The name of another file that ends in the same letters is not meant.
     with pytest.raises(DataError, match="there is no data set 'roken'"):
-        found.find("roken")
+        read_catalogue.find("roken")
 
 
 def test_the_shipped_entries_are_read_without_problems():

@@ -42,13 +42,13 @@ def designs(gate, correlation=0.1):
 def shares(gate, all_designs, *, at_threshold, passes, draws=600):
     """The share of simulated comparisons that fail (or pass ``--pass-only-if``), for each setting."""
     rng = np.random.default_rng(11)
-    found = []
+    alarm_rates = []
     for design, churn, threshold in itertools.product(all_designs, gate.CHURN, gate.THRESHOLDS):
         drops = np.full(draws, threshold if at_threshold else 0.0)
         tested = gate.test(gate.simulate(design, churn, drops, rng), design)
         p = tested.p_above(-threshold) if passes else tested.p_below(-threshold)
-        found.append(float((p < gate.ALPHA).mean()))
-    return found
+        alarm_rates.append(float((p < gate.ALPHA).mean()))
+    return alarm_rates
 
 
 def test_false_alarms_are_as_rare_as_stated(gate):
@@ -57,9 +57,9 @@ def test_false_alarms_are_as_rare_as_stated(gate):
     )
     failed = []
     for at_threshold in (False, True):
-        found = shares(gate, designs(gate), at_threshold=at_threshold, passes=False)
-        assert len(found) == settings
-        failed += found
+        alarm_rates = shares(gate, designs(gate), at_threshold=at_threshold, passes=False)
+        assert len(alarm_rates) == settings
+        failed += alarm_rates
     # 600 comparisons have a standard error of .9 points, and the worst of 162 is above its expectation.
     assert max(failed) == pytest.approx(worst / 100, abs=0.02)
     assert np.median(failed) < 0.05
@@ -133,8 +133,8 @@ def test_the_page_states_what_the_whole_simulation_gave():
     _, most = stated(r"passes falsely in up to (\d+) or (\d+) % of cases if the threshold")
     assert round(100 * max(float(row[5].rstrip("*")) for row in rows)) <= most
     least_found, most_found = stated(r"it fails in (\d+) to (\d+) %")
-    for name, churn, *_, found in rows:
+    for name, churn, *_, detected in rows:
         changed = 2 * float(churn.partition("%")[0]) / 100 * int(name.split()[0])
         if "clusters" in name and changed < 20:
             continue
-        assert least_found <= 100 * float(found.rstrip("*")) <= most_found, (name, churn)
+        assert least_found <= 100 * float(detected.rstrip("*")) <= most_found, (name, churn)

@@ -48,13 +48,13 @@ def test_the_python_in_the_page_is_python(page):
 
 
 def test_only_sketches_of_python_are_not_run():
-    found = {
+    sketches = {
         (block.page, block.text.partition("\n")[0])
         for page in PAGES
         for block in blocks_of(page_text(page), page)
         if block.language == "python" and ">>> " not in block.text and not {"run", "file", "part"} & set(block.notes)
     }
-    assert found == set(SKETCHES)
+    assert sketches == set(SKETCHES)
 
 
 @pytest.mark.parametrize("page", PAGES)

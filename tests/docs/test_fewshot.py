@@ -65,13 +65,13 @@ def test_the_intervals_of_the_experiment_follow_from_its_deviations(name, strate
 
 def test_the_coverage_is_that_of_the_simulation(simulation):
     rng = np.random.default_rng(4)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in simulation.RULES}
+    coverage_of_rule: dict[str, list[tuple[float, float]]] = {name: [] for name in simulation.RULES}
     for setting in simulation.settings():
         for name, covered in simulation.simulate(setting, rng, 10).items():
-            found[name].append((covered.coverage, covered.width))
-    assert len(found["new: overlap and tests"]) == int(re.search(r"in each of (\d+) settings", PAGE)[1])
+            coverage_of_rule[name].append((covered.coverage, covered.width))
+    assert len(coverage_of_rule["new: overlap and tests"]) == int(re.search(r"in each of (\d+) settings", PAGE)[1])
     rows = ("spread over splits, Student's t", "the same and Wilson's interval over tests", "now")
-    for start, values in zip(rows, found.values(), strict=True):
+    for start, values in zip(rows, coverage_of_rule.values(), strict=True):
         mean, _, width = row(start)
         assert np.mean(values, axis=0) == pytest.approx((float(mean), float(width)), abs=0.015)
 
@@ -104,16 +104,16 @@ def test_the_strongest_effect_moves_an_accuracy_as_far_as_stated(simulation):
 )
 def test_gains_are_detected_as_often_as_stated(simulation, gain, pattern):
     share = int(re.search(pattern, PAGE)[1]) / 100
-    found = simulation.simulate_gain(96, "weak", gain, np.random.default_rng(7), 300).found
+    detected = simulation.simulate_gain(96, "weak", gain, np.random.default_rng(7), 300).found
     # 300 data sets have a standard error of up to 2.9 points.
-    assert found == pytest.approx(share, abs=0.08)
+    assert detected == pytest.approx(share, abs=0.08)
 
 
 def test_a_gain_on_the_quick_card_is_detected_one_time_in_five(simulation):
     card = " ".join((ROOT / "docs" / "card.md").read_text(encoding="utf-8").split())
     assert "With 48 tests, a gain of 10 points is detected one time in five." in card
-    found = simulation.simulate_gain(48, "weak", 0.1, np.random.default_rng(8), 300).found
-    assert found == pytest.approx(0.2, abs=0.08)
+    detected = simulation.simulate_gain(48, "weak", 0.1, np.random.default_rng(8), 300).found
+    assert detected == pytest.approx(0.2, abs=0.08)
 
 
 def test_the_deviation_of_an_accuracy_on_cb_is_as_stated():

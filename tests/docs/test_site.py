@@ -56,7 +56,7 @@ def test_the_site_loads_nothing_from_elsewhere(site):
     assert styles
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        fetched = [found for match in _FETCHED.findall(text) for found in match if found]
+        fetched = [address for match in _FETCHED.findall(text) for address in match if address]
         assert fetched
         for target in [*fetched, *_IN_STYLE.findall(text)]:
             assert not _ELSEWHERE.match(target), f"{page.relative_to(site)}: {target}"
@@ -121,11 +121,11 @@ def test_the_search_works_from_disk_and_no_request_leaves(site, chromium):
 
     chromium.get_log("performance")
     chromium.get(f"{(site / 'index.html').as_uri()}?q=perturbation")
-    latest, found = time.monotonic() + 120, []
-    while not found and time.monotonic() < latest:
+    latest, articles = time.monotonic() + 120, []
+    while not articles and time.monotonic() < latest:
         time.sleep(0.1)
-        found = chromium.find_elements(By.CSS_SELECTOR, ".md-search-result__article")
-    assert any("perturbation" in (article.get_attribute("textContent") or "").lower() for article in found)
+        articles = chromium.find_elements(By.CSS_SELECTOR, ".md-search-result__article")
+    assert any("perturbation" in (article.get_attribute("textContent") or "").lower() for article in articles)
     messages = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     assert asked

@@ -285,9 +285,9 @@ def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, mon
     for sizes in coverage.published_sizes().values():
         for rate in coverage.PUBLISHED_RATES:
             hits = coverage.draw(sizes, rate, 0.2, 100, rng)
-            for largest, found in widths.items():
+            for largest, mean_widths in widths.items():
                 monkeypatch.setattr(variance, "LARGEST_CORRELATION", largest)
                 low, high = rate_intervals(hits, sizes)
-                found.append(float((high - low).mean()))
+                mean_widths.append(float((high - low).mean()))
     narrower = 1 - np.mean(np.divide(widths[LARGEST_CORRELATION], widths[1.0]))
     assert 100 * narrower == pytest.approx(float(stated[1]), abs=2)

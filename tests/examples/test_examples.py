@@ -25,12 +25,13 @@ def test_the_demonstration_runs_and_the_careful_translator_breaks_less(tmp_path)
 def test_the_small_model_knows_the_agreement_of_the_shipped_grammar(smollm2, tmp_path):
     done = lmassay("run", EXAMPLES / "syntax.yaml", "--results", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
+    result_of = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
     assert (
-        sum(group.startswith("construction=") and "," not in group for metric, group in found if metric == "tse") == 7
+        sum(group.startswith("construction=") and "," not in group for metric, group in result_of if metric == "tse")
+        == 7
     )
-    assert found["tse", "construction=Simple"]["value"] > 0.9
-    assert found["mw", "mean of constructions"]["value"] > 0.7
+    assert result_of["tse", "construction=Simple"]["value"] > 0.9
+    assert result_of["mw", "mean of constructions"]["value"] > 0.7
     page = tmp_path / "report.html"
     assert lmassay("report", "--results", tmp_path, "-o", page).returncode == 0
     text = page.read_text(encoding="utf-8")
@@ -60,10 +61,10 @@ def test_the_bigram_model_learns_agreement_from_its_text(tmp_path):
     }
     done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--results", tmp_path / "r", "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
-    assert found["tse", "overall"]["n"] > 0
-    assert found["tse", "overall"]["n_unscored"] > 0
-    assert found["mw", "overall"]["value"] > 0.5
+    result_of = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
+    assert result_of["tse", "overall"]["n"] > 0
+    assert result_of["tse", "overall"]["n_unscored"] > 0
+    assert result_of["mw", "overall"]["value"] > 0.5
 
 
 def test_the_teapot_style_scorers_work_from_their_file(tmp_path):

@@ -160,9 +160,9 @@ def test_a_cluster_answers_as_one_process_does(tmp_path, cluster, verb):
     done = lmassay("run", file, "--results", tmp_path / "cluster", "--scheduler", cluster.address)
     assert done.returncode == 0, done.stderr
     expected = values(tmp_path / "alone")
-    found = values(tmp_path / "cluster")
-    assert len(found) == 12
-    for row, row_alone in zip(found, expected, strict=True):
+    cluster_values = values(tmp_path / "cluster")
+    assert len(cluster_values) == 12
+    for row, row_alone in zip(cluster_values, expected, strict=True):
         assert row == pytest.approx(row_alone, abs=1e-5)
 
 

@@ -360,9 +360,9 @@ def old_store(tmp_path, monkeypatch):
 
 def test_doctor_finds_stored_secrets_and_blanks_them_after_a_copy(old_store):
     before = lmassay("ls", "--json", "--results", old_store).stdout
-    found = lmassay("doctor", "--results", old_store, env=ENVIRONMENT)
-    assert found.returncode == 1
-    assert "contain a secret" in found.stdout
+    first_check = lmassay("doctor", "--results", old_store, env=ENVIRONMENT)
+    assert first_check.returncode == 1
+    assert "contain a secret" in first_check.stdout
     assert KEY.encode() in (old_store / STORE_FILE).read_bytes()
 
     fixed = lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT)

@@ -26,14 +26,14 @@ from tests.helpers import lmassay
 def numbers(folder: Path) -> dict[str, Any]:
     """Status, results and rows of all runs, by label."""
     with Store(folder / "results") as store:
-        found: dict[str, Any] = {}
+        results_of: dict[str, Any] = {}
         for record in store.runs():
-            found[record.label] = (
+            results_of[record.label] = (
                 record.status,
                 record.results,
                 [(row.example.id, without_cost(row.score)) for row in store.rows(record.id)],
             )
-        return found
+        return results_of
 
 
 def without_cost(score: Score) -> Score:
@@ -41,9 +41,9 @@ def without_cost(score: Score) -> Score:
     return replace(score, details={key: value for key, value in score.details.items() if key != "cost"})
 
 
-def plain(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+def plain(results_of: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Labels show the method's options, which name the folder."""
-    return {label.replace(str(folder), "HERE"): rest for label, rest in found.items()}
+    return {label.replace(str(folder), "HERE"): rest for label, rest in results_of.items()}
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,8 @@ def cluster() -> Iterator[str]:
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
-    ) as found:
-        yield found.scheduler_address
+    ) as local_cluster:
+        yield local_cluster.scheduler_address
 
 
 def started(folder: Path, file: Path, *more: str) -> subprocess.Popen[str]:
@@ -135,8 +135,8 @@ def test_a_worker_process_that_dies_is_replaced_and_its_training_redone(tmp_path
     file = write_sweep(tmp_path, die=str(tmp_path / "die"))
     done = lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
-    found = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
-    assert found == whole
+    repeated = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
+    assert repeated == whole
 
 
 def test_a_training_that_always_kills_its_process_is_an_error_and_the_others_go_on(tmp_path, whole):
@@ -162,8 +162,8 @@ def test_a_dask_worker_that_dies_is_replaced_and_its_training_redone(tmp_path, w
     done = lmassay("run", file, "--results", tmp_path / "results", "--executor", "dask", "--scheduler", cluster)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "die").exists(), "no worker died"
-    found = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
-    assert found == whole
+    repeated = {label.split(" die=")[0]: rest for label, rest in plain(numbers(tmp_path), tmp_path).items()}
+    assert repeated == whole
 
 
 def test_a_training_that_fails_is_marked_and_the_sweep_goes_on(tmp_path):

@@ -349,13 +349,13 @@ def _delete_row(file: Path, rng: random.Random) -> str:
         (count,) = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
         keys = {"digests": "run, part", "asked": "run, id"}.get(table, "rowid")
         offset = rng.randrange(max(count, 1))
-        found = database.execute(f"SELECT {keys} FROM {table} ORDER BY {keys} LIMIT 1 OFFSET {offset}").fetchone()
-        if found is None:
+        key = database.execute(f"SELECT {keys} FROM {table} ORDER BY {keys} LIMIT 1 OFFSET {offset}").fetchone()
+        if key is None:
             return f"nothing: {table} is empty"
         condition = " AND ".join(f"{name} = ?" for name in keys.split(", "))
-        database.execute(f"DELETE FROM {table} WHERE {condition}", found)
+        database.execute(f"DELETE FROM {table} WHERE {condition}", key)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return f"{table}: {found} deleted"
+    return f"{table}: {key} deleted"
 
 
 # --- what the commands do with it -------------------------------------------------------------------------------------

@@ -71,8 +71,8 @@ class Letters:
 
 def log(name: str) -> Path:
     """One of the real logs by its task."""
-    (found,) = (path for path in LOGS.glob(f"samples_{name}_2026*.jsonl"))
-    return found
+    (log_file,) = (path for path in LOGS.glob(f"samples_{name}_2026*.jsonl"))
+    return log_file
 
 
 def samples(name: str) -> list[dict[str, Any]]:

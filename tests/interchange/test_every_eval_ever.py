@@ -159,12 +159,12 @@ def test_the_document_and_its_instances_keep_to_the_schema(run, tmp_path):
 
 def test_scores_lie_within_their_bounds_and_have_interval_and_counts(run, tmp_path):
     _, document, _ = exported(run, tmp_path / "eval.json")
-    found = {r["evaluation_result_id"]: r for r in document["evaluation_results"]}
-    assert len(found) == len(document["evaluation_results"])
+    result_of = {r["evaluation_result_id"]: r for r in document["evaluation_results"]}
+    assert len(result_of) == len(document["evaluation_results"])
     for result in run.results:
         if result.value is None:
             continue
-        entry = found[f"{result.metric}|{result.group}"]
+        entry = result_of[f"{result.metric}|{result.group}"]
         config, details = entry["metric_config"], entry["score_details"]
         assert details["score"] == result.value
         counts = {"n": str(result.n), "n_error": str(result.n_error), "n_unscored": "0"}

@@ -84,10 +84,10 @@ class Served:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    found = pairs_run(tmp_path_factory.mktemp("viewed"))
-    with Store(found.folder, create=True) as store:
-        store.set_status(found.id, "done", "<script>alert(1)</script>")
-    return found
+    finished_run = pairs_run(tmp_path_factory.mktemp("viewed"))
+    with Store(finished_run.folder, create=True) as store:
+        store.set_status(finished_run.id, "done", "<script>alert(1)</script>")
+    return finished_run
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +121,8 @@ def test_tables_are_described_and_have_facets(served):
 
 def test_ready_made_queries_spread_out_results_scores_and_errors(served, run):
     _, text = served.get("/results.json?_shape=array&metric=accuracy&model=")
-    found = [row for row in json.loads(text) if row["group"] == "overall"]
-    assert [(row["value"], row["n"], row["errors"]) for row in found] == [(run["accuracy"].value, 6, 2)]
+    overall_rows = [row for row in json.loads(text) if row["group"] == "overall"]
+    assert [(row["value"], row["n"], row["errors"]) for row in overall_rows] == [(run["accuracy"].value, 6, 2)]
     _, text = served.get(f"/scores.json?_shape=array&run={run.id}&metric=accuracy")
     assert len(json.loads(text)) == 6
     _, text = served.get("/errors.json?_shape=array")

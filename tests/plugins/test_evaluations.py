@@ -61,9 +61,9 @@ WRONG = {
 def test_a_package_that_cannot_be_loaded_is_named_with_the_reason_and_all_else_works(tmp_path, monkeypatch, case):
     code, reason = WRONG[case]
     monkeypatch.syspath_prepend(str(write_package(tmp_path, f"lmassay-wrong-{case}", code)))
-    [(what, found)] = broken_rows()
+    [(what, message)] = broken_rows()
     assert what == f"the package lmassay-wrong-{case}"
-    assert reason in found
+    assert reason in message
     assert lmassay("--help").returncode == 0
     listed = lmassay("tasks")
     assert "robustness" in listed.stdout
@@ -86,8 +86,8 @@ def test_the_own_evaluations_win_over_those_of_other_packages(tmp_path, monkeypa
     code = politeness("aaa_first", "order=-5,", name="bias", task="bias2")
     monkeypatch.syspath_prepend(str(write_package(tmp_path, "aaa-first", code)))
     assert package_of(evaluation_called("bias")) == "lmassay"
-    [(what, found)] = broken_rows()
-    assert (what, "'bias'" in found, "lmassay" in found) == ("the package aaa-first", True, True)
+    [(what, message)] = broken_rows()
+    assert (what, "'bias'" in message, "lmassay" in message) == ("the package aaa-first", True, True)
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
@@ -107,8 +107,8 @@ def test_between_two_packages_the_search_path_decides_nothing(tmp_path, monkeypa
 def test_a_command_whose_name_is_taken_or_impossible_is_reported(tmp_path, monkeypatch):
     commands = "commands=(Command('run', 'h', 'm:c'), Command('tse', 'h', 'm:c'), Command('my cmd', 'h', 'm:c')),"
     monkeypatch.syspath_prepend(str(write_package(tmp_path, "takes-names", politeness("takes_names", commands))))
-    found = [text for what, text in broken_rows() if what == "the package takes-names"]
-    assert [("'run'" in text, "'tse'" in text, "'my cmd'" in text) for text in found] == [
+    messages = [text for what, text in broken_rows() if what == "the package takes-names"]
+    assert [("'run'" in text, "'tse'" in text, "'my cmd'" in text) for text in messages] == [
         (True, False, False),
         (False, True, False),
         (False, False, True),
@@ -163,9 +163,9 @@ def test_a_hook_that_raises_is_one_warning_and_the_command_goes_on(run_of_broken
     card = lmassay("card", "echo", "--quick", "--dry-run", "--json")
     assert_warned(card, "card")
     assert "robustness" in card.stdout
-    found = " ".join(text for _, text in broken_rows())
+    messages = " ".join(text for _, text in broken_rows())
     for hook in ("checks", "card", "export"):
-        assert f"{hook} of the evaluation politeness (package broken-hooks) failed" in found
+        assert f"{hook} of the evaluation politeness (package broken-hooks) failed" in messages
 
 
 def test_a_wrong_import_path_is_reported_wherever_it_stands(tmp_path, monkeypatch):
@@ -188,10 +188,10 @@ def test_a_wrong_import_path_is_reported_wherever_it_stands(tmp_path, monkeypatc
     assert listed.returncode == 0, listed.stderr
     assert "lost_paths.nowhere:T cannot be imported: there is no module lost_paths.nowhere" in listed.stdout
     assert "the module lost_paths has no 'Nope'" in listed.stdout
-    found = " ".join(text for _, text in broken_rows())
+    messages = " ".join(text for _, text in broken_rows())
     for part in ("section", "commands['lostcommand']", "checks", "card"):
-        assert f"{part} of the evaluation lost" in found
-    assert "lost_paths:Nope cannot be imported" in found
+        assert f"{part} of the evaluation lost" in messages
+    assert "lost_paths:Nope cannot be imported" in messages
     config = write_config(tmp_path / "c.yaml", {"task": "lost", "model": "echo"})
     for done in (lmassay("check", config), lmassay("lostcommand")):
         assert done.returncode == 2

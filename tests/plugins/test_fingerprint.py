@@ -18,9 +18,9 @@ FACTOR = 2
 
 
 def digest(value):
-    found = fingerprint(value)
-    assert not found.not_comparable
-    return found.digest
+    result = fingerprint(value)
+    assert not result.not_comparable
+    return result.digest
 
 
 def from_source(text: str, **variables):
@@ -104,10 +104,10 @@ def test_what_cannot_be_compared_is_named_and_counts_in_this_process_only():
     def other():
         return lock
 
-    found = fingerprint(locked)
-    assert found.not_comparable == "lock (lock)"
-    assert fingerprint(locked) == found
-    assert fingerprint(other).digest != found.digest
+    result = fingerprint(locked)
+    assert result.not_comparable == "lock (lock)"
+    assert fingerprint(locked) == result
+    assert fingerprint(other).digest != result.digest
 
 
 def test_a_module_of_the_user_counts_with_its_contents(tmp_path, monkeypatch):

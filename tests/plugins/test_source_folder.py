@@ -265,8 +265,8 @@ def test_the_files_of_a_plug_in_are_known_before_it_runs(tmp_path, source, expec
         expected = ["a", "b", "pack/__init__", "pack/one", "pack/two", "unrelated"]
     if "import *" in source:
         expected = ["b", *expected]
-    found = SourceFolder(tmp_path).files(tmp_path / "plug.py")
-    names = [file.relative_to(tmp_path).with_suffix("").as_posix() for file in found]
+    files = SourceFolder(tmp_path).files(tmp_path / "plug.py")
+    names = [file.relative_to(tmp_path).with_suffix("").as_posix() for file in files]
     assert sorted(names) == sorted([*expected, "plug"])
 
 
@@ -322,7 +322,7 @@ def test_a_file_that_has_changed_is_loaded_again_with_what_it_imports(tmp_path):
     assert source_digest(first) != source_digest(second)
 
 
-def test_a_plug_in_that_failed_can_be_mended(tmp_path):
+def test_a_plug_in_that_failed_can_be_fixed(tmp_path):
     registry = Registry(current_registry())
     write(tmp_path, plug="import utils\n")
     for source in ("(", "1 / 0\n"):

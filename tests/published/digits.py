@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 def with_one_digit_changed(text: str, most: int | None = None) -> Iterator[str]:
     """The text with one of its digits changed: each digit in turn, or at most ``most``, evenly spread."""
-    places = [found.start() for found in re.finditer("[0-9]", text)]
+    places = [match.start() for match in re.finditer("[0-9]", text)]
     if most is not None and len(places) > most:
         step = (len(places) - 1) / (most - 1)
         places = [places[round(number * step)] for number in range(most)]

@@ -28,12 +28,12 @@ PADDED = "_pad"
 @cache
 def gold(name: str) -> dict[str, Any]:
     """``name.json`` and, where there are such, ``name_albert.json`` and the like."""
-    found: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
     for file in sorted(GOLD.glob(f"{name}*.json")):
         for key, value in json.loads(file.read_text(encoding="utf-8")).items():
-            both = isinstance(value, dict) and isinstance(found.get(key), dict)
-            found[key] = {**found[key], **value} if both else value
-    return found
+            both = isinstance(value, dict) and isinstance(recorded.get(key), dict)
+            recorded[key] = {**recorded[key], **value} if both else value
+    return recorded
 
 
 def digest_of(ids: Sequence[int]) -> str:

@@ -86,17 +86,17 @@ def encoding(key: str) -> dict[str, Any]:
         return {"error": ERRORS[type(error)]}
     rows = [[one.ids, one.types, one.masks, one.prompts] for one in encoded]
     text = json.dumps(rows, separators=(",", ":"))
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "n": len(rows),
         "sha": hashlib.sha256(text.encode()).hexdigest()[:16],
         "lens": [len(one.ids) for one in encoded],
     }
     if size in (96, 24):
-        found["first2"] = rows[:2]
+        document["first2"] = rows[:2]
     if mode != "cls":
-        found["verbalizers"] = {label: pvp.words(label) for label in task(name).labels}
-        found["m2c"] = pvp.label_token_ids()
-    return found
+        document["verbalizers"] = {label: pvp.words(label) for label in task(name).labels}
+        document["m2c"] = pvp.label_token_ids()
+    return document
 
 
 # --- logits -----------------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def logits(key: str) -> dict[str, Any]:
         learner = Classifier(network("classifier"), task(name), Reading(0, window, "cls"))
     items = learner.encode(task(name).examples("train"), training=False)
     with torch.no_grad():
-        found, loss = learner.logits(items).tolist(), learner.loss(items).item()
-    return {"L": window, "logits": found, "labels": [item.label for item in items], "loss": loss}
+        label_logits, loss = learner.logits(items).tolist(), learner.loss(items).item()
+    return {"L": window, "logits": label_logits, "labels": [item.label for item in items], "loss": loss}
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def parameters(head: str) -> dict[str, list[int]]:
 def split(key: str) -> dict[str, Any]:
     name, setting, k, seed, ratio = key.split("/")
     units = units_of(task(name).examples("train"), task(name).original_group)
-    found = make_splits(
+    all_splits = make_splits(
         setting,
         units,
         k=int(k.removeprefix("k")),
@@ -155,8 +155,8 @@ def split(key: str) -> dict[str, Any]:
     )
     return {
         "n": len(units),
-        "seeds": [split.seed for split in found],
-        "folds": [[list(split.train), list(split.dev) or None] for split in found],
+        "seeds": [split.seed for split in all_splits],
+        "folds": [[list(split.train), list(split.dev) or None] for split in all_splits],
     }
 
 
@@ -208,13 +208,13 @@ def _final_line(folder: Path, name: str) -> dict[str, Any]:
 
 def _training(place: Path) -> dict[str, Any]:
     results = json.loads((place / "results.json").read_text(encoding="utf-8"))
-    found: dict[str, Any] = {"test": results.pop("test_set_after_training")}
+    document: dict[str, Any] = {"test": results.pop("test_set_after_training")}
     # The original leaves the dev scores out.
     del results["dev32_set_after_training"]
-    found["results"] = results
+    document["results"] = results
     for name in ("eval_logits", "dev32_eval_logits"):
         lines = (place / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-        found[name] = [[float(cell) for cell in line.split()] for line in lines]
+        document[name] = [[float(cell) for cell in line.split()] for line in lines]
     for name in ("predictions", "dev32_predictions"):
-        found[name] = (place / f"{name}.jsonl").read_text(encoding="utf-8")
-    return found
+        document[name] = (place / f"{name}.jsonl").read_text(encoding="utf-8")
+    return document

@@ -72,8 +72,8 @@ def test_both_losses_and_their_gradients_are_those_of_the_original(run):
 def test_labels_have_the_probabilities_of_the_original(run):
     values, learner, labelled, _ = run
     with torch.no_grad():
-        found = learner.logits(labelled)
-    assert found.numpy() == pytest.approx(torch.tensor(values["label_probs"]).numpy(), abs=1e-9)
+        logits = learner.logits(labelled)
+    assert logits.numpy() == pytest.approx(torch.tensor(values["label_probs"]).numpy(), abs=1e-9)
     assert [item.label for item in labelled] == values["labels"]
     assert learner.label_loss(labelled).item() == pytest.approx(values["decoupled_loss"], abs=TOLERANCE)
 

@@ -54,8 +54,8 @@ def test_the_hinge_of_a_whole_batch_is_that_of_the_original(tmp_path, key):
 def test_choices_score_as_in_the_original(tmp_path, key, decoding):
     task, copa = learner(key, tmp_path, decoding_strategy=decoding)
     with torch.no_grad():
-        found = copa.logits(copa.encode(task.examples("dev")[:6], training=False))
-    assert found.numpy() == pytest.approx(np.array(RUNS[key][f"eval_{decoding}"]), abs=2e-4, rel=1e-6)
+        logits = copa.logits(copa.encode(task.examples("dev")[:6], training=False))
+    assert logits.numpy() == pytest.approx(np.array(RUNS[key][f"eval_{decoding}"]), abs=2e-4, rel=1e-6)
 
 
 @pytest.mark.parametrize("key", WSC)
@@ -73,8 +73,8 @@ def test_training_on_referents_has_the_loss_of_the_original(tmp_path, key):
 def test_referents_are_judged_as_by_the_original(tmp_path, key, decoding):
     task, wsc = learner(key, tmp_path, decoding_strategy=decoding)
     with torch.no_grad():
-        found = wsc.logits(wsc.encode(task.examples("dev")[:6], training=False))
-    assert found.tolist() == RUNS[key][f"eval_{decoding}"]
+        logits = wsc.logits(wsc.encode(task.examples("dev")[:6], training=False))
+    assert logits.tolist() == RUNS[key][f"eval_{decoding}"]
 
 
 def one_by_one(network, item, tokens, decoding):
@@ -101,6 +101,6 @@ def test_choices_read_together_score_as_one_by_one_also_where_the_original_crash
     task, copa = learner(key, tmp_path, decoding_strategy=decoding, eval_batch_size=5)
     items = copa.encode(task.examples("dev")[:3], training=False)
     with torch.no_grad():
-        found = copa.logits(items)
+        logits = copa.logits(items)
     expected = [[one_by_one(copa.net, item, text, decoding) for text in item.extra["texts"]] for item in items]
-    assert found.numpy() == pytest.approx(np.array(expected), abs=2e-4, rel=1e-6)
+    assert logits.numpy() == pytest.approx(np.array(expected), abs=2e-4, rel=1e-6)

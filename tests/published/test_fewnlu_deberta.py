@@ -52,14 +52,14 @@ def test_the_names_of_the_weights_are_the_originals(network, gold):
 
 
 def test_logits_at_the_masks_are_the_originals(network, gold):
-    found = logits_at_masks(network, gold)[:, gold["token_ids"]]
-    assert np.abs(found.numpy() - gold["logits"]).max() < TOLERANCE
+    logits = logits_at_masks(network, gold)[:, gold["token_ids"]]
+    assert np.abs(logits.numpy() - gold["logits"]).max() < TOLERANCE
 
 
 def test_the_loss_leaves_out_targets_of_0_as_the_originals(network, gold):
     # The run had token 100 as the first line's target and padding as the second's.
-    found = deberta.summed_loss(logits_at_masks(network, gold), torch.tensor([100, 0]))
-    assert found.item() == pytest.approx(gold["loss_with_label0_ignored"], abs=TOLERANCE * 10)
+    loss = deberta.summed_loss(logits_at_masks(network, gold), torch.tensor([100, 0]))
+    assert loss.item() == pytest.approx(gold["loss_with_label0_ignored"], abs=TOLERANCE * 10)
 
 
 def test_the_frozen_weights_are_the_originals(network, gold):

@@ -75,11 +75,11 @@ def test_albert_reads_without_token_types_and_with_the_eps_of_its_time(gold_mode
     batch = learner.batch(items)
     with torch.no_grad():
         whole = net.module(input_ids=batch.ids, attention_mask=batch.attention).logits
-        found = learner.logits(items)
+        label_logits = learner.logits(items)
     at_masks = [row[item.masks[0]] for row, item in zip(whole, items, strict=True)]
     expected = [[logits[ids[0]] for ids in learner.pvp.label_token_ids()] for logits in at_masks]
     assert net.module.predictions.LayerNorm.eps == 1e-5
-    assert torch.allclose(found, torch.tensor(expected), atol=1e-6)
+    assert torch.allclose(label_logits, torch.tensor(expected), atol=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [1, 2])

@@ -85,17 +85,17 @@ def verdict(correlation, test_metrics):
 
 
 def published():
-    found = {}
+    cells_of = {}
     for strategy, (row, _) in TABLE_2.items():
         numbers = iter(row.split())
-        found[strategy] = {}
+        cells_of[strategy] = {}
         for task, correlation in zip(TASKS, TABLE_3[strategy][:-1], strict=True):
             test_metrics = {}
             for metric in METRICS.get(task, ("acc",)):
                 mean, std = (float(part) / 100 for part in next(numbers).split("±"))
                 test_metrics[metric] = ProtocolEstimate(mean, std, n=4)
-            found[strategy][task] = verdict(ProtocolEstimate(correlation, n=48), test_metrics)
-    return found
+            cells_of[strategy][task] = verdict(ProtocolEstimate(correlation, n=48), test_metrics)
+    return cells_of
 
 
 def cells(row):

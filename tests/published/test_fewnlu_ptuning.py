@@ -100,8 +100,8 @@ def test_logits_and_loss_are_the_originals(model, run):
     learner = method.learner(inputs)
     items = learner.encode(inputs.train, training=True)
     assert [item.label for item in items] == expected["labels"]
-    found = scores(learner, items, batch_size=3)
-    assert np.abs(found - expected["logits"]).max() < TOLERANCE
+    computed = scores(learner, items, batch_size=3)
+    assert np.abs(computed - expected["logits"]).max() < TOLERANCE
     assert learner.loss(items).item() == pytest.approx(expected["loss"], abs=TOLERANCE)
 
 

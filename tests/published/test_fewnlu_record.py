@@ -72,9 +72,11 @@ def test_entities_score_as_in_pet(network, task, decoding):
     record = learner_for(task, network, Reading(0, 512), decoding_strategy=decoding)
     items = record.encode(task.examples("dev32")[:3], training=False)
     with torch.no_grad():
-        found = record.gaps.scores(items, [item.extra["texts"] for item in items])
+        entity_scores = record.gaps.scores(items, [item.extra["texts"] for item in items])
         logits = record.logits(items)
-    for item, scores, known, row, predicted in zip(items, found, run["choices"], logits, run["pred"], strict=True):
+    for item, scores, known, row, predicted in zip(
+        items, entity_scores, run["choices"], logits, run["pred"], strict=True
+    ):
         names = map(digest, item.extra["names"])
         assert dict(zip(names, scores, strict=True)) == pytest.approx(known["choices"], abs=5e-5)
         assert row.argmax().item() == predicted[0].index(1)

@@ -105,8 +105,8 @@ def test_adapet_goes_on_with_its_draws_when_an_interrupted_command_is_run_again(
     assert broken.returncode != 0
     again = lmassay(*fewnlu.command({**run, "args": args}), cwd=folder)
     assert again.returncode == 0, again.stderr
-    found = fewnlu.outcome(folder, "adapet_wic", run["args"], again.stdout)
-    assert list(differences({"adapet_wic": run}, {"adapet_wic": found}, fewnlu.tolerance("runs.jsonl"))) == []
+    outcome = fewnlu.outcome(folder, "adapet_wic", run["args"], again.stdout)
+    assert list(differences({"adapet_wic": run}, {"adapet_wic": outcome}, fewnlu.tolerance("runs.jsonl"))) == []
 
 
 def short(words):
@@ -128,8 +128,8 @@ def test_flags_may_be_cut_short_and_given_twice(folder):
     run = RUNS["pet_wic_flags_twice"]
     done = lmassay(*short(fewnlu.command(run)), cwd=folder)
     assert done.returncode == 0, done.stderr
-    found = fewnlu.outcome(folder, run["name"], run["args"], done.stdout)
-    assert list(differences({run["name"]: run}, {run["name"]: found}, fewnlu.tolerance("runs.jsonl"))) == []
+    outcome = fewnlu.outcome(folder, run["name"], run["args"], done.stdout)
+    assert list(differences({run["name"]: run}, {run["name"]: outcome}, fewnlu.tolerance("runs.jsonl"))) == []
 
 
 @pytest.mark.parametrize("flag", ["--fi", "--gr", "--work", "--ref"])

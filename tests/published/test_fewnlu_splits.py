@@ -29,7 +29,7 @@ def gold():
 @pytest.fixture(scope="module")
 def units():
     """The units of each task in FewGLUE, in the order of the original's processors: ids and labels, without texts."""
-    return {task: [SplitUnit(*unit) for unit in found] for task, found in fewnlu_gold.gold("units").items()}
+    return {task: [SplitUnit(*unit) for unit in recorded] for task, recorded in fewnlu_gold.gold("units").items()}
 
 
 def alone(units):
@@ -88,10 +88,10 @@ def test_the_seeds_are_those_of_the_original():
 @pytest.mark.parametrize("name", [*PLAIN, "copa", "multirc", "record"])
 def test_the_units_are_those_of_the_published_examples(units, name):
     task = open_task(f"superglue/{name}", published_set("fewglue"))
-    found = units_of(labelled_examples(task, ["train"]), task.group)
+    computed = units_of(labelled_examples(task, ["train"]), task.group)
     # The figures name labels and groups as the files do, the task in words of its own.
     for part in ("label", "group"):
-        assert first_places(found, part) == first_places(units[name], part)
+        assert first_places(computed, part) == first_places(units[name], part)
 
 
 def first_places(units, part):

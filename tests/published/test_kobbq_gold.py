@@ -110,22 +110,22 @@ def test_step_4(made, prompt, model):
 @pytest.mark.parametrize("mode", ["test", "all"])
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_step_5(made, data, tmp_path, mode, prompt):
-    found = list(evaluate(MODELS, made, TOPIC, mode, data / "0_evaluation_prompts.tsv", prompt))
-    write_results(tmp_path / "results.tsv", found)
+    evaluated = list(evaluate(MODELS, made, TOPIC, mode, data / "0_evaluation_prompts.tsv", prompt))
+    write_results(tmp_path / "results.tsv", evaluated)
     assert (tmp_path / "results.tsv").read_bytes() == (GOLD / f"step5_{mode}" / f"KoBBQ_test_{prompt}.tsv").read_bytes()
     printed = (GOLD / "step5_test" / f"stdout_{prompt}.txt").read_text(encoding="utf-8")
-    for one in found:
+    for one in evaluated:
         assert f"{TOPIC}_{prompt} {one.model}\nNan exists\n{count_series(one.missing)}\n" in printed
 
 
 @pytest.mark.parametrize("mode", ["test", "all"])
 def test_step_5_with_empty_cells(made, data, tmp_path, mode):
-    (found,) = evaluate(["edge"], made, TOPIC, mode, data / "0_evaluation_prompts.tsv", 1)
-    write_results(tmp_path / "results.tsv", [found])
+    (finished_run,) = evaluate(["edge"], made, TOPIC, mode, data / "0_evaluation_prompts.tsv", 1)
+    write_results(tmp_path / "results.tsv", [finished_run])
     assert (tmp_path / "results.tsv").read_bytes() == (GOLD / "edge" / f"KoBBQ_test_1_edge_{mode}.tsv").read_bytes()
-    assert all("no data (n = 0)" in gap for gap in found.gaps)
+    assert all("no data (n = 0)" in gap for gap in finished_run.gaps)
     if mode == "all":
-        assert "overall on 228 of 269 templates" in found.gaps[0]
+        assert "overall on 228 of 269 templates" in finished_run.gaps[0]
 
 
 def test_step_5_with_ids_of_five_parts(data, tmp_path):
@@ -135,8 +135,8 @@ def test_step_5_with_ids_of_five_parts(data, tmp_path):
         writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t")
         writer.writeheader()
         writer.writerows(rows)
-    found = list(evaluate(["alwaysbiased"], tmp_path, TOPIC, "test", data / "0_evaluation_prompts.tsv", 1))
-    write_results(tmp_path / "results.tsv", found)
+    evaluated = list(evaluate(["alwaysbiased"], tmp_path, TOPIC, "test", data / "0_evaluation_prompts.tsv", 1))
+    write_results(tmp_path / "results.tsv", evaluated)
     expected = (GOLD / "edge" / "alwaysbiased_5part_ids_test.tsv").read_bytes()
     assert (tmp_path / "results.tsv").read_bytes() == expected
 
@@ -144,8 +144,8 @@ def test_step_5_with_ids_of_five_parts(data, tmp_path):
 @pytest.mark.parametrize("prompts", ["1", "12345"])
 def test_step_6(prompts):
     folder = GOLD / "comparison"
-    (found,) = compare(str(folder / "KoBBQ_test"), str(folder / "KoBBQ_test_debiased"), prompts, ["synth-model"])
-    assert found.text() + "\n" == (folder / f"stdout_prompts_{prompts}.txt").read_text(encoding="utf-8")
+    (comparison,) = compare(str(folder / "KoBBQ_test"), str(folder / "KoBBQ_test_debiased"), prompts, ["synth-model"])
+    assert comparison.text() + "\n" == (folder / f"stdout_prompts_{prompts}.txt").read_text(encoding="utf-8")
 
 
 def test_step_6_on_the_figures_of_the_document(tmp_path):
@@ -156,10 +156,10 @@ def test_step_6_on_the_figures_of_the_document(tmp_path):
         row = "\t".join(["gpt-35-turbo-0125-v1", "overall", *values])
         (tmp_path / f"{name}_1.tsv").write_text("\t".join(HEADER) + f"\n{row}\n", encoding="utf-8")
     names = [str(tmp_path / name) for name in ("default", "debiased")]
-    (found,) = compare(*names, ["1"], ["gpt-35-turbo-0125-v1"])
-    assert found.text() == shown
-    assert found.text().endswith("\ndiff_bias_diff: -8.19%, accuracy_diff: 15.29%")
-    assert "diff-bias, all rows (1 rows): 0.1905 to 0.1086, -8.19 points, -43.0% relative" in found.details()
+    (comparison,) = compare(*names, ["1"], ["gpt-35-turbo-0125-v1"])
+    assert comparison.text() == shown
+    assert comparison.text().endswith("\ndiff_bias_diff: -8.19%, accuracy_diff: 15.29%")
+    assert "diff-bias, all rows (1 rows): 0.1905 to 0.1086, -8.19 points, -43.0% relative" in comparison.details()
 
 
 def test_every_answer_of_the_fuzz_cases_is_read_alike():
@@ -174,9 +174,9 @@ def test_every_answer_of_the_fuzz_cases_is_read_alike():
     with gzip.open(file, "rt", encoding="utf-8") as stream:
         cases = [json.loads(line) for line in stream]
     for raw, a, b, c, expected in cases:
-        found = parse_reference(raw, lowered(a, b, c))
-        if found != expected:
-            wrong.append((raw, expected, found))
+        parsed = parse_reference(raw, lowered(a, b, c))
+        if parsed != expected:
+            wrong.append((raw, expected, parsed))
     assert len(cases) == 30_000
     assert wrong == []
 
@@ -199,12 +199,12 @@ def test_all_samples_and_their_questions(data, tmp_path):
 
 
 def test_the_test_set_as_items(data):
-    found = kobbq_items(data / "KoBBQ_test_samples.tsv")
-    assert len(found.items) == 2280
-    assert len({item.template for item in found.items}) == 269
-    assert {item.unknown for item in found.items} == {2}
-    assert found.notes[0].startswith("16 of 2280 samples have a control character")
+    items = kobbq_items(data / "KoBBQ_test_samples.tsv")
+    assert len(items.items) == 2280
+    assert len({item.template for item in items.items}) == 269
+    assert {item.unknown for item in items.items} == {2}
+    assert items.notes[0].startswith("16 of 2280 samples have a control character")
     # In a biased context the disambiguated answer is the stereotype's, in the other it is not.
     assert all(
-        item.biased_context == (item.groups["version"] in "bd") for item in found.items if item.context_type == "dis"
+        item.biased_context == (item.groups["version"] in "bd") for item in items.items if item.context_type == "dis"
     )

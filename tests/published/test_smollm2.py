@@ -22,18 +22,18 @@ def run(smollm2, tmp_path_factory):
         "data": {name: str(folder / "ML" / f"{name}.jsonl") for name in KNOWN},
         "verbs": str(folder / "verbs" / "combined_verb_list.csv"),
     }
-    (found,) = evaluate({"task": task, "model": "smollm2"}, tmp_path_factory.mktemp("results"))
-    return found
+    (finished_run,) = evaluate({"task": task, "model": "smollm2"}, tmp_path_factory.mktemp("results"))
+    return finished_run
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_known_figures_come_out(run, name):
     tse, rows, ew, mw = KNOWN[name]
-    found = {r.metric: r for r in run.results if r.group == f"construction={name}"}
-    assert found["tse"].n == rows
-    assert found["tse"].value == pytest.approx(tse, abs=1e-4)
-    assert found["ew"].value == pytest.approx(ew, abs=1e-4)
-    assert found["mw"].value == pytest.approx(mw, abs=1e-4)
+    result_of = {r.metric: r for r in run.results if r.group == f"construction={name}"}
+    assert result_of["tse"].n == rows
+    assert result_of["tse"].value == pytest.approx(tse, abs=1e-4)
+    assert result_of["ew"].value == pytest.approx(ew, abs=1e-4)
+    assert result_of["mw"].value == pytest.approx(mw, abs=1e-4)
 
 
 def test_every_lemma_with_two_single_tokens_counts(run):

@@ -80,12 +80,12 @@ def arguments(case: dict, data: Path, inputs: Path) -> list[str]:
         "{custom}": str(ROOT / "examples" / "custom_scorers.py"),
         "{meteor_jar}": jar,
     }
-    found = []
+    collected = []
     for argument in case["args"]:
         for name, value in places.items():
             argument = argument.replace(name, value)
-        found.append(argument)
-    return found
+        collected.append(argument)
+    return collected
 
 
 def test_all_figures_are_there():

@@ -78,10 +78,10 @@ def cases(kind):
                 yield pytest.param(model, name, id=f"{model}-{name}")
 
 
-def same(found, expected, tolerance):
+def same(value, expected, tolerance):
     if expected is None or (isinstance(expected, float) and math.isnan(expected)):
-        return found is None
-    return found is not None and abs(found - expected) <= tolerance
+        return value is None
+    return value is not None and abs(value - expected) <= tolerance
 
 
 def check_curves(model, reference, expected, compat):
@@ -139,8 +139,8 @@ def test_single_contexts_and_rows_equal_those_of_the_original(model):
             for score, row in zip(scores, expected[metric][f"per_context_{side}"], strict=True):
                 for cutoff, value in zip(cutoffs, row, strict=True):
                     name = f"{metric.lower()}@{side}{cutoff:g}"
-                    found = score.values.get(name)
-                    assert same(found, value, 5e-3 if name == "ew@top1" else 1e-4), (name, score.values)
+                    computed = score.values.get(name)
+                    assert same(computed, value, 5e-3 if name == "ew@top1" else 1e-4), (name, score.values)
     verdicts = {row: hit for score in scores for row, hit in score.details["tse"]}
     assert sorted(row for row, hit in verdicts.items() if hit is not None) == expected["TSE"]["valid_idx"]
     assert [verdicts[row] for row in expected["TSE"]["valid_idx"]] == expected["TSE"]["scores"]
@@ -165,6 +165,6 @@ def test_sentence_scores_equal_those_of_minicons(name):
     for file, row, key in reference["rows"]:
         line = (data / file).read_text(encoding="utf-8").splitlines()[row]
         requests.append(LogProbs("", json.loads(line)[key]))
-    found = dict(ask(model, "logprobs", requests))
+    response_of = dict(ask(model, "logprobs", requests))
     for place, expected in enumerate(reference["scores"][name]):
-        assert found[place].answer.total == pytest.approx(expected, abs=1e-4)
+        assert response_of[place].answer.total == pytest.approx(expected, abs=1e-4)

@@ -43,9 +43,9 @@ def corrected(tmp_path_factory):
 
 def of_run(document, name, configuration):
     """What one configuration computes, in its place in the document."""
-    found = document["results"][name]
+    all_numbers = document["results"][name]
     wanted = ("EW", "TSE", "n_lemmas") if configuration == "tse_ew" else ("MW",)
-    return {"results": {name: {key: found[key] for key in wanted}}}
+    return {"results": {name: {key: all_numbers[key] for key in wanted}}}
 
 
 def test_all_configurations_were_found():
@@ -120,8 +120,8 @@ def test_the_original_keeps_one_lemma_of_a_list_with_one_index_and_lmassay_keeps
     assert recorded["simple_one_index"]["n_lemmas"] == 1
     assert here["n_lemmas"] == recorded["simple"]["n_lemmas"] == 51
     # Then the list with one index gives what the list with row numbers gives.
-    found, expected = ({"results": {"simple": document}} for document in (here, recorded["simple"]))
-    assert list(differences(expected, found, tse.tolerance)) == []
+    computed, expected = ({"results": {"simple": document}} for document in (here, recorded["simple"]))
+    assert list(differences(expected, computed, tse.tolerance)) == []
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

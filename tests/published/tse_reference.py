@@ -82,8 +82,8 @@ def document(results: Path, model: str) -> dict[str, Any]:
     """lmassay's results of a model in the form of the recorded file."""
     (main,) = {json.dumps(_main_options(path)) for name in sets(model) for path in configurations(model, name)}
     cutoffs = json.loads(main)
-    found = {name: set_document(results, model, name) for name in sets(model)}
-    return {"model": model, **cutoffs, "versions": VERSIONS, "results": found}
+    results_of_sets = {name: set_document(results, model, name) for name in sets(model)}
+    return {"model": model, **cutoffs, "versions": VERSIONS, "results": results_of_sets}
 
 
 def _main_options(path: Path) -> dict[str, list[float]]:
@@ -93,14 +93,14 @@ def _main_options(path: Path) -> dict[str, list[float]]:
 
 def set_document(results: Path, model: str, name: str) -> dict[str, Any]:
     """lmassay's results of one set of pairs: both of its configurations."""
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for metric, configuration in METRICS.items():
         (folder,) = (results / model / name / configuration).iterdir()
-        found[metric] = _verbs(folder)
+        numbers[metric] = _verbs(folder)
         if configuration == "tse_ew":
-            found["TSE"] = _pairs(folder)
-            found["n_lemmas"] = _lemmas(folder)
-    return found
+            numbers["TSE"] = _pairs(folder)
+            numbers["n_lemmas"] = _lemmas(folder)
+    return numbers
 
 
 def _pairs(folder: Path) -> dict[str, Any]:
@@ -111,17 +111,17 @@ def _pairs(folder: Path) -> dict[str, Any]:
 
 def _verbs(folder: Path) -> dict[str, Any]:
     rows = _array(folder, "main-valid_min_pairs_idxs").tolist()
-    found: dict[str, Any] = {"n_contexts": len(rows), "context_rows": rows}
+    numbers: dict[str, Any] = {"n_contexts": len(rows), "context_rows": rows}
     for side in ("top", "bottom"):
         scores = _array(folder, f"Cutoff scores ({side}-k)").T.tolist()
         masses = _array(folder, f"Prob counted ({side}-k)").T.tolist()
-        found[f"overall_{side}"] = [_mean(column) for column in scores]
-        found[f"invalid_{side}"] = [sum(map(math.isnan, column)) / len(column) for column in scores]
-        found[f"prob_counted_{side}"] = [_mean(column) for column in masses]
+        numbers[f"overall_{side}"] = [_mean(column) for column in scores]
+        numbers[f"invalid_{side}"] = [sum(map(math.isnan, column)) / len(column) for column in scores]
+        numbers[f"prob_counted_{side}"] = [_mean(column) for column in masses]
         # Values of single contexts are recorded where there are few.
         if len(rows) <= 20:
-            found[f"contexts_{side}"] = [[_none(value) for value in row] for row in zip(*scores, strict=True)]
-    return found
+            numbers[f"contexts_{side}"] = [[_none(value) for value in row] for row in zip(*scores, strict=True)]
+    return numbers
 
 
 def _array(folder: Path, name: str) -> Any:
@@ -148,12 +148,12 @@ def _lemmas(folder: Path) -> int:
 
 def left_contexts(name: str) -> list[str]:
     """What stands before the verb in each pair of a set, as the model reads it."""
-    found: list[str] = []
+    contexts: list[str] = []
     for line in (FOLDER / "data" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         pair = json.loads(line)
         good, bad = (pair[key].strip(string.punctuation).split() for key in ("sentence_good", "sentence_bad"))
         place = next(place for place, (a, b) in enumerate(zip(good, bad, strict=True)) if a != b)
         words = [good[0].capitalize(), *good[1:place]]
         # A comma stands at the word before it.
-        found.append(" ".join(words).replace(" ,", ","))
-    return found
+        contexts.append(" ".join(words).replace(" ,", ","))
+    return contexts

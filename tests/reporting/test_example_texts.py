@@ -34,13 +34,13 @@ def shown_texts(
 
 
 def test_a_translation_shows_source_perturbed_outputs_and_reference():
-    found = shown_texts(
+    texts = shown_texts(
         "robustness",
         {"src": "le chat", "adv_src": ["le caht"], "line": 1},
         {"adv_src": "le caht", "made_by": "charswap", "out": "the cat", "adv_out": "the caht"},
         "the cat!",
     )
-    assert found == {
+    assert texts == {
         "source": "le chat",
         "perturbed": "le caht",
         "made by": "charswap",
@@ -52,9 +52,9 @@ def test_a_translation_shows_source_perturbed_outputs_and_reference():
 
 def test_a_chat_model_that_translates_shows_the_prompt_of_the_version_that_was_chosen():
     asked = [({"messages": [["user", f"Translate: {text}"]]}, Response("out")) for text in ("a", "b", "c")]
-    found = shown_texts("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
-    assert found["prompt"] == "Translate: a"
-    assert found["perturbed prompt"] == "Translate: c"
+    texts = shown_texts("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
+    assert texts["prompt"] == "Translate: a"
+    assert texts["perturbed prompt"] == "Translate: c"
 
 
 def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
@@ -62,20 +62,20 @@ def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
     details = {"raw": "B.", "finish": "stop", **read}
     asked = [({"messages": [["user", "Who?\nA: …"]]}, Response("B."))]
     reference = {"answer": "C", "unknown": "C", "biased": "A"}
-    found = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
-    assert found["prompt"] == "Who?\nA: …"
-    assert found["answer"] == "B."
-    assert found["read as"] == (
+    texts = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
+    assert texts["prompt"] == "Who?\nA: …"
+    assert texts["answer"] == "B."
+    assert texts["read as"] == (
         "B: the boy · x · letter · the reference parser reads out of choice, the robust parser reads B"
     )
-    assert found["reference"] == "right: C: cannot be known\nunknown: C: cannot be known\nstereotyped: A: the old man"
+    assert texts["reference"] == "right: C: cannot be known\nunknown: C: cannot be known\nstereotyped: A: the old man"
 
 
 def test_a_question_of_a_run_before_prompts_were_kept_shows_its_parts():
-    found = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, {"raw": "?", "letter": None})
-    assert found["context"] == "c"
-    assert found["choices"].startswith("A: the old man\nB: the boy")
-    assert found["read as"] == "out of choice"
+    texts = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, {"raw": "?", "letter": None})
+    assert texts["context"] == "c"
+    assert texts["choices"].startswith("A: the old man\nB: the boy")
+    assert texts["read as"] == "out of choice"
 
 
 def test_a_cut_answer_is_distinguished_from_a_whole_one():
@@ -83,10 +83,10 @@ def test_a_cut_answer_is_distinguished_from_a_whole_one():
 
 
 def test_log_probabilities_of_choices_are_shown_by_letter():
-    found = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
-    assert found["log-probability"] == "A -1.00, B -2.50, C -3.00"
-    found = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
-    assert found["log-probability"] == "A -1.00, C -3.00", "a log of another tool may lack one"
+    texts = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, -2.5, -3.0], "letter": "A", "role": "biased"})
+    assert texts["log-probability"] == "A -1.00, B -2.50, C -3.00"
+    texts = shown_texts("bias", {"choices": CHOICES}, {"logprobs": [-1.0, None, -3.0], "letter": "A", "role": "biased"})
+    assert texts["log-probability"] == "A -1.00, C -3.00", "a log of another tool may lack one"
 
 
 def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_path):
@@ -99,28 +99,28 @@ def test_a_page_shows_imported_questions_of_which_a_choice_was_not_asked(tmp_pat
     plan = runner.plan(configuration([write_log(tmp_path, rows)], model="m"))
     with Store(tmp_path / "results", create=True) as store:
         record = runner.start(plan, store)
-        found = [dict(row.texts)["log-probability"] for row in browser_rows(store, record, "m")]
+        logprob_texts = [dict(row.texts)["log-probability"] for row in browser_rows(store, record, "m")]
         page = render(store, [record])
-    assert found
-    assert all(re.fullmatch(r"A -1\.00, C -[0-9.]+", text) for text in found), found
+    assert logprob_texts
+    assert all(re.fullmatch(r"A -1\.00, C -[0-9.]+", text) for text in logprob_texts), logprob_texts
     assert "A (log-probability A -1.00, C -" in page
 
 
 def test_a_context_shows_its_blank_and_its_verbs():
     inputs = {"left": "the author ", "right": " here", "rows": [[0, "is", "are"], [1, "laughs", "laugh"]]}
-    found = shown_texts("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
-    assert found["context"] == "the author ___ here"
-    assert found["right / wrong verb"] == "is / are: right\nlaughs / laugh: wrong"
-    assert found["reference"] == "singular"
+    texts = shown_texts("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
+    assert texts["context"] == "the author ___ here"
+    assert texts["right / wrong verb"] == "is / are: right\nlaughs / laugh: wrong"
+    assert texts["reference"] == "singular"
 
 
 def test_a_minimal_pair_shows_both_sides_and_their_log_probabilities():
     details = {"logprob_good": -10.0, "logprob_bad": -12.5, "tokens_good": 4, "tokens_bad": 5}
-    found = shown_texts(
+    texts = shown_texts(
         "minimal_pairs", {"good": "it is", "bad": "it are", "asked": [["it", " is"], ["it", " are"]]}, details
     )
-    assert found["log-probability"] == "good -10.000 over 4 tokens\nbad -12.500 over 5 tokens"
-    assert found["compared"] == "it [is]\nit [are]"
+    assert texts["log-probability"] == "good -10.000 over 4 tokens\nbad -12.500 over 5 tokens"
+    assert texts["compared"] == "it [is]\nit [are]"
 
 
 def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
@@ -130,20 +130,20 @@ def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
         Score({}, {}, {"n_train": 2, "n_dev": 1, "n_test": 10, "curve": [[4, {"acc": 0.5}]]}),
     )
     asked = [({"verb": "generate", "prompt": f"review {number}"}, Response("good")) for number in range(12)]
-    found = dict(texts_of(of_task("fewshot"), row, asked))
-    assert found["configuration"] == "split 0, seed 5"
-    assert found["examples"] == "2 train, 1 dev, 10 test"
-    assert found["on the dev set"] == "step 4: acc 0.500"
-    assert found["prompt 1 of 12"] == "review 0"
-    assert "prompt 4 of 12" not in found
+    texts = dict(texts_of(of_task("fewshot"), row, asked))
+    assert texts["configuration"] == "split 0, seed 5"
+    assert texts["examples"] == "2 train, 1 dev, 10 test"
+    assert texts["on the dev set"] == "step 4: acc 0.500"
+    assert texts["prompt 1 of 12"] == "review 0"
+    assert "prompt 4 of 12" not in texts
 
 
 def test_a_task_of_ones_own_shows_all_there_is():
     asked = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
-    found = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
-    assert found["prompt"] == "two and two [four]"
-    assert found["answer"] == "log-probability -1.500 over 1 tokens"
-    assert (found["a"], found["b"], found["seen"], found["reference"]) == ("1", '["x"]', "0.25", "four")
+    texts = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
+    assert texts["prompt"] == "two and two [four]"
+    assert texts["answer"] == "log-probability -1.500 over 1 tokens"
+    assert (texts["a"], texts["b"], texts["seen"], texts["reference"]) == ("1", '["x"]', "0.25", "four")
 
 
 def test_why_a_row_has_no_score_is_reported():
@@ -155,8 +155,8 @@ def test_why_a_row_has_no_score_is_reported():
 
 @pytest.mark.parametrize("task", ["robustness", "syntax", "minimal_pairs", "bias", "fewshot", "own"])
 def test_an_example_of_which_nothing_is_known_is_shown_as_nothing(task):
-    found = texts_of(of_task(task), Row(Example("1", {}), "error", error="lost"), [])
-    assert found[-1] == ("error", "lost")
+    texts = texts_of(of_task(task), Row(Example("1", {}), "error", error="lost"), [])
+    assert texts[-1] == ("error", "lost")
 
 
 def test_real_runs_are_shown_with_their_scores_in_the_order_of_the_results(tmp_path):
@@ -175,5 +175,5 @@ def test_prompts_and_answers_come_out_of_the_store_beside_rows_that_have_none(tm
         store.add_run(NewRun("r", "r", "", "own", "model", "own", {}, "s", Provenance(), None))
         store.add_response("key", "r", "model", {"verb": "generate", "prompt": "why?"}, Response("because"))
         store.add_rows("r", enumerate(Row(Example(i, {}), "scored") for i in "abc"), {"b": ["key", "lost"]})
-        found = [row.texts for row in browser_rows(store, store.run("r"), "x")]
-    assert found == [[], [("prompt", "why?"), ("answer", "because")], []]
+        texts = [row.texts for row in browser_rows(store, store.run("r"), "x")]
+    assert texts == [[], [("prompt", "why?"), ("answer", "because")], []]

@@ -47,8 +47,8 @@ def test_every_class_of_every_figure_is_in_the_style_sheet(drawn):
     used = {
         name
         for file in drawn
-        for found in re.findall(r'class="([^"]*)"', file.figure.drawing)
-        for name in found.split()
+        for classes in re.findall(r'class="([^"]*)"', file.figure.drawing)
+        for name in classes.split()
     }
     # These say what a shape is; types and other classes say how it looks.
     assert used - page_style_sheet().classes <= {"tick", "dot", "firm"}
@@ -121,13 +121,13 @@ def test_a_pdf_has_text_in_it(drawn):
 
 
 def unpacked(pdf: bytes) -> list[bytes]:
-    found = []
+    streams = []
     for stream in re.findall(rb"stream\r?\n(.*?)endstream", pdf, flags=re.DOTALL):
         try:
-            found.append(zlib.decompress(stream))
+            streams.append(zlib.decompress(stream))
         except zlib.error:
             continue
-    return found
+    return streams
 
 
 def test_svg_needs_no_optional_part_and_png_says_which(drawn, tmp_path, monkeypatch):

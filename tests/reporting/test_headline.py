@@ -1,4 +1,4 @@
-"""What is put first: all variants count, and only what was asked alike is compared."""
+"""Headlines: all variants count, and only runs with the same questions are compared."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def attacked(tmp_path: Path, attack: object, **task: object) -> None:
 
 def test_two_strengths_of_one_attack_both_count_and_are_distinguished(store, tmp_path):
     attacked(tmp_path, [{"name": "delete", "rate": rate, "redraws": 100} for rate in (0.05, 0.9)])
-    [found] = headlines(store, store.runs())
-    assert found.scope == "10 attacked inputs, 2 attacks"
+    [shown] = headlines(store, store.runs())
+    assert shown.scope == "10 attacked inputs, 2 attacks"
     assert [record.label for record in store.runs()] == ["delete, rate=0.05", "delete, rate=0.9"]
 
 
@@ -54,9 +54,9 @@ def test_attacks_that_were_given_one_name_both_count(store, tmp_path):
 def test_models_that_were_asked_differently_are_not_compared(store, tmp_path, other):
     attacked(tmp_path, "charswap")
     attacked(tmp_path, other.pop("attack", "charswap"), label="other", **other)
-    found = headlines(store, store.runs())
-    assert [headline.model for headline in found] == ["plain", "other"]
-    assert differences_to_first_model(store, found) == []
+    shown = headlines(store, store.runs())
+    assert [headline.model for headline in shown] == ["plain", "other"]
+    assert differences_to_first_model(store, shown) == []
 
 
 def test_models_that_were_asked_alike_are_compared_whatever_the_attack_is_called(store, tmp_path):

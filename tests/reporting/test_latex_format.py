@@ -24,12 +24,14 @@ NASTY = "\\input{/etc/passwd} $x_1^2$ 50 % & #1 {a} ~ ^ _ < > | \" ' -- --- ?` !
 
 
 def compiled(text: str, folder: Path, program: str = "pdflatex") -> subprocess.CompletedProcess[str]:
-    found = shutil.which(program)
-    if found is None:
+    executable = shutil.which(program)
+    if executable is None:
         pytest.skip(f"{program} is not installed")
     (folder / "report.tex").write_text(text, encoding="utf-8")
     options = ["-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"]
-    return subprocess.run([found, *options, "report.tex"], cwd=folder, capture_output=True, text=True, errors="replace")
+    return subprocess.run(
+        [executable, *options, "report.tex"], cwd=folder, capture_output=True, text=True, errors="replace"
+    )
 
 
 def pages(text: str, folder: Path) -> Path:

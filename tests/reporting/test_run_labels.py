@@ -45,8 +45,8 @@ def test_labels_that_differ_stay_as_they_are(runs):
 
 
 def test_a_mark_stands_in_the_label_and_in_titles_without_a_label(runs):
-    found = runs(({"task": "robustness"}, {"s_src": "x"}), ({"task": "robustness"}, {"s_src": "y"}))
-    shown = label_runs([found[0], replace(found[1], model="other")])
+    two_runs = runs(({"task": "robustness"}, {"s_src": "x"}), ({"task": "robustness"}, {"s_src": "y"}))
+    shown = label_runs([two_runs[0], replace(two_runs[1], model="other")])
     assert labels(shown.records) == ["a [a]", "a [b]"]
     assert short_run_titles(shown.records) == ["m [a]", "other [b]"]
     assert shown.notes_on("robustness") == shown.notes

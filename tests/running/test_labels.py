@@ -111,8 +111,8 @@ def test_models_with_labels_of_their_own_need_no_options(tmp_path):
 
 
 def test_the_options_of_a_model_are_in_its_label(tmp_path):
-    found = labels(tmp_path, {"max_tokens": [5, 6]}, {**ECHO, "transform": ["none", "upper"]})
-    assert found == [
+    run_labels = labels(tmp_path, {"max_tokens": [5, 6]}, {**ECHO, "transform": ["none", "upper"]})
+    assert run_labels == [
         "charswap, max_tokens=5 on echo (transform=none)",
         "charswap, max_tokens=5 on echo (transform=upper)",
         "charswap, max_tokens=6 on echo (transform=none)",
@@ -234,8 +234,8 @@ def test_different_values_have_different_texts_of_one_short_line(values):
         assert len(text) < 60
         assert text.isprintable() or not text.isascii()
         text.encode("utf-8")
-    assert all(len(found) == 1 for found in by_value.values())
-    assert len({text for found in by_value.values() for text in found}) == len(by_value)
+    assert all(len(texts_of_value) == 1 for texts_of_value in by_value.values())
+    assert len({text for texts_of_value in by_value.values() for text in texts_of_value}) == len(by_value)
 
 
 def test_only_as_many_keys_are_named_as_tell_runs_apart():

@@ -1,4 +1,4 @@
-"""The loop: each question asked once, answers kept at once, errors apart from scores, resumable anywhere."""
+"""The main loop: each distinct request is sent once, answers are stored at once, errors are not scores, runs resume."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Counting(Model):
 
     name = "counting"
     can = frozenset({"generate"})
-    asked: list[str] = []
+    prompts: list[str] = []
     fail: set[str] = set()
     refuse: set[str] = set()
     stop_after: int | None = None
@@ -69,9 +69,9 @@ class Counting(Model):
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[tuple[int, Response]]:
         for place, request in reversed(list(enumerate(requests))):
-            if self.stop_after is not None and len(self.asked) >= self.stop_after:
+            if self.stop_after is not None and len(self.prompts) >= self.stop_after:
                 raise KeyboardInterrupt
-            self.asked.append(request.prompt)
+            self.prompts.append(request.prompt)
             if request.prompt in self.fail:
                 yield place, Response(error="HTTP 500")
             elif request.prompt in self.refuse:
@@ -82,7 +82,7 @@ class Counting(Model):
 
 @pytest.fixture
 def model():
-    Counting.asked, Counting.fail, Counting.refuse, Counting.stop_after = [], set(), set(), None
+    Counting.prompts, Counting.fail, Counting.refuse, Counting.stop_after = [], set(), set(), None
     return Counting
 
 
@@ -107,7 +107,7 @@ def planned(**changes: Any) -> runner.Plan:
 
 def test_each_distinct_question_is_asked_once(store, model):
     record = runner.start(planned(), store)
-    assert sorted(model.asked) == ["a", "bb", "ccc", "dd", "e"]
+    assert sorted(model.prompts) == ["a", "bb", "ccc", "dd", "e"]
     assert record.status == "done"
     assert record.results[0].value == pytest.approx(20 / 6)
     assert record.results[0].n == 6
@@ -120,9 +120,9 @@ def test_groups_get_results_of_their_own(store):
 
 def test_a_second_run_asks_nothing(store, model):
     runner.start(planned(), store)
-    model.asked.clear()
+    model.prompts.clear()
     runner.start(planned(), store)
-    assert model.asked == []
+    assert model.prompts == []
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ def test_a_second_run_asks_nothing(store, model):
 )
 def test_another_model_seed_or_question_misses_the_cache(store, model, changes):
     runner.start(planned(), store)
-    model.asked.clear()
+    model.prompts.clear()
     runner.start(planned(**changes), store)
-    assert model.asked
+    assert model.prompts
 
 
 def test_sampled_answers_are_never_shared(store, model):
     sampled = {"name": "lengths", "temperature": 1.0}
     runner.start(planned(task=sampled), store)
-    assert len(model.asked) == 6, "two equal prompts of one run are two draws"
+    assert len(model.prompts) == 6, "two equal prompts of one run are two draws"
     runner.start(planned(task=sampled), store)
-    assert len(model.asked) == 12, "another run draws again"
+    assert len(model.prompts) == 12, "another run draws again"
 
 
 def test_an_error_is_no_score_and_resume_tries_it_again(store, model):
@@ -151,9 +151,9 @@ def test_an_error_is_no_score_and_resume_tries_it_again(store, model):
     assert (record.results[0].n, record.results[0].n_error) == (5, 1)
     assert record.results[0].value == pytest.approx(16 / 5)
     model.fail.clear()
-    model.asked.clear()
+    model.prompts.clear()
     record = runner.resume(record, store)
-    assert model.asked == ["bb"]
+    assert model.prompts == ["bb"]
     assert record.status == "done"
     assert record.results[0].value == pytest.approx(20 / 6)
 
@@ -165,15 +165,15 @@ def test_a_refusal_is_unscored_and_not_remembered_as_an_answer(store, model):
     assert next(row for row in store.rows(record.id) if row.state == "unscored").score.unscored == {
         "answer": "no answer: refusal"
     }
-    model.asked.clear()
+    model.prompts.clear()
     runner.start(planned(), store)
-    assert model.asked == ["bb"]
+    assert model.prompts == ["bb"]
 
 
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_results(store, model, tmp_path):
     with Store(tmp_path / "whole", create=True) as other:
         whole = runner.start(planned(), other)
-    model.asked.clear()
+    model.prompts.clear()
     model.stop_after = 3
     with pytest.raises(KeyboardInterrupt):
         runner.start(planned(), store)
@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_results(store, model, tmp_
     assert record.status == "cancelled"
     model.stop_after = None
     finished = runner.resume(record, store)
-    assert len(model.asked) == 5, "nothing is asked twice"
+    assert len(model.prompts) == 5, "nothing is asked twice"
     assert finished.results == whole.results
     assert list(store.rows(finished.id)) == list(_rows(tmp_path / "whole", whole.id))
 
@@ -228,7 +228,7 @@ def test_a_model_that_cannot_do_the_verb_is_refused_before_anything_is_asked(mod
     monkeypatch.setattr(Lengths, "needs", frozenset({"slot"}))
     with pytest.raises(ConfigError, match="counting cannot rank words at a blank"):
         planned()
-    assert model.asked == []
+    assert model.prompts == []
 
 
 def test_a_task_that_needs_a_model_says_so():
@@ -322,10 +322,10 @@ def test_a_model_class_that_forgets_an_option_in_its_identity_is_not_served_the_
     current_registry().add("model", "forgetful", Forgetful)
     for warmth in (0.0, 1.0):
         runner.start(planned(model={"name": "forgetful", "warmth": warmth}), store)
-    assert len(model.asked) == 10
+    assert len(model.prompts) == 10
 
 
-def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, tmp_path):
+def test_a_model_whose_file_changes_under_its_name_is_asked_again(store, model, tmp_path):
     class Reader(Counting):
         name = "reader"
 
@@ -339,7 +339,7 @@ def test_a_model_whose_file_changes_under_its_name_is_asked_anew(store, model, t
         runner.start(
             planned(model={"name": "reader", "files": ["no file", str(weights), "long" * 5000, "~nobody here"]}), store
         )
-    assert len(model.asked) == 10
+    assert len(model.prompts) == 10
 
 
 def test_a_model_that_lacks_the_method_it_promises_is_refused(model):
@@ -396,7 +396,7 @@ def test_a_cluster_that_no_example_has_is_reported(store, monkeypatch):
 def test_comparing_with_a_run_that_has_no_rows_is_reported(store, model, monkeypatch):
     monkeypatch.setattr(Lengths, "design", Design(clusters=("size",)))
     done = runner.start(planned(), store)
-    model.asked.clear()
+    model.prompts.clear()
     model.stop_after = 0
     with pytest.raises(KeyboardInterrupt):
         runner.start(planned(seed=9), store)
@@ -433,13 +433,13 @@ def test_a_class_that_is_no_task_is_refused(registry):
 def test_a_reader_can_be_shown_what_was_asked_and_answered(store, model):
     model.refuse, model.fail = {"bb"}, {"ccc"}
     record = runner.start(planned(), store)
-    found = {
-        i: [(request["prompt"], response.answer, response.finish) for request, response in asked]
-        for i, asked in store.requests_and_responses(record.id)
+    shown = {
+        i: [(request["prompt"], response.answer, response.finish) for request, response in exchanges]
+        for i, exchanges in store.requests_and_responses(record.id)
     }
-    assert found["0"] == [("a", "aa", "stop")]
-    assert found["1"] == [("bb", None, "refusal")]
-    assert found["3"] == []
+    assert shown["0"] == [("a", "aa", "stop")]
+    assert shown["1"] == [("bb", None, "refusal")]
+    assert shown["3"] == []
 
 
 @pytest.mark.parametrize(
@@ -502,7 +502,7 @@ def test_requests_that_depend_on_answers_are_sent_in_rounds(store, model, regist
     assert rows["bb"].example.inputs["further"] == ["bbbb"]
     assert "further" not in rows["ccccc"].example.inputs
     assert [rows[word].score.values["length"] for word in ("a", "bb", "ccccc")] == [3, 2, 1]
-    assert sorted(model.asked) == sorted(["a", "aa", "aaaa", "bb", "bbbb", "ccccc"]), "nothing is asked twice"
+    assert sorted(model.prompts) == sorted(["a", "aa", "aaaa", "bb", "bbbb", "ccccc"]), "nothing is asked twice"
 
 
 def test_a_later_request_that_fails_is_an_error_and_resumed_from_there(store, model, registry):
@@ -511,9 +511,9 @@ def test_a_later_request_that_fails_is_an_error_and_resumed_from_there(store, mo
     record = runner.start(planned(task={"name": "chains", "words": ["a", "bb"]}), store)
     assert record.status == "incomplete"
     assert store.count(record.id)["error"] == 1
-    model.fail, model.asked = set(), []
+    model.fail, model.prompts = set(), []
     assert runner.resume(record, store).status == "done"
-    assert model.asked == ["aa", "aaaa"]
+    assert model.prompts == ["aa", "aaaa"]
 
 
 def test_a_task_that_changes_earlier_requests_is_reported(store, registry):

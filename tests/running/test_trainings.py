@@ -40,18 +40,18 @@ def training(name: str, *after: Train, **more: Any) -> Train:
 
 
 def orders(*trainings: Train) -> dict[str, TrainingJob]:
-    found: dict[str, TrainingJob] = {}
+    jobs: dict[str, TrainingJob] = {}
     for wanted in trainings:
         for earlier in wanted.after:
-            found |= {k: o for k, o in orders(earlier).items() if k not in found}
-        found[wanted.key] = TrainingJob(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
-    return found
+            jobs |= {k: o for k, o in orders(earlier).items() if k not in jobs}
+        jobs[wanted.key] = TrainingJob(wanted.key, wanted, None, Path(), tuple(t.key for t in wanted.after))
+    return jobs
 
 
-def outcomes(found: dict[str, Response]) -> dict[str, Any]:
+def outcomes(responses: dict[str, Response]) -> dict[str, Any]:
     return {
         r.answer.outcome["name"]: r.answer.outcome["given"]
-        for r in found.values()
+        for r in responses.values()
         if isinstance(r.answer, TrainingOutcome)
     }
 
@@ -59,11 +59,11 @@ def outcomes(found: dict[str, Response]) -> dict[str, Any]:
 def test_what_comes_before_is_done_once_and_handed_on():
     first, second = training("first"), training("second")
     last, other = training("last", first, second), training("other", first)
-    found = dict(run_trainings(orders(last, other), {}, InProcessExecutor()))
-    done = list(found)
+    responses = dict(run_trainings(orders(last, other), {}, InProcessExecutor()))
+    done = list(responses)
     assert len(done) == 4
     assert done.index(first.key) < done.index(last.key)
-    assert outcomes(found)["last"] == ["first", "second"]
+    assert outcomes(responses)["last"] == ["first", "second"]
 
 
 def test_only_what_others_build_upon_stays_in_memory():
@@ -82,8 +82,8 @@ def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
 
     current_registry().add("trainer", "broken", broken)
     wanted = [Train("broken", {"name": "bad"}), training("fine")]
-    found = dict(run_trainings(orders(*wanted), {}, InProcessExecutor()))
-    assert [bool(response.error) for response in found.values()] == [True, False]
+    responses = dict(run_trainings(orders(*wanted), {}, InProcessExecutor()))
+    assert [bool(response.error) for response in responses.values()] == [True, False]
 
 
 MODEL_WITH_FILE = """
@@ -133,10 +133,10 @@ def test_what_is_known_is_not_done_again():
 
 def test_a_failed_training_fails_those_that_build_upon_it_and_no_others():
     bad = training("bad", fail=True)
-    found = dict(run_trainings(orders(training("last", bad), training("fine")), {}, InProcessExecutor()))
-    errors = [response.error for response in found.values() if response.error]
+    responses = dict(run_trainings(orders(training("last", bad), training("fine")), {}, InProcessExecutor()))
+    errors = [response.error for response in responses.values() if response.error]
     assert errors == ["it cannot be learned", "a training that this one needs failed: it cannot be learned"]
-    assert outcomes(found) == {"fine": []}
+    assert outcomes(responses) == {"fine": []}
 
 
 def test_where_the_data_lie_is_no_part_of_what_is_asked():
@@ -199,8 +199,8 @@ class Fragile(InProcessExecutor):
 
 def test_only_the_training_that_kills_its_process_is_given_up():
     jobs = orders(training("a"), training("deadly"), training("b"), training("last"))
-    found = dict(run_trainings(jobs, {}, Fragile("deadly")))
-    assert set(outcomes(found)) == {"a", "b", "last"}
-    assert [r.error for r in found.values() if r.error] == [
+    responses = dict(run_trainings(jobs, {}, Fragile("deadly")))
+    assert set(outcomes(responses)) == {"a", "b", "last"}
+    assert [r.error for r in responses.values() if r.error] == [
         "the process that ran this training died 2 times; was it out of memory?"
     ]

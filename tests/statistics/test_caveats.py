@@ -80,7 +80,7 @@ def test_another_label_of_the_same_attack_tells_nothing():
     assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
 
 
-def test_another_prompt_besides_another_attack_is_reported_whatever_the_labels():
+def test_another_prompt_and_another_attack_are_reported_whatever_the_labels():
     (warning,) = asked_differently(
         *two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other")
     )

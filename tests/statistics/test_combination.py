@@ -44,37 +44,37 @@ def simulated(clusters: int, seed: int, here: float = 0.8, there: float = 0.5) -
 
 
 def test_the_value_is_the_weighted_sum_of_means_each_over_its_own_rows():
-    found = result(
+    combined = result(
         table([("a", {"here": 1.0}), ("a", {"there": 0.0}), ("b", {"here": 0.0}), ("b", {"there": 0.0}), ("b", {})]),
         DIFFERENCE,
     )
-    assert found.value == pytest.approx(0.5)
-    assert (found.n, found.n_error, found.n_unscored) == (4, 0, 1)
+    assert combined.value == pytest.approx(0.5)
+    assert (combined.n, combined.n_error, combined.n_unscored) == (4, 0, 1)
 
 
 def test_a_constant_and_weights_make_the_bbq_score():
-    found = result(
+    combined = result(
         table([("a", {"x": 1.0}), ("b", {"x": 0.0}), ("c", {"x": 1.0})]), Combination({"x": 2.0}, constant=-1)
     )
-    assert found.value == pytest.approx(2 * 2 / 3 - 1)
+    assert combined.value == pytest.approx(2 * 2 / 3 - 1)
 
 
 def test_a_signed_metric_that_happens_to_be_positive_is_neither_cut_at_zero_nor_taken_for_a_rate():
     rows = [(f"t{i}", {"x": float(i == 0)}) for i in range(8)]
-    found = result(table(rows), Combination({"x": 1.0}, each="template", bounds=(-1.0, 1.0)))
-    assert found.value == pytest.approx(1 / 8)
-    assert found.low < 0
+    combined = result(table(rows), Combination({"x": 1.0}, each="template", bounds=(-1.0, 1.0)))
+    assert combined.value == pytest.approx(1 / 8)
+    assert combined.low < 0
 
 
 def test_a_number_that_lacks_one_of_its_columns_rests_on_nothing():
-    found = result(table([("a", {"here": 1.0}), ("b", {"here": 0.0})]), DIFFERENCE)
-    assert (found.value, found.n, found.n_unscored) == (None, 0, 2)
+    combined = result(table([("a", {"here": 1.0}), ("b", {"here": 0.0})]), DIFFERENCE)
+    assert (combined.value, combined.n, combined.n_unscored) == (None, 0, 2)
 
 
 def test_an_empty_column_is_no_value_and_errors_are_counted_apart():
-    found = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
-    assert found.value is None
-    assert (found.n, found.n_error, found.n_unscored) == (0, 1, 1)
+    combined = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
+    assert combined.value is None
+    assert (combined.n, combined.n_error, combined.n_unscored) == (0, 1, 1)
 
 
 def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_counted():
@@ -89,8 +89,8 @@ def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_coun
 def test_intervals_cover_what_they_say(clusters):
     hits = 0
     for seed in range(120):
-        found = result(simulated(clusters, seed), DIFFERENCE)
-        hits += found.low <= 0.3 <= found.high
+        combined = result(simulated(clusters, seed), DIFFERENCE)
+        hits += combined.low <= 0.3 <= combined.high
     # 95 % of 120 is 114; three standard errors below are 107.
     assert hits >= 105
 
@@ -104,24 +104,24 @@ def test_templates_without_an_answer_make_no_interval_narrower():
 
 def test_intervals_stay_inside_the_bounds():
     rows = [(f"t{i}", {"here": 1.0}) for i in range(10)] + [(f"t{i}", {"there": float(i == 0)}) for i in range(10)]
-    found = result(table(rows), DIFFERENCE)
-    assert found.value == pytest.approx(0.9)
-    assert found.high == 1.0
+    combined = result(table(rows), DIFFERENCE)
+    assert combined.value == pytest.approx(0.9)
+    assert combined.high == 1.0
 
 
 def test_a_single_mean_has_the_interval_of_a_mean():
-    found = result(table([(f"t{i}", {"x": 1.0}) for i in range(20)]), Combination({"x": 1.0}))
-    assert found.value == 1.0
-    assert found.low == pytest.approx(0.839, abs=0.001)
-    assert found.method == "wilson/template"
+    combined = result(table([(f"t{i}", {"x": 1.0}) for i in range(20)]), Combination({"x": 1.0}))
+    assert combined.value == 1.0
+    assert combined.low == pytest.approx(0.839, abs=0.001)
+    assert combined.method == "wilson/template"
 
 
 def test_clusters_that_all_agree_have_an_interval_too():
     """Before, the best possible model was the one whose bias had no interval."""
     rows = [(f"t{i}", {side: 1.0}) for i in range(40) for side in ("here", "there") for _ in range(1 + i % 3)]
-    found = result(table(rows), DIFFERENCE)
-    assert found.value == 0.0
-    assert found.low < 0 < found.high
+    combined = result(table(rows), DIFFERENCE)
+    assert combined.value == 0.0
+    assert combined.low < 0 < combined.high
 
 
 def test_a_combination_survives_json():

@@ -115,7 +115,7 @@ def test_runs_of_every_task_are_compared_on_the_numbers_they_report(make, tmp_pa
         assert 1 <= row.changed <= row.units <= row.n or row.changed == 0
     assert reported & {row.metric for row in rows}
     assert any(row.p is not None for row in rows)
-    assert any(found.changes for found in flips(base, new, [row.metric for row in rows]))
+    assert any(flip_counts.changes for flip_counts in flips(base, new, [row.metric for row in rows]))
     assert computed_differently(base, [new], rows) == []
 
 

@@ -68,9 +68,9 @@ def test_every_condition_that_is_written_is_read_as_it_was_meant(name, sign, dat
     threshold = -size if sign.startswith("<") else size
     gaps = [data.draw(spaces) for _ in range(5)]
     text = f"{gaps[0]}{name}{gaps[1]}{sign}{gaps[2]}{threshold!r}{gaps[3]}{'%' * relative}{gaps[4]}"
-    found = parse_condition(text)
-    assert (found.metric, found.sign, found.relative) == (name, sign, relative)
-    assert found.threshold == threshold / (100 if relative else 1)
+    condition = parse_condition(text)
+    assert (condition.metric, condition.sign, condition.relative) == (name, sign, relative)
+    assert condition.threshold == threshold / (100 if relative else 1)
 
 
 # What conditions are made of, put together in any order: about every third text can be read.
@@ -86,14 +86,14 @@ whole = st.tuples(names, st.sampled_from(["<-", "<=-", ">", ">= +"]), st.sampled
 @given(st.one_of(nearly.map("".join), whole.map("".join), st.lists(pieces, max_size=6).map("".join)))
 def test_any_text_is_a_condition_or_one_line(text):
     try:
-        found = parse_condition(text)
+        condition = parse_condition(text)
     except UserError as error:
         assert len(str(error).splitlines()) <= max(1, len(text.splitlines()))
         return
-    percent = "%" if found.relative else ""
-    again = f"{found.metric}{found.sign}{found.threshold * (100 if found.relative else 1)!r}{percent}"
-    assert parse_condition(again).metric == found.metric
-    assert parse_condition(again).threshold == pytest.approx(found.threshold, rel=1e-12)
+    percent = "%" if condition.relative else ""
+    again = f"{condition.metric}{condition.sign}{condition.threshold * (100 if condition.relative else 1)!r}{percent}"
+    assert parse_condition(again).metric == condition.metric
+    assert parse_condition(again).threshold == pytest.approx(condition.threshold, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def test_the_bootstrap_draws_what_scipy_draws(batch):
 
     settings = {"batch": batch, "rng": np.random.default_rng(11), "n_resamples": 500, "confidence_level": 0.9}
     expected = stats.bootstrap((sums, sizes), ratio, paired=True, vectorized=True, method="percentile", **settings)
-    found = distributions.percentile_bootstrap(
+    interval = distributions.percentile_bootstrap(
         (sums, sizes), ratio, confidence=0.9, resamples=500, batch=batch, seed=11
     )
     # Versions of scipy interpolate between two draws in ways that differ in the last bit.
-    assert found == pytest.approx(tuple(expected.confidence_interval), rel=1e-14)
+    assert interval == pytest.approx(tuple(expected.confidence_interval), rel=1e-14)

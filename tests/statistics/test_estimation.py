@@ -160,31 +160,31 @@ def test_a_mean_without_zeros_has_students_interval():
 
 
 def test_one_sided_tests_are_half_of_the_two_sided_one():
-    found = estimate([Term(np.random.default_rng(3).normal(-0.4, 1, 30))])
-    assert found.p_value(alternative="less") == pytest.approx(found.p_value() / 2)
-    assert found.p_value(alternative="greater") == pytest.approx(1 - found.p_value() / 2)
-    assert found.bound("upper") == pytest.approx(found.interval(0.9)[1])
+    estimated = estimate([Term(np.random.default_rng(3).normal(-0.4, 1, 30))])
+    assert estimated.p_value(alternative="less") == pytest.approx(estimated.p_value() / 2)
+    assert estimated.p_value(alternative="greater") == pytest.approx(1 - estimated.p_value() / 2)
+    assert estimated.bound("upper") == pytest.approx(estimated.interval(0.9)[1])
 
 
 def test_differences_that_are_mostly_zero_have_the_interval_of_bonett_and_price():
     """Bonett and Price (2012): one pseudo-example on either side; ours with t in place of the normal quantile."""
     values = np.array([-1.0] * 8 + [1.0] * 2 + [0.0] * 90)
-    found = estimate([Term(values)], is_difference=True)
+    estimated = estimate([Term(values)], is_difference=True)
     pseudo = 2 * 0.9
     total = 100 + pseudo
     center = -6 / total
     variance = (10 + pseudo) / total - center**2
-    assert found.center == pytest.approx(center)
-    assert found.standard_error == pytest.approx((variance / total) ** 0.5)
+    assert estimated.center == pytest.approx(center)
+    assert estimated.standard_error == pytest.approx((variance / total) ** 0.5)
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0, 0.5]), min_size=3, max_size=60), st.integers(1, 6))
 def test_interval_and_p_agree(values, clusters):
     labels = [[str(i % (clusters + 1)) for i in range(len(values))]]
     for ways in ([], labels):
-        found = estimate([Term(np.array(values), 1.0, ways, step=1.0)], is_difference=True)
-        low, high = found.interval()
-        p = found.p_value()
+        estimated = estimate([Term(np.array(values), 1.0, ways, step=1.0)], is_difference=True)
+        low, high = estimated.interval()
+        p = estimated.p_value()
         if p is None or abs(p - 0.05) < 1e-9:
             continue
         assert (low > 0 or high < 0) == (p < 0.05)
@@ -232,9 +232,9 @@ def test_equal_scores_are_close_to_nearly_equal_ones():
 
 
 def test_one_cluster_is_too_few_and_says_so():
-    found = estimate([Term(np.array([1.0, 0.0, 1.0]), 1.0, [["a", "a", "a"]])], bounds=(0.0, 1.0))
-    assert found.interval() == (None, None)
-    assert found.method == "none: all examples belong to one cluster"
+    estimated = estimate([Term(np.array([1.0, 0.0, 1.0]), 1.0, [["a", "a", "a"]])], bounds=(0.0, 1.0))
+    assert estimated.interval() == (None, None)
+    assert estimated.method == "none: all examples belong to one cluster"
 
 
 def test_two_ways_of_clustering_widen_an_interval():
@@ -368,10 +368,10 @@ def test_a_spread_that_comes_from_a_single_score_is_not_believed():
 def test_scores_beyond_their_declared_bounds_have_students_interval():
     """It said that all values are the same."""
     values = np.array([1.1, 1.3, 1.2, 1.25, 1.15])
-    found = estimate([Term(values)], bounds=(0.0, 1.0))
+    estimated = estimate([Term(values)], bounds=(0.0, 1.0))
     theirs = ttest_1samp(values, 0).confidence_interval()
-    assert found.method == "t"
-    assert found.interval() == pytest.approx((theirs.low, theirs.high))
+    assert estimated.method == "t"
+    assert estimated.interval() == pytest.approx((theirs.low, theirs.high))
 
 
 def test_rows_of_weight_0_do_not_count():
@@ -423,9 +423,9 @@ def test_graded_differences_with_a_few_zeros_are_close_to_students_t():
     rng = np.random.default_rng(1)
     values = np.where(rng.random(100) < 0.3, 0.0, rng.normal(0.02, 0.05, 100))
     scores = 0.5 + np.concatenate([np.zeros(100), values])
-    found = paired_difference(scores[:100], scores[100:])
+    difference = paired_difference(scores[:100], scores[100:])
     theirs = ttest_1samp(values, 0).confidence_interval()
-    assert found.high - found.low == pytest.approx(theirs.high - theirs.low, rel=0.1)
+    assert difference.high - difference.low == pytest.approx(theirs.high - theirs.low, rel=0.1)
 
 
 def test_an_estimate_without_a_limit_does_not_drop_the_limits_of_the_others():

@@ -36,28 +36,28 @@ def fallen(n: int, fell: int, *, risen: int = 0, **more):
 
 
 def test_evidence_of_a_drop_beyond_the_threshold_fails():
-    found = verdict(fallen(100, 12), "accuracy<-0.02")
-    assert (found.state, found.exit_code) == ("fail", 1)
-    assert "the difference is -0.1200, significantly below -0.02 (1.0000 → 0.8800" in found.checks[0].why
-    assert "one-sided p" in found.checks[0].why
-    assert "n 100)" in found.checks[0].why
+    judged = verdict(fallen(100, 12), "accuracy<-0.02")
+    assert (judged.state, judged.exit_code) == ("fail", 1)
+    assert "the difference is -0.1200, significantly below -0.02 (1.0000 → 0.8800" in judged.checks[0].why
+    assert "one-sided p" in judged.checks[0].why
+    assert "n 100)" in judged.checks[0].why
 
 
 def test_a_drop_that_is_real_but_perhaps_within_the_threshold_passes():
     # Clearly a drop, and the estimate is beyond the threshold, but that it really is beyond is not shown.
-    found = verdict(fallen(300, 9), "accuracy<-0.02")
+    judged = verdict(fallen(300, 9), "accuracy<-0.02")
     assert verdict(fallen(300, 9), "accuracy<0").state == "fail"
-    assert found.state == "pass"
-    assert "the difference is -0.0300, but not significantly below -0.02" in found.checks[0].why
+    assert judged.state == "pass"
+    assert "the difference is -0.0300, but not significantly below -0.02" in judged.checks[0].why
 
 
 def test_the_test_is_one_sided():
     # Two-sided p 0.08, one-sided 0.04.
-    found = verdict(fallen(100, 8, risen=2), "accuracy<0")
-    (check,) = found.checks
+    judged = verdict(fallen(100, 8, risen=2), "accuracy<0")
+    (check,) = judged.checks
     assert check.row.p > 0.05
     assert check.p == pytest.approx(check.row.p / 2)
-    assert found.state == "fail"
+    assert judged.state == "fail"
 
 
 @given(fell=st.integers(0, 40), rose=st.integers(0, 40), threshold=st.sampled_from([0.0, 0.02, 0.1]))
@@ -72,9 +72,9 @@ def test_the_bound_is_beyond_the_threshold_exactly_if_p_is_small(fell, rose, thr
 
 
 def test_a_pass_says_which_drop_would_have_been_found():
-    found = verdict(fallen(100, 6, risen=3), "accuracy<-0.02")
-    (check,) = found.checks
-    assert (found.state, found.exit_code) == ("pass", 0)
+    judged = verdict(fallen(100, 6, risen=3), "accuracy<-0.02")
+    (check,) = judged.checks
+    assert (judged.state, judged.exit_code) == ("pass", 0)
     assert check.detectable == pytest.approx(0.13, abs=0.02)
     assert f"a drop of {check.detectable:.4f} would be found in 4 of 5 such comparisons" in check.why
 
@@ -87,10 +87,10 @@ def test_the_drop_that_is_stated_lies_beyond_the_threshold():
 
 
 def test_a_drop_that_is_significant_but_small_passes():
-    found = verdict(fallen(1000, 12), "accuracy<-0.02")
-    assert found.checks[0].row.p < 0.05
-    assert found.state == "pass"
-    assert "the difference is -0.0120, not below -0.02" in found.checks[0].why
+    judged = verdict(fallen(1000, 12), "accuracy<-0.02")
+    assert judged.checks[0].row.p < 0.05
+    assert judged.state == "pass"
+    assert "the difference is -0.0120, not below -0.02" in judged.checks[0].why
 
 
 def test_a_collapse_of_all_examples_fails():
@@ -126,44 +126,44 @@ def test_a_share_counts_that_the_base_is_an_estimate_too():
 
 
 def test_a_share_of_nothing_cannot_be_judged():
-    found = verdict(two(rates([0] * 20), rates([1] * 20)), "accuracy<-2%")
-    assert (found.state, found.exit_code) == ("cannot judge", 2)
-    assert "the base mean of accuracy is 0" in found.why_not
+    judged = verdict(two(rates([0] * 20), rates([1] * 20)), "accuracy<-2%")
+    assert (judged.state, judged.exit_code) == ("cannot judge", 2)
+    assert "the base mean of accuracy is 0" in judged.why_not
 
 
 def test_a_single_example_cannot_be_judged():
-    found = verdict(fallen(1, 1), "accuracy<-0.02", only_if=["accuracy>-0.02"])
-    assert found.exit_code == 2
-    assert "nothing can be tested with 1 pair" in found.why_not
-    assert [check.state for check in found.checks] == ["cannot judge", "cannot judge"]
+    judged = verdict(fallen(1, 1), "accuracy<-0.02", only_if=["accuracy>-0.02"])
+    assert judged.exit_code == 2
+    assert "nothing can be tested with 1 pair" in judged.why_not
+    assert [check.state for check in judged.checks] == ["cannot judge", "cannot judge"]
 
 
 @pytest.mark.parametrize("fell", [0, 2, 4])
 def test_so_few_examples_that_no_drop_can_be_significant_cannot_be_judged(fell):
-    found = verdict(fallen(4, fell), "accuracy<-0.02")
-    assert found.exit_code == 2
-    assert "even if all 4 of 4 pairs that can fall did, that would not be significant" in found.why_not
+    judged = verdict(fallen(4, fell), "accuracy<-0.02")
+    assert judged.exit_code == 2
+    assert "even if all 4 of 4 pairs that can fall did, that would not be significant" in judged.why_not
 
 
 @pytest.mark.parametrize("after", [0, 5])
 def test_a_base_so_low_that_no_drop_can_be_significant_cannot_be_judged(after):
-    found = verdict(two(rates([1] * 5 + [0] * 95), rates([1] * after + [0] * (100 - after))), "accuracy<-0.02")
-    assert (found.state, found.exit_code) == ("cannot judge", 2)
-    assert "even if all 5 of 100 pairs that can fall did, that would not be significant" in found.why_not
+    judged = verdict(two(rates([1] * 5 + [0] * 95), rates([1] * after + [0] * (100 - after))), "accuracy<-0.02")
+    assert (judged.state, judged.exit_code) == ("cannot judge", 2)
+    assert "even if all 5 of 100 pairs that can fall did, that would not be significant" in judged.why_not
     assert verdict(two(rates([1] * 9 + [0] * 91), rates([0] * 100)), "accuracy<-0.02").exit_code == 1
 
 
 def test_a_base_so_high_that_no_rise_can_be_significant_cannot_be_judged():
-    found = verdict(two(rates([1, 0] * 3), rates([1] * 6)), "accuracy>0.02")
-    assert found.exit_code == 2
-    assert "even if all 3 of 6 pairs that can rise did" in found.why_not
+    judged = verdict(two(rates([1, 0] * 3), rates([1] * 6)), "accuracy>0.02")
+    assert judged.exit_code == 2
+    assert "even if all 3 of 6 pairs that can rise did" in judged.why_not
 
 
 def test_a_significant_gain_passes_though_few_could_have_fallen():
-    found = verdict(two(rates([1] * 4 + [0] * 96), rates([1] * 90 + [0] * 10)), "accuracy<-0.02")
-    assert (found.state, found.exit_code) == ("pass", 0)
-    assert found.checks[0].detectable is None
-    assert "no possible drop would be found" in found.checks[0].why
+    judged = verdict(two(rates([1] * 4 + [0] * 96), rates([1] * 90 + [0] * 10)), "accuracy<-0.02")
+    assert (judged.state, judged.exit_code) == ("pass", 0)
+    assert judged.checks[0].detectable is None
+    assert "no possible drop would be found" in judged.checks[0].why
 
 
 def test_few_clusters_that_can_fall_cannot_be_judged():
@@ -198,32 +198,32 @@ def test_graded_scores_at_their_end_cannot_move_but_others_can():
 
 @pytest.mark.parametrize(("right", "condition"), [(0, "accuracy<-0.02"), (0, "accuracy<0"), (1, "accuracy<-0.02")])
 def test_a_base_that_cannot_fall_beyond_the_threshold_passes_and_says_so(right, condition):
-    found = verdict(two(rates([1] * right + [0] * (100 - right)), rates([0] * 100)), condition)
-    assert found.exit_code == 0
-    assert f"from {right / 100:.4f} it cannot fall that far" in found.checks[0].why
+    judged = verdict(two(rates([1] * right + [0] * (100 - right)), rates([0] * 100)), condition)
+    assert judged.exit_code == 0
+    assert f"from {right / 100:.4f} it cannot fall that far" in judged.checks[0].why
 
 
 def test_a_share_of_a_base_that_is_too_low_cannot_be_judged():
-    found = verdict(two(rates([1] * 3 + [0] * 97), rates([0] * 100)), "accuracy<-2%")
-    assert "even if all 3 of 100 pairs that can fall did" in found.why_not
+    judged = verdict(two(rates([1] * 3 + [0] * 97), rates([0] * 100)), "accuracy<-2%")
+    assert "even if all 3 of 100 pairs that can fall did" in judged.why_not
 
 
 def test_clusters_in_error_are_not_counted():
     combinations = {"right": {"terms": {"right": 1.0}, "constant": 0.0, "each": None, "bounds": [0.0, 1.0]}}
     rows = [scored(i, {"template": str(i)}, right=1.0) for i in range(8)]
     base = [*rows[:4], *(failed(i) for i in range(4, 8))]
-    found = verdict(two(base, rows, combinations=combinations, cluster="template"), "right<-0.02")
-    assert found.exit_code == 2
-    assert (found.checks[0].row.units, found.checks[0].row.changed) == (4, 0)
-    assert "even if all 4 of 4 pairs that can fall did" in found.why_not
+    judged = verdict(two(base, rows, combinations=combinations, cluster="template"), "right<-0.02")
+    assert judged.exit_code == 2
+    assert (judged.checks[0].row.units, judged.checks[0].row.changed) == (4, 0)
+    assert "even if all 4 of 4 pairs that can fall did" in judged.why_not
 
 
 def test_several_tests_need_more_examples_than_one():
     same = [scored(i, a=1.0, b=1.0) for i in range(5)]
     assert verdict(two(same, same), "a<0").exit_code == 0
-    found = verdict(two(same, same), "a<0", "b<0")
-    assert found.exit_code == 2
-    assert "that would not be significant in one of 2 tests" in found.why_not
+    judged = verdict(two(same, same), "a<0", "b<0")
+    assert judged.exit_code == 2
+    assert "that would not be significant in one of 2 tests" in judged.why_not
 
 
 def test_what_could_be_found_is_less_where_several_tests_are_made():
@@ -239,13 +239,13 @@ def test_a_run_that_lost_more_than_half_of_its_scores_cannot_be_judged(kept):
     lost = side("new", [*rates([1] * kept), *(unscored(i) for i in range(kept, 100))])
     gone = side("new", rates([1] * kept))
     for new in (lost, gone):
-        found = verdict([base, new], "accuracy<-0.02")
-        assert found.checks[0].missing == 100 - kept
-        assert found.exit_code == (2 if kept < 50 else 0)
+        judged = verdict([base, new], "accuracy<-0.02")
+        assert judged.checks[0].missing == 100 - kept
+        assert judged.exit_code == (2 if kept < 50 else 0)
         assert verdict([base, new], "accuracy<-0.02", allow_incomplete=True).exit_code == 0
     if kept < 50:
-        found = verdict([base, gone], "accuracy<-0.02")
-        assert "51 of the 100 examples with a score in the base run are not in the new one" in found.why_not
+        judged = verdict([base, gone], "accuracy<-0.02")
+        assert "51 of the 100 examples with a score in the base run are not in the new one" in judged.why_not
 
 
 def test_what_fell_significantly_fails_even_if_most_is_missing():
@@ -290,21 +290,21 @@ def test_a_requirement_that_always_holds_is_a_slip():
 
 def test_rounding_is_no_regression():
     before, after = [scored(i, a=0.1 + 0.2) for i in range(40)], [scored(i, a=0.3) for i in range(40)]
-    found = verdict(two(before, after), "a<0")
-    assert (found.exit_code, found.checks[0].row.difference, found.checks[0].row.changed) == (0, 0.0, 0)
+    judged = verdict(two(before, after), "a<0")
+    assert (judged.exit_code, judged.checks[0].row.difference, judged.checks[0].row.changed) == (0, 0.0, 0)
 
 
 def test_runs_that_are_the_same_pass_and_still_say_which_drop_would_be_found():
-    found = verdict(fallen(40, 0), "accuracy<-0.02")
-    assert found.exit_code == 0
-    assert 0.1 < found.checks[0].detectable < 0.25
+    judged = verdict(fallen(40, 0), "accuracy<-0.02")
+    assert judged.exit_code == 0
+    assert 0.1 < judged.checks[0].detectable < 0.25
 
 
 def test_runs_that_are_the_same_but_have_no_known_range_do_not_tell_which_drop_would_be_found():
     rows = [scored(i, bleu=30.0) for i in range(40)]
-    found = verdict(two(rows, rows), "bleu<-2")
-    assert found.exit_code == 0
-    assert "nothing changed, so it is unknown which drop would be found" in found.checks[0].why
+    judged = verdict(two(rows, rows), "bleu<-2")
+    assert judged.exit_code == 0
+    assert "nothing changed, so it is unknown which drop would be found" in judged.checks[0].why
 
 
 def test_a_drop_to_the_end_is_the_largest_that_is_stated():
@@ -331,17 +331,17 @@ def test_the_same_condition_twice_is_one_test():
 
 
 def test_two_conditions_on_one_metric_are_two_one_sided_tests():
-    found = verdict(fallen(40, 10), "accuracy<-0.02", "accuracy>0.5")
-    assert found.tests == 2
-    assert [check.state for check in found.checks] == ["fail", "pass"]
+    judged = verdict(fallen(40, 10), "accuracy<-0.02", "accuracy>0.5")
+    assert judged.tests == 2
+    assert [check.state for check in judged.checks] == ["fail", "pass"]
 
 
 def test_every_new_run_is_judged():
     base, good = fallen(40, 0)
     bad = side("bad", rates([0] * 20 + [1] * 20))
-    found = verdict([base, good, bad], "accuracy<-0.02")
-    assert [check.state for check in found.checks] == ["pass", "fail"]
-    assert found.exit_code == 1
+    judged = verdict([base, good, bad], "accuracy<-0.02")
+    assert [check.state for check in judged.checks] == ["pass", "fail"]
+    assert judged.exit_code == 1
 
 
 def test_a_failure_counts_even_if_another_condition_cannot_be_judged():
@@ -360,32 +360,32 @@ def test_a_metric_that_the_runs_share_no_example_of_is_reported():
 def test_an_unfinished_run_is_refused(status):
     base, _ = fallen(40, 0)
     new = side("new", rates([0] * 40), status=status)
-    found = verdict([base, new], "accuracy<-0.02")
-    assert (found.state, found.exit_code) == ("cannot judge", 2)
-    assert f"new is {status}" in found.why_not
-    assert "--allow-incomplete" in found.why_not
-    assert {check["verdict"] for check in found.as_json()["checks"]} == {"cannot judge"}
+    judged = verdict([base, new], "accuracy<-0.02")
+    assert (judged.state, judged.exit_code) == ("cannot judge", 2)
+    assert f"new is {status}" in judged.why_not
+    assert "--allow-incomplete" in judged.why_not
+    assert {check["verdict"] for check in judged.as_json()["checks"]} == {"cannot judge"}
     assert verdict([base, new], "accuracy<-0.02", allow_incomplete=True).exit_code == 1
 
 
 def test_examples_in_error_in_the_new_run_are_refused():
     base, _ = fallen(40, 0)
     new = side("new", [*rates([1] * 39), failed(39)])
-    found = verdict([base, new], "accuracy<-0.02")
-    assert found.exit_code == 2
-    assert "new has 1 example in error" in found.why_not
+    judged = verdict([base, new], "accuracy<-0.02")
+    assert judged.exit_code == 2
+    assert "new has 1 example in error" in judged.why_not
 
 
 def test_examples_that_only_one_run_scored_are_counted_and_reported():
     base = side("base", [*rates([1] * 40), unscored(40)])
     new = side("new", [*rates([1] * 30), *(unscored(i) for i in range(30, 40)), scored(40, accuracy=0.0)])
-    found = verdict([base, new], "accuracy<-0.02", only_if=["accuracy>-0.9"])
-    assert found.checks[0].lost == 10
-    for check in found.checks:
+    judged = verdict([base, new], "accuracy<-0.02", only_if=["accuracy>-0.9"])
+    assert judged.checks[0].lost == 10
+    for check in judged.checks:
         sentence = "not compared: 10 examples that only the base run scored, 1 example that only the new run scored"
         assert sentence in check.why
-    assert found.as_json()["checks"][0]["only_base"] == 10
-    assert found.as_json()["checks"][0]["only_new"] == 1
+    assert judged.as_json()["checks"][0]["only_base"] == 10
+    assert judged.as_json()["checks"][0]["only_new"] == 1
 
 
 states = st.sampled_from(["right", "wrong", "unscored", "error", "absent"])
@@ -425,23 +425,23 @@ def test_a_combined_metric_does_not_move_with_examples_that_only_one_run_scored(
     sides = two(both, [*both, *only_new], combinations=combinations)
     (check,) = verdict(sides, "lean>0.05").checks
     assert (check.state, check.row.difference, check.row.only_new) == ("pass", 0.0, 30)
-    assert not any(found.changes for found in flips(*sides, ["lean"]))
+    assert not any(flip_counts.changes for flip_counts in flips(*sides, ["lean"]))
 
 
 # --- pass only if: evidence that there is no drop beyond the threshold ------------------------------------------------
 
 
 def test_evidence_that_there_is_no_large_drop_passes():
-    found = verdict(fallen(2000, 40, risen=40), only_if=["accuracy>-0.02"])
-    assert (found.state, found.exit_code) == ("pass", 0)
-    assert "the difference is +0.0000, significantly above -0.02" in found.checks[0].why
-    assert "lower 95 % bound -0.0074" in found.checks[0].why
+    judged = verdict(fallen(2000, 40, risen=40), only_if=["accuracy>-0.02"])
+    assert (judged.state, judged.exit_code) == ("pass", 0)
+    assert "the difference is +0.0000, significantly above -0.02" in judged.checks[0].why
+    assert "lower 95 % bound -0.0074" in judged.checks[0].why
 
 
 def test_no_evidence_that_there_is_no_large_drop_is_not_shown_and_says_how_many_examples_would_show_it():
-    found = verdict(fallen(100, 3, risen=3), only_if=["accuracy>-0.02"])
-    assert (found.state, found.exit_code) == ("not shown", 1)
-    (check,) = found.checks
+    judged = verdict(fallen(100, 3, risen=3), only_if=["accuracy>-0.02"])
+    assert (judged.state, judged.exit_code) == ("not shown", 1)
+    (check,) = judged.checks
     assert 800 < check.examples_needed < 1200
     assert f"with about {check.examples_needed:,} examples, a run that is neither better nor worse" in check.why
 
@@ -465,9 +465,9 @@ def test_a_clear_drop_is_not_shown_either():
 def test_a_gain_can_be_asked_for():
     sides = two(rates([0] * 30 + [1] * 70), rates([1] * 100))
     assert verdict(sides, only_if=["accuracy>0.1"]).state == "pass"
-    found = verdict(sides, only_if=["accuracy>0.29"])
-    assert found.state == "not shown"
-    assert found.checks[0].examples_needed is None
+    judged = verdict(sides, only_if=["accuracy>0.29"])
+    assert judged.state == "not shown"
+    assert judged.checks[0].examples_needed is None
 
 
 def test_requirements_need_no_adjustment_because_all_must_be_shown():
@@ -487,8 +487,8 @@ def test_both_readings_can_be_combined_and_what_blocks_counts():
 
 def test_a_requirement_on_less_than_half_of_the_examples_cannot_be_judged():
     base, _ = fallen(2000, 0)
-    found = verdict([base, side("new", rates([1] * 900))], only_if=["accuracy>-0.02"])
-    assert (found.state, found.exit_code) == ("cannot judge", 2)
+    judged = verdict([base, side("new", rates([1] * 900))], only_if=["accuracy>-0.02"])
+    assert (judged.state, judged.exit_code) == ("cannot judge", 2)
 
 
 def test_the_verdict_survives_a_trip_through_json():

@@ -110,24 +110,24 @@ def test_the_paired_test_keeps_its_size_under_the_null():
 def test_a_real_difference_is_found():
     rng = np.random.default_rng(5)
     a = rng.random(200)
-    found = paired_difference(a, a + 0.05 + rng.normal(scale=0.1, size=200))
-    assert found.p < 0.001
-    assert found.low > 0
-    assert found.n == 200
+    difference = paired_difference(a, a + 0.05 + rng.normal(scale=0.1, size=200))
+    assert difference.p < 0.001
+    assert difference.low > 0
+    assert difference.n == 200
 
 
 def test_equal_runs_do_not_differ():
     a = np.random.default_rng(6).random(50)
-    found = paired_difference(a, a)
-    assert (found.value, found.p) == (0, 1.0)
-    assert found.low < 0 < found.high
+    difference = paired_difference(a, a)
+    assert (difference.value, difference.p) == (0, 1.0)
+    assert difference.low < 0 < difference.high
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_tiny_comparisons_do_not_crash(size):
-    found = paired_difference(np.zeros(size), np.ones(size))
-    assert found.n == size
-    assert found.p is None or found.p > 0.05
+    difference = paired_difference(np.zeros(size), np.ones(size))
+    assert difference.n == size
+    assert difference.p is None or difference.p > 0.05
 
 
 def test_swapping_the_runs_mirrors_the_interval():
@@ -138,8 +138,8 @@ def test_swapping_the_runs_mirrors_the_interval():
 
 
 def test_values_that_differ_by_rounding_do_not_differ():
-    found = paired_difference(np.full(40, 0.1 + 0.2), np.full(40, 0.3))
-    assert (found.value, found.p) == (0.0, 1.0)
+    difference = paired_difference(np.full(40, 0.1 + 0.2), np.full(40, 0.3))
+    assert (difference.value, difference.p) == (0.0, 1.0)
 
 
 def test_the_bootstrap_does_not_depend_on_the_order_of_rows():

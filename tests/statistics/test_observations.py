@@ -26,7 +26,7 @@ def context(noun: str, outcomes: dict[str, tuple[float, int]], *, keep_outcomes:
 
 
 def easy_and_hard_verb(**more: bool) -> list[Row]:
-    """Ten nouns that are all alike, and two verbs that are not."""
+    """Ten nouns with the same scores, and two verbs with different ones."""
     return [context(f"noun {i}", {"be": (1.0, 8), "smile": (0.5, 2)}, **more) for i in range(10)]
 
 
@@ -63,10 +63,10 @@ def test_a_run_of_which_an_earlier_version_made_a_part_counts_as_one_without_out
 
 
 def test_one_verb_leaves_no_interval():
-    found = tse([context(f"noun {i}", {"be": (1.0, 4)}) for i in range(10)])
-    assert (found.value, found.low, found.high) == (1.0, None, None)
-    assert found.method == "none: all examples belong to one cluster"
-    assert found.clusters == {"noun": 10, "verb_pair": 1}
+    result = tse([context(f"noun {i}", {"be": (1.0, 4)}) for i in range(10)])
+    assert (result.value, result.low, result.high) == (1.0, None, None)
+    assert result.method == "none: all examples belong to one cluster"
+    assert result.clusters == {"noun": 10, "verb_pair": 1}
 
 
 def test_together_the_outcomes_of_an_example_count_as_much_as_the_example():
@@ -80,14 +80,14 @@ def test_together_the_outcomes_of_an_example_count_as_much_as_the_example():
 
 
 def test_tasks_that_only_declare_what_is_crossed_get_the_interval_too():
-    (found, *_) = mean_results(
+    (result, *_) = mean_results(
         ScoreTable(easy_and_hard_verb()),
         ["tse"],
         cluster="noun",
         weights={"tse": "tse_rows"},
         crossed={"tse": "verb_pair"},
     )
-    assert found.method == "wilson/noun/verb_pair"
+    assert result.method == "wilson/noun/verb_pair"
 
 
 def test_a_weight_that_no_example_has_is_an_error():

@@ -1,4 +1,4 @@
-"""What is said to be found is found: by simulation, and by properties that hold for all comparisons."""
+"""Stated drops are detected as often as stated: by simulation, and by properties of all comparisons."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.compare_kit import rates, scored, two
 def fail_rate(n, churn, drop, threshold, repeats=400):
     """How often the one-sided test finds a drop beyond the threshold; ``churn`` is the share that changes each way."""
     rng = np.random.default_rng(n)
-    found = 0
+    failures = 0
     for _ in range(repeats):
         draws = rng.random(n)
         change = np.where(draws < churn, 1.0, np.where(draws < 2 * churn + drop, -1.0, 0.0))
         difference = paired_difference(np.zeros(n), change)
-        found += difference.estimate.p_value(-threshold, "less") < 0.05
-    return found / repeats
+        failures += difference.estimate.p_value(-threshold, "less") < 0.05
+    return failures / repeats
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def spread(before, after, metric="accuracy", **design):
 
 def test_a_clear_drop_is_not_taken_for_churn():
     # 3 % rise, 33 % fall: without the drop, about 6 % would change.
-    found = spread(rates([0] * 30 + [1] * 970), rates([1] * 30 + [0] * 330 + [1] * 640))
-    assert found.changed == pytest.approx(0.06, abs=0.005)
+    churn = spread(rates([0] * 30 + [1] * 970), rates([1] * 30 + [0] * 330 + [1] * 640))
+    assert churn.changed == pytest.approx(0.06, abs=0.005)
 
 
 def test_the_scale_of_scores_is_the_scale_of_drops():
     before = [scored(i, bleu=30.0) for i in range(100)]
     after = [scored(i, bleu=30.0 + (5.0 if i < 5 else -5.0 if i < 10 else 0.0)) for i in range(100)]
-    found = spread(before, after, "bleu")
-    assert (found.size, found.changed) == (pytest.approx(5), pytest.approx(0.1))
-    assert detectable(found, 1.0, 0.05) == pytest.approx(5 * detectable(Spread(100, 0.1), 0.2, 0.05), rel=1e-3)
+    churn = spread(before, after, "bleu")
+    assert (churn.size, churn.changed) == (pytest.approx(5), pytest.approx(0.1))
+    assert detectable(churn, 1.0, 0.05) == pytest.approx(5 * detectable(Spread(100, 0.1), 0.2, 0.05), rel=1e-3)
 
 
 def test_scores_that_all_change_may_shift_by_more_than_they_change():
@@ -99,14 +99,14 @@ def test_scores_that_all_change_may_shift_by_more_than_they_change():
 @pytest.mark.parametrize(("n", "accuracy"), [(100, 0.5), (300, 0.7)])
 def test_unrelated_models_that_differ_by_the_stated_difference_are_distinguished_in_four_of_five(n, accuracy):
     rng = np.random.default_rng(n)
-    found = 0
+    significant = 0
     for _ in range(300):
         first = (rng.random(n) < accuracy).astype(float)
         result = result_of(mean_estimate(first), "accuracy", "overall", (n, 0, 0), Settings())
         difference = distinguishable(result, 0.95)
         second = (rng.random(n) < accuracy + difference).astype(float)
-        found += paired_difference(first, second).estimate.p_value(0.0, "two-sided") < 0.05
-    assert 0.7 < found / 300 < 0.93
+        significant += paired_difference(first, second).estimate.p_value(0.0, "two-sided") < 0.05
+    assert 0.7 < significant / 300 < 0.93
 
 
 def test_a_result_without_an_interval_states_no_difference():

@@ -21,20 +21,20 @@ def run(name, right, n=100, **more):
 def test_all_runs_are_compared_with_the_best_whatever_their_order():
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         runs = [run("good", 90), run("nearly", 88), run("bad", 40)]
-        found = ranked(*(runs[place] for place in order))
-        assert [(standing.run, standing.mark) for standing in found] == [
+        standings = ranked(*(runs[place] for place in order))
+        assert [(standing.run, standing.mark) for standing in standings] == [
             ("good", "best"),
             ("nearly", "tie"),
             ("bad", ""),
         ]
-        assert found[0].row is None
-        assert found[1].row.base == "good"
+        assert standings[0].row is None
+        assert standings[1].row.base == "good"
 
 
 def test_p_is_adjusted_for_all_pairs_of_runs():
-    found = ranked(run("a", 90), run("b", 84), run("c", 84), run("d", 84))
-    assert {standing.tests for standing in found} == {6}
-    _, *others = found
+    standings = ranked(run("a", 90), run("b", 84), run("c", 84), run("d", 84))
+    assert {standing.tests for standing in standings} == {6}
+    _, *others = standings
     assert others[0].row.p_adjusted == pytest.approx(6 * others[0].row.p)
     assert others[0].mark == "tie"
 
@@ -59,8 +59,8 @@ def test_two_runs_need_no_ranking():
 
 
 def test_equal_runs_are_all_tied_with_the_first():
-    found = ranked(run("a", 50), run("b", 50), run("c", 50))
-    assert [(standing.run, standing.mark) for standing in found] == [("a", "best"), ("b", "tie"), ("c", "tie")]
+    standings = ranked(run("a", 50), run("b", 50), run("c", 50))
+    assert [(standing.run, standing.mark) for standing in standings] == [("a", "best"), ("b", "tie"), ("c", "tie")]
 
 
 def test_runs_that_were_measured_differently_are_not_ranked():

@@ -35,9 +35,9 @@ def interval(scores: np.ndarray, correlation: float = 0.5) -> tuple[float, float
 
 
 def test_one_repetition_has_wilsons_interval_over_tests():
-    found = rate_on_tests(wrong([2], 24), 0.5)
-    assert found.interval() == pytest.approx(wilson(22 / 24, 24, normal_quantile(0.975)))
-    assert found.method == "wilson/test"
+    rate = rate_on_tests(wrong([2], 24), 0.5)
+    assert rate.interval() == pytest.approx(wilson(22 / 24, 24, normal_quantile(0.975)))
+    assert rate.method == "wilson/test"
 
 
 @pytest.mark.parametrize("errors", [0, 1, 50])
@@ -101,9 +101,9 @@ def test_interval_and_p_of_a_difference_agree(table):
     splits, tests, seed, rate = table
     rng = np.random.default_rng(seed)
     differences = (rng.random((splits, tests)) < rate).astype(float) - (rng.random(tests) < 0.5)
-    found = difference_on_tests(differences, 0.5)
-    low, high = found.interval()
-    assert (found.p_value() < 0.05) is not (low <= 0 <= high)
+    difference = difference_on_tests(differences, 0.5)
+    low, high = difference.interval()
+    assert (difference.p_value() < 0.05) is not (low <= 0 <= high)
 
 
 def test_tests_about_one_passage_count_less():
@@ -117,10 +117,10 @@ def test_tests_about_one_passage_count_less():
 
 def test_without_scores_on_tests_it_is_students_t_with_the_factor():
     values = np.array([0.7, 0.8, 0.75, 0.9])
-    found = mean_of_repetitions(values, 0.5, (0.0, 1.0))
+    mean = mean_of_repetitions(values, 0.5, (0.0, 1.0))
     half = t_quantile(0.975, 3) * values.std(ddof=1) * np.sqrt(1.25)
-    assert found.interval() == pytest.approx((values.mean() - half, min(values.mean() + half, 1.0)))
-    assert found.method == "t/split"
+    assert mean.interval() == pytest.approx((values.mean() - half, min(values.mean() + half, 1.0)))
+    assert mean.method == "t/split"
 
 
 @pytest.mark.parametrize("value", [0.5, 0.99, 1.0])

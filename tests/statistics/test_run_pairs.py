@@ -59,10 +59,10 @@ def sweeps(folder, base, new):
     ],
 )
 def test_each_run_is_paired_with_the_only_one_that_does_the_same(tmp_path, base, new, expected):
-    found = pair_sweeps(*sweeps(tmp_path, base, new))
-    assert [f"{a.id[-1]}-{b.id[-1]}" for a, b in found.pairs] == expected
-    assert len(found.only_base) == len(base) - len(expected)
-    assert len(found.only_new) == len(new) - len(expected)
+    paired = pair_sweeps(*sweeps(tmp_path, base, new))
+    assert [f"{a.id[-1]}-{b.id[-1]}" for a, b in paired.pairs] == expected
+    assert len(paired.only_base) == len(base) - len(expected)
+    assert len(paired.only_new) == len(new) - len(expected)
 
 
 def with_base(run, base):

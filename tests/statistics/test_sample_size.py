@@ -19,11 +19,11 @@ def planned(text, *like, reading="fail if", has=400):
 
 
 def test_more_changes_need_more_examples_and_find_less_with_those_there_are():
-    found = planned("accuracy<-0.02")
-    assert [need.changed for need in found] == ["2%", "5%", "10%"]
-    assert {need.drop for need in found} == {0.04}
-    assert found[0].needed < found[1].needed < found[2].needed
-    assert 0.02 < found[0].detectable < found[1].detectable < found[2].detectable
+    table_rows = planned("accuracy<-0.02")
+    assert [need.changed for need in table_rows] == ["2%", "5%", "10%"]
+    assert {need.drop for need in table_rows} == {0.04}
+    assert table_rows[0].needed < table_rows[1].needed < table_rows[2].needed
+    assert 0.02 < table_rows[0].detectable < table_rows[1].detectable < table_rows[2].detectable
 
 
 def test_the_textbook_number_for_no_change_is_close():

@@ -35,9 +35,9 @@ def edit(folder: Path, *statements: str) -> None:
 
 def table(folder: Path, name: str, columns: str = "*") -> list[tuple[object, ...]]:
     with sqlite3.connect(folder / "results" / STORE_FILE) as database:
-        found = database.execute(f"SELECT {columns} FROM {name} ORDER BY 1, 2").fetchall()
+        rows = database.execute(f"SELECT {columns} FROM {name} ORDER BY 1, 2").fetchall()
     database.close()
-    return found
+    return rows
 
 
 CHANGED_RESULT = """UPDATE runs SET results = replace(results, '"value":', '"value":0.033,"was":')"""

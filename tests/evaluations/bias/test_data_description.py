@@ -153,9 +153,9 @@ def test_the_biased_answer_follows_from_groups_and_polarity(tmp_path):
     row = {key: value for key, value in ROW.items() if key != "biased"}
     row |= {"groups": ["old", "young", "unknown"], "stereotyped_groups": ["old"], "polarity": "neg"}
     rows = [row, row | {"id": "2", "polarity": "non-negative"}, row | {"id": "3", "stereotyped_groups": "young"}]
-    found = read_described(describe(tmp_path, rows)).items
-    assert [item.biased for item in found] == [0, 1, 1]
-    assert [item.groups["polarity"] for item in found] == ["neg", "non-negative", "neg"]
+    described_items = read_described(describe(tmp_path, rows)).items
+    assert [item.biased for item in described_items] == [0, 1, 1]
+    assert [item.groups["polarity"] for item in described_items] == ["neg", "non-negative", "neg"]
 
 
 def test_without_a_biased_answer_there_is_accuracy_and_a_note(tmp_path):
@@ -176,8 +176,8 @@ def test_the_words_for_context_and_polarity_can_be_chosen(tmp_path):
         "non_negative": "good",
     }
     rows = [row, row | {"id": "2", "kind": "long", "mood": "good", "correct": 0}]
-    found = read_described(describe(tmp_path, rows, description)).items
-    assert [(item.context_type, item.biased) for item in found] == [("amb", 0), ("dis", 1)]
+    described_items = read_described(describe(tmp_path, rows, description)).items
+    assert [(item.context_type, item.biased) for item in described_items] == [("amb", 0), ("dis", 1)]
 
 
 def test_tables_and_lists_of_json_are_read_too(tmp_path):
@@ -352,6 +352,6 @@ def test_a_ragged_table_is_refused_with_its_line(tmp_path, table, message):
 def test_a_cell_with_a_line_end_keeps_the_count_of_lines(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('\ufeffid,text\r\n1,"a\nb"\r\n\r\n2,\r\n', encoding="utf-8", newline="")
-    found = list(read_rows(path))
-    assert [record.where.rpartition("line ")[2] for record in found] == ["2", "5"]
-    assert [dict(record.fields) for record in found] == [{"id": "1", "text": "a\nb"}, {"id": "2", "text": ""}]
+    data_rows = list(read_rows(path))
+    assert [record.where.rpartition("line ")[2] for record in data_rows] == ["2", "5"]
+    assert [dict(record.fields) for record in data_rows] == [{"id": "1", "text": "a\nb"}, {"id": "2", "text": ""}]

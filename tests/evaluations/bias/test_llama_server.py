@@ -38,8 +38,8 @@ def test_a_native_run_is_asked_judged_resumed_from_the_store_and_reported(server
     results = tmp_path / "r"
     done = lmassay("run", file, "--results", results, "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
-    assert found["ooc", "overall"]["n"] == 6
+    result_of = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
+    assert result_of["ooc", "overall"]["n"] == 6
     (shown,) = json.loads(lmassay("show", "latest", "--results", results, "--json").stdout)["runs"]
     spent = shown["spending"]
     assert spent["answers"] == 6
@@ -58,8 +58,8 @@ def test_a_grammar_keeps_the_model_to_the_letters(server, tmp_path):
     file = write_config(tmp_path / "c.yaml", config(server, answer_by="letters"))
     done = lmassay("run", file, "--results", tmp_path / "r", "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
-    assert found["ooc", "overall"]["value"] == 0
+    result_of = {(r["metric"], r["group"]): r for r in json.loads(done.stdout)["runs"][0]["results"]}
+    assert result_of["ooc", "overall"]["value"] == 0
 
 
 def test_the_six_steps_from_samples_to_scores(server, tmp_path):

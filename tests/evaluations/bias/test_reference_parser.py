@@ -12,7 +12,7 @@ CHOICES = lowered("손자", "알 수 없음", "할머니")
 
 
 @pytest.mark.parametrize(
-    ("raw", "found"),
+    ("raw", "expected"),
     [
         ("B", "B"),
         ("b", "B"),
@@ -38,8 +38,8 @@ CHOICES = lowered("손자", "알 수 없음", "할머니")
         ("A가 맞습니다. B는 아님", "A"),
     ],
 )
-def test_a_letter_is_read(raw, found):
-    assert parse_reference(raw, CHOICES) == found
+def test_a_letter_is_read(raw, expected):
+    assert parse_reference(raw, CHOICES) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_choice_that_begins_with_a_letter_is_taken_for_it():
 
 @given(st.text())
 def test_any_text_gives_a_letter_or_a_part_of_itself(raw):
-    found = parse_reference(raw, CHOICES)
+    parsed = parse_reference(raw, CHOICES)
     part = raw.replace("없습니다", "없음").replace("입니다", "")
-    assert found in ("A", "B", "C") or found in raw or found in part
+    assert parsed in ("A", "B", "C") or parsed in raw or parsed in part
 
 
 def test_many_statements_within_each_other_do_not_overflow():

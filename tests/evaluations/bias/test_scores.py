@@ -40,5 +40,5 @@ def test_the_mean_over_prompts_leaves_out_what_has_no_data():
 
 
 def test_an_answer_where_the_data_name_no_stereotype_has_an_accuracy_only():
-    found = scores.answer_scores("dis", None, is_correct=True, is_unknown=False, is_biased=None)
-    assert found == {"accuracy_dis": 1.0}
+    scored = scores.answer_scores("dis", None, is_correct=True, is_unknown=False, is_biased=None)
+    assert scored == {"accuracy_dis": 1.0}

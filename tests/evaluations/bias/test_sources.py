@@ -120,9 +120,9 @@ def rows(path: Path) -> list[dict[str, str]]:
     ids=lambda path: path.name,
 )
 def test_prompts_have_kobbqs_columns(path):
-    found = rows(path)
-    assert [prompt["prompt_id"] for prompt in found] == [str(n + 1) for n in range(len(found))]
-    for prompt in found:
+    prompts = rows(path)
+    assert [prompt["prompt_id"] for prompt in prompts] == [str(n + 1) for n in range(len(prompts))]
+    for prompt in prompts:
         assert list(prompt) == COLUMNS
         for label in ("context", "question", "a", "b", "c"):
             assert prompt[label] == f"{prompt[label].strip()} "
@@ -131,9 +131,9 @@ def test_prompts_have_kobbqs_columns(path):
         written = "\n".join([prompt["instruction"], "", *parts, prompt["answer"]])
         assert prompt["prompt"] == written.replace("\n", "\\n")
         assert bool(prompt["unknown"]) == (path.name != "english.tsv")
-    assert len({prompt["instruction"] for prompt in found}) == len(found)
+    assert len({prompt["instruction"] for prompt in prompts}) == len(prompts)
     if path.parent == SHIPPED:
-        assert len({prompt["a"] for prompt in found}) == len(found) == 3
+        assert len({prompt["a"] for prompt in prompts}) == len(prompts) == 3
 
 
 @pytest.mark.parametrize("path", [SHIPPED / "korean.tsv", EXAMPLES / "prompts.tsv"], ids=lambda path: path.name)

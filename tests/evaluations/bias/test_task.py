@@ -72,30 +72,30 @@ def test_the_task_gives_the_numbers_of_the_six_steps(shared, raw, tmp_path, mode
     predictions = raw(f"inputs/raw/KoBBQ_test_evaluation_2_{model}_predictions")
     (run,) = evaluate(kobbq(predictions, 2, averaging=averaging), tmp_path / "r")
     gold = published(shared / "gold" / "kobbq" / f"step5_{averaging}" / "KoBBQ_test_2.tsv", model)
-    found = {(r.metric, r.group): r.value for r in run.results}
+    value_of = {(r.metric, r.group): r.value for r in run.results}
     assert len(gold) == 80
     for key, value in gold.items():
         if math.isnan(value):
             # Some template has no data: the original's number is lost, ours says on how many templates it rests.
-            assert f"coverage_{key[0]}" in {metric for metric, group in found if group == key[1]}
+            assert f"coverage_{key[0]}" in {metric for metric, group in value_of if group == key[1]}
         else:
-            assert found[key] == pytest.approx(value, abs=1e-12), key
+            assert value_of[key] == pytest.approx(value, abs=1e-12), key
 
 
 def test_an_empty_cell_is_no_data_and_does_not_spread(shared, raw, tmp_path):
     predictions = raw("edge/KoBBQ_test_evaluation_1_edge_predictions")
     (run,) = evaluate(kobbq(predictions, averaging="all"), tmp_path / "r")
-    found = {(r.metric, r.group): r for r in run.results}
-    assert found["accuracy_amb", "category=religion"].value is None
-    assert found["accuracy_amb", "category=religion"].n == 0
-    overall = found["accuracy_amb", "overall"]
+    result_of = {(r.metric, r.group): r for r in run.results}
+    assert result_of["accuracy_amb", "category=religion"].value is None
+    assert result_of["accuracy_amb", "category=religion"].n == 0
+    overall = result_of["accuracy_amb", "overall"]
     assert overall.value is not None
-    coverage = found["coverage_accuracy_amb", "overall"]
+    coverage = result_of["coverage_accuracy_amb", "overall"]
     assert (coverage.n, coverage.value < 1) == (269, True)
     gold = published(shared / "gold" / "kobbq" / "edge" / "KoBBQ_test_1_edge_all.tsv", "edge")
     for key, value in gold.items():
         if not math.isnan(value):
-            assert found[key].value == pytest.approx(value, abs=1e-12), key
+            assert result_of[key].value == pytest.approx(value, abs=1e-12), key
     shown = lmassay("show", "latest", "--results", tmp_path / "r")
     assert "no data (n = 0)" in shown.stdout
     assert "nan" not in shown.stdout.lower().split()
@@ -115,16 +115,16 @@ def test_default_against_debiased_is_paired(raw, tmp_path):
         evaluate(kobbq(raw(f"inputs/raw/KoBBQ_test_evaluation_1_{model}_predictions")), tmp_path / "r")[0]
         for model in ("biased", "debiased")
     ]
-    found = {row.metric: row for row in compare(*runs)}
-    assert set(found) == {"accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc"}
-    for metric, row in found.items():
+    row_of = {row.metric: row for row in compare(*runs)}
+    assert set(row_of) == {"accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc"}
+    for metric, row in row_of.items():
         # On the examples that both runs scored, which are not all: each has answers out of choice.
         assert row.base_mean == pytest.approx(runs[0][metric].value, abs=0.01)
         assert row.new_mean == pytest.approx(runs[1][metric].value, abs=0.01)
         assert row.difference == pytest.approx(row.new_mean - row.base_mean)
         assert row.relative == pytest.approx(row.difference / row.base_mean)
-    assert found["diff_bias_amb"].p < 0.001
-    assert found["diff_bias_amb"].high < 0
+    assert row_of["diff_bias_amb"].p < 0.001
+    assert row_of["diff_bias_amb"].high < 0
 
 
 def test_both_parsers_are_reported_and_either_can_be_used(raw, tmp_path):

@@ -25,21 +25,21 @@ def store(tmp_path):
 
 
 def add(store, name, method, rates):
-    found = rows(answers(rates))
-    results = outcomes.results(ScoreTable(found), ["acc"], Settings(), DESIGN.replicates)
-    return add_run(store, name, found, method, results=results)
+    split_rows = rows(answers(rates))
+    results = outcomes.results(ScoreTable(split_rows), ["acc"], Settings(), DESIGN.replicates)
+    return add_run(store, name, split_rows, method, results=results)
 
 
 def test_the_number_is_the_gain_over_the_run_without_examples(store):
     records = [add(store, "none", NONE_SHOWN, [0.6] * 4), add(store, "eight", SHOWN, [0.79, 0.8, 0.8, 0.81])]
-    found = card.headline(store, records)
-    assert (found.metric, found.shown_title) == ("gain", "gain over no examples")
-    assert found.result.value == pytest.approx(0.2)
-    assert 0.1 < found.result.low < 0.2 < found.result.high < 0.3
-    assert found.scope == "p < 0.0001, 8 examples shown, 4 splits, 100 tests"
-    assert found.beside[0].startswith("accuracy with 8 examples shown: 0.80 [")
-    assert found.beside[1] == "none shown: 0.60 [0.50, 0.69]"
-    assert found.result.method == "t/test/split"
+    shown_number = card.headline(store, records)
+    assert (shown_number.metric, shown_number.shown_title) == ("gain", "gain over no examples")
+    assert shown_number.result.value == pytest.approx(0.2)
+    assert 0.1 < shown_number.result.low < 0.2 < shown_number.result.high < 0.3
+    assert shown_number.scope == "p < 0.0001, 8 examples shown, 4 splits, 100 tests"
+    assert shown_number.beside[0].startswith("accuracy with 8 examples shown: 0.80 [")
+    assert shown_number.beside[1] == "none shown: 0.60 [0.50, 0.69]"
+    assert shown_number.result.method == "t/test/split"
 
 
 def test_the_run_without_examples_has_the_same_pattern(store):
@@ -53,25 +53,27 @@ def test_the_run_without_examples_has_the_same_pattern(store):
 
 def test_a_model_that_is_trained_is_held_against_the_most_frequent_label(store):
     records = [add(store, "majority", "majority", [0.5] * 4), add(store, "pet", "pet", [0.7] * 4)]
-    found = card.headline(store, records)
-    assert found.shown_title == "gain over the most frequent label"
-    assert found.result.value == pytest.approx(0.2)
-    assert "that of always giving the most frequent label" in found.meaning
+    shown_number = card.headline(store, records)
+    assert shown_number.shown_title == "gain over the most frequent label"
+    assert shown_number.result.value == pytest.approx(0.2)
+    assert "that of always giving the most frequent label" in shown_number.meaning
 
 
 def test_without_a_baseline_the_number_is_the_score(store):
-    found = card.headline(store, [add(store, "eight", SHOWN, [0.8] * 4)])
-    assert (found.metric, found.result.value) == ("acc", pytest.approx(0.8))
-    assert "is unknown without a run" in found.meaning
+    shown_number = card.headline(store, [add(store, "eight", SHOWN, [0.8] * 4)])
+    assert (shown_number.metric, shown_number.result.value) == ("acc", pytest.approx(0.8))
+    assert "is unknown without a run" in shown_number.meaning
 
 
 def test_models_are_compared_by_their_accuracy(store):
     shown = []
     for model, rate in (("one", 0.6), ("two", 0.9)):
         records = [add(store, f"{model}-0", NONE_SHOWN, [0.5] * 4), add(store, f"{model}-8", SHOWN, [rate] * 4)]
-        found = card.headline(store, records)
-        signed = [replace(r, provenance=replace(r.provenance, signature={"model": model})) for r in found.records]
-        shown.append(replace(found, records=signed))
+        shown_number = card.headline(store, records)
+        signed = [
+            replace(r, provenance=replace(r.provenance, signature={"model": model})) for r in shown_number.records
+        ]
+        shown.append(replace(shown_number, records=signed))
     (pair,) = differences_to_first_model(store, shown)
     assert (pair.title, pair.comparison.metric) == ("accuracy", "acc")
     assert pair.comparison.difference == pytest.approx(0.3)
@@ -80,6 +82,6 @@ def test_models_are_compared_by_their_accuracy(store):
 
 def test_a_gain_that_rests_on_single_splits_is_no_proof(store):
     records = [add(store, "none", NONE_SHOWN, [0.6] * 4), add(store, "eight", SHOWN, [0.95, 0.55, 0.9, 0.6])]
-    found = card.headline(store, records)
-    assert found.result.value == pytest.approx(np.mean([0.95, 0.55, 0.9, 0.6]) - 0.6)
-    assert found.result.low < 0
+    shown_number = card.headline(store, records)
+    assert shown_number.result.value == pytest.approx(np.mean([0.95, 0.55, 0.9, 0.6]) - 0.6)
+    assert shown_number.result.low < 0

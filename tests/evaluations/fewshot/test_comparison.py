@@ -37,44 +37,44 @@ def noisy(rate, seed, splits=4, tests=96):
 
 def test_four_splits_are_enough_to_find_a_difference(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1)))
-    found = {row.metric: row for row in compare_runs(base, [new])}["acc"]
-    assert (found.n, found.units) == (96, 96)
-    assert found.p < 0.01
-    assert found.low > 0
-    assert found.difference == pytest.approx(found.new_mean - found.base_mean)
+    accuracy = {row.metric: row for row in compare_runs(base, [new])}["acc"]
+    assert (accuracy.n, accuracy.units) == (96, 96)
+    assert accuracy.p < 0.01
+    assert accuracy.low > 0
+    assert accuracy.difference == pytest.approx(accuracy.new_mean - accuracy.base_mean)
 
 
 def test_the_gate_can_judge_four_splits(store):
     base, new = sides(store, rows(noisy(0.8, 1)), rows(noisy(0.6, 1)))
-    found = judge([parse_condition("acc<-0.02")], [(base, new)], compare_runs(base, [new], ["acc"]))
-    assert found.state == "fail"
+    verdict = judge([parse_condition("acc<-0.02")], [(base, new)], compare_runs(base, [new], ["acc"]))
+    assert verdict.state == "fail"
 
 
 def test_splits_that_disagree_about_a_difference_do_not_prove_it(store):
     base, new = sides(store, rows(answers([0.5] * 4)), rows(answers([0.4, 0.9, 0.5, 0.8])))
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert found.difference == pytest.approx(0.15)
-    assert found.p > 0.05
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert accuracy.difference == pytest.approx(0.15)
+    assert accuracy.p > 0.05
 
 
 def test_runs_that_are_the_same_differ_by_nothing(store):
     base, new = sides(store, rows(noisy(0.7, 1)), rows(noisy(0.7, 1)))
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert (found.difference, found.changed, found.p) == (0, 0, 1)
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert (accuracy.difference, accuracy.changed, accuracy.p) == (0, 0, 1)
 
 
 def test_metrics_without_scores_on_tests_are_paired_by_split(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), dev=0.9))
-    found = {row.metric: row for row in compare_runs(base, [new])}
-    assert found["dev"].n == 4
+    row_of = {row.metric: row for row in compare_runs(base, [new])}
+    assert row_of["dev"].n == 4
     compared = compare_runs(base, [new], ["acc", "dev"])
     assert pairing_text(base, new, compared) == "acc paired by test within each split, dev by split"
 
 
 def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_reported(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False))
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert found.n == 4
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert accuracy.n == 4
     (warning,) = caveats(base, [new])
     assert warning.startswith("new has no scores on single tests (an earlier version did not keep them), so acc")
 
@@ -82,15 +82,15 @@ def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_reported
 def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_reported(store):
     earlier = replace(DESIGN, replicates=None)
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False), design=earlier)
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert found.n == 4
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert accuracy.n == 4
     assert "no scores on single tests" in caveats(base, [new])[0]
 
 
 def test_runs_with_different_tests_are_compared_by_split_and_that_is_reported(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), tests="others"))
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert found.n == 4
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert accuracy.n == 4
     assert "base and new were tested on different tests" in caveats(base, [new])[0]
 
 
@@ -101,6 +101,6 @@ def test_patterns_of_a_split_are_averaged_and_splits_are_paired(store):
             groups = {**row.example.groups, "pattern": str(pattern)}
             two.append(replace(row, example=replace(row.example, id=f"{row.example.id}-p{pattern}", groups=groups)))
     base, new = sides(store, two, rows(noisy(0.9, 1)))
-    (found,) = compare_runs(base, [new], ["acc"])
-    assert found.n == 96
-    assert found.base_mean == pytest.approx(np.mean([noisy(0.6, 1), noisy(0.7, 1)]))
+    (accuracy,) = compare_runs(base, [new], ["acc"])
+    assert accuracy.n == 96
+    assert accuracy.base_mean == pytest.approx(np.mean([noisy(0.6, 1), noisy(0.7, 1)]))

@@ -69,8 +69,8 @@ def test_a_kept_model_scores_as_it_did_when_it_was_trained(tmp_path, tiny: Opene
     outcome = kept(tmp_path / "kept", rte, tiny(family), method)
     model = keeping.open_kept(tmp_path / "kept")
     classifier = model.classifier(model.task())
-    found = classifier.logits(trainer.test_examples(rte, {"test": TESTED}))
-    assert np.allclose(found, outcome["choices"][0]["test_logits"], atol=2e-5)
+    logits = classifier.logits(trainer.test_examples(rte, {"test": TESTED}))
+    assert np.allclose(logits, outcome["choices"][0]["test_logits"], atol=2e-5)
 
 
 def test_the_card_of_a_kept_model_says_how_to_use_it(tmp_path, tiny: Opened, rte: NluTask):  # noqa: F811

@@ -31,8 +31,8 @@ def test_macro_f1_counts_a_class_that_is_only_predicted_with_zero():
 
 
 def test_exact_match_needs_every_answer_of_a_question():
-    found = scores(("em",), [1, 0, 1, 1], [1, 0, 1, 0], ["a", "a", "b", "b"])
-    assert found == {"em": 0.5}
+    computed = scores(("em",), [1, 0, 1, 1], [1, 0, 1, 0], ["a", "a", "b", "b"])
+    assert computed == {"em": 0.5}
 
 
 def test_exact_match_does_not_ask_that_answers_stand_together():
@@ -74,8 +74,8 @@ def test_no_metric_depends_on_the_order_of_examples(rows, rng):
     mixed = list(rows)
     rng.shuffle(mixed)
     names = ("acc", "f1", "f1-macro")
-    found = [scores(names, *map(list, zip(*some, strict=True))) for some in (rows, mixed)]
-    assert found[0] == pytest.approx(found[1])
+    both_orders = [scores(names, *map(list, zip(*some, strict=True))) for some in (rows, mixed)]
+    assert both_orders[0] == pytest.approx(both_orders[1])
 
 
 def test_arrays_are_as_good_as_lists():
@@ -96,8 +96,8 @@ def test_words_are_compared_without_case_articles_and_punctuation(chosen, right,
 
 
 def test_the_best_right_answer_counts():
-    found = answer_scores(["Bhutto", "New York"], [["Benazir Bhutto", "Bhutto"], ["York City"]])
-    assert found == {"acc": 0.5, "f1": pytest.approx((1 + 0.5) / 2), "em": 0.5}
+    scored = answer_scores(["Bhutto", "New York"], [["Benazir Bhutto", "Bhutto"], ["York City"]])
+    assert scored == {"acc": 0.5, "f1": pytest.approx((1 + 0.5) / 2), "em": 0.5}
 
 
 def test_normalised_text_keeps_words_that_begin_like_articles():

@@ -18,22 +18,22 @@ from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
 from tests.helpers import ROOT
 
 
-def results(found, metrics=("acc",)):
-    reported = outcomes.results(ScoreTable(found), metrics, Settings(), DESIGN.replicates)
+def results(split_rows, metrics=("acc",)):
+    reported = outcomes.results(ScoreTable(split_rows), metrics, Settings(), DESIGN.replicates)
     return {result.metric: result for result in reported if result.group == "overall"}
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.99, 1.0])
 def test_equal_splits_have_the_interval_of_their_tests(rate):
-    found = results(rows(answers([rate] * 4)))["acc"]
-    assert (found.low, found.high) == pytest.approx(wilson(rate, 100, normal_quantile(0.975)))
-    assert found.method == "wilson/test/split"
+    accuracy = results(rows(answers([rate] * 4)))["acc"]
+    assert (accuracy.low, accuracy.high) == pytest.approx(wilson(rate, 100, normal_quantile(0.975)))
+    assert accuracy.method == "wilson/test/split"
 
 
 def test_a_single_split_has_the_interval_of_its_tests():
-    found = results(rows(answers([22 / 24], 24)))["acc"]
-    assert (found.low, found.high) == pytest.approx((0.742, 0.977), abs=1e-3)
-    assert found.method == "wilson/test"
+    accuracy = results(rows(answers([22 / 24], 24)))["acc"]
+    assert (accuracy.low, accuracy.high) == pytest.approx((0.742, 0.977), abs=1e-3)
+    assert accuracy.method == "wilson/test"
 
 
 def test_an_interval_holds_other_tests_and_another_pool():
@@ -46,10 +46,10 @@ def test_an_interval_holds_other_tests_and_another_pool():
 
 
 def test_other_metrics_say_that_their_interval_is_over_splits():
-    found = results(rows(answers([0.6, 0.7, 0.8, 0.9]), f1=0.5), ("acc", "f1"))
-    assert found["dev"].method == "t/split"
-    assert found["f1"].method == "none: all 4 splits scored the same"
-    assert all(result.method for result in found.values())
+    result_of = results(rows(answers([0.6, 0.7, 0.8, 0.9]), f1=0.5), ("acc", "f1"))
+    assert result_of["dev"].method == "t/split"
+    assert result_of["f1"].method == "none: all 4 splits scored the same"
+    assert all(result.method for result in result_of.values())
 
 
 def test_every_number_of_a_run_has_an_interval_or_a_reason(tmp_path):

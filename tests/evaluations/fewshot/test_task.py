@@ -101,31 +101,31 @@ def test_other_data_are_another_training(folder):
 def test_a_class_missing_from_a_fold_is_reported(folder):
     lines = [{**row, "label": "entailment"} for row in rows(15)] + [rows(16)[15]]
     (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
-    (found,) = expand(config(), folder)
-    notes = plan(found).notes
+    (run_config,) = expand(config(), folder)
+    notes = plan(run_config).notes
     assert any("no example of 'not_entailment'" in note for note in notes)
 
 
 def test_an_empty_split_is_refused_with_a_remedy(folder):
     write_data(folder / "data", train=3)
-    (found,) = expand(config(splits={"strategy": "cross_validation", "k": 8}), folder)
+    (run_config,) = expand(config(splits={"strategy": "cross_validation", "k": 8}), folder)
     with pytest.raises(UserError, match="8"):
-        plan(found)
+        plan(run_config)
 
 
 def test_unlabeled_examples_that_are_asked_for_and_absent_are_reported_before_anything_is_trained(folder):
     (folder / "data" / "unlabeled.jsonl").unlink()
     regime = {"name": "self_training", "generations": 2}
-    (found,) = expand(config(toy(folder), regime=regime), folder)
+    (run_config,) = expand(config(toy(folder), regime=regime), folder)
     with pytest.raises(ConfigError, match=r"needs unlabeled examples.*unlabeled\.jsonl"):
-        plan(found)
+        plan(run_config)
     assert not trained(folder)
 
 
 def test_repetitions_need_their_seeds(folder):
-    (found,) = expand(config(toy(folder), regime={"repetitions": 2}), folder)
+    (run_config,) = expand(config(toy(folder), regime={"repetitions": 2}), folder)
     with pytest.raises(ConfigError, match="2 repetitions need as many seeds"):
-        plan(found)
+        plan(run_config)
 
 
 def test_self_training_adds_what_the_first_generation_labelled(folder):
@@ -161,9 +161,9 @@ def test_a_folder_without_data_is_reported(folder):
 
 def test_runs_are_compared_test_by_test_within_splits(folder):
     good, poor = evaluate(config([toy(folder), "majority"]))
-    found = {comparison.metric: comparison for comparison in compare(poor, good)}
-    assert (found["acc"].n, found["dev"].n) == (12, 2)
-    assert found["acc"].difference == pytest.approx(good["acc"].value - poor["acc"].value)
+    result_of = {comparison.metric: comparison for comparison in compare(poor, good)}
+    assert (result_of["acc"].n, result_of["dev"].n) == (12, 2)
+    assert result_of["acc"].difference == pytest.approx(good["acc"].value - poor["acc"].value)
 
 
 def test_the_splits_are_those_of_fewnlu():
@@ -182,8 +182,8 @@ def test_a_regime_for_labels_does_not_fit_answers_that_are_texts():
 
 
 def test_no_labelled_example_of_wsc_is_lost():
-    found = FewShot(data="wsc", data_dir=published_set("fewglue"), method="pet", splits=Splits(strategy="fixed"))
-    (example,) = found.examples()
+    wsc = FewShot(data="wsc", data_dir=published_set("fewglue"), method="pet", splits=Splits(strategy="fixed"))
+    (example,) = wsc.examples()
     assert len(example.inputs["train"]) == 64
 
 
@@ -241,31 +241,31 @@ def test_an_option_spelled_otherwise_or_at_its_default_is_the_same_training(fold
 def test_a_class_without_any_labelled_example_is_reported(folder):
     lines = [{**row, "label": "entailment"} for row in rows(16)]
     (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
-    (found,) = expand(config(), folder)
-    assert any("'not_entailment' to train on" in note for note in plan(found).notes)
+    (run_config,) = expand(config(), folder)
+    assert any("'not_entailment' to train on" in note for note in plan(run_config).notes)
 
 
 def test_an_extra_file_is_checked_before_anything_is_trained(folder):
-    (found,) = expand(config(toy(folder), extra="nothing.jsonl"), folder)
+    (run_config,) = expand(config(toy(folder), extra="nothing.jsonl"), folder)
     with pytest.raises(ConfigError, match=r"task\.extra: there is no file"):
-        plan(found)
+        plan(run_config)
 
 
 def test_a_regime_that_does_not_fit_its_method_is_reported_by_its_key(folder):
-    (found,) = expand(config(toy(folder), regime={"name": "noisy_student", "cross": True}), folder)
+    (run_config,) = expand(config(toy(folder), regime={"name": "noisy_student", "cross": True}), folder)
     with pytest.raises(ConfigError, match=r"task\.regime\.name: the method .* cannot be made noisy"):
-        plan(found)
+        plan(run_config)
 
 
 def test_a_mistake_in_the_student_is_reported_before_its_teachers_are_trained(folder):
     regime = {"name": "distillation", "student": {"name": "icl", "shotz": 3}}
-    (found,) = expand(config(toy(folder), regime=regime), folder)
+    (run_config,) = expand(config(toy(folder), regime=regime), folder)
     with pytest.raises(ConfigError, match=r"task\.regime\.student\.shotz: unknown key"):
-        plan(found)
+        plan(run_config)
 
 
 def test_test_examples_without_labels_are_reported(folder):
     lines = [{key: value for key, value in row.items() if key != "label"} for row in rows(6)]
     (folder / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
-    (found,) = expand(config(test="test"), folder)
-    assert any("6 of 6 test examples have no label" in note for note in plan(found).notes)
+    (run_config,) = expand(config(test="test"), folder)
+    assert any("6 of 6 test examples have no label" in note for note in plan(run_config).notes)

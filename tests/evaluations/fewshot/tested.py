@@ -27,14 +27,14 @@ def answers(rates: Sequence[float], tests: int = 100) -> list[list[int]]:
 
 def rows(right: Sequence[Sequence[int]], *, tests: str = "t", keeps_tests: bool = True, **values: float) -> list[Row]:
     """A training on each split."""
-    found = []
+    split_rows = []
     for split, of_split in enumerate(right):
         accuracy = float(np.mean(of_split))
         on_tests = PerTestScores(tests, {"acc": of_split, "test": of_split}) if keeps_tests else None
         scores = {"acc": accuracy, "test": accuracy, "dev": 0.5 + split / 100, **values}
         score = Score(scores, {}, {"n_test": len(of_split)}, test_scores=on_tests)
-        found.append(Row(Example(f"split-{split}", {}, None, {"split": str(split)}), "scored", score))
-    return found
+        split_rows.append(Row(Example(f"split-{split}", {}, None, {"split": str(split)}), "scored", score))
+    return split_rows
 
 
 def add_run(

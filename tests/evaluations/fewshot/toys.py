@@ -60,13 +60,13 @@ _BAD = ["a poor day", "the poor song", "cold and wet", "a cold welcome", "nasty 
 
 
 def rows(many: int) -> list[dict[str, Any]]:
-    found = []
+    examples = []
     for number in range(many):
         good = number % 2 == 0
         text = (_GOOD if good else _BAD)[number // 2 % 6] + f" number{number}"
         label = "entailment" if good else "not_entailment"
-        found.append({"premise": text, "hypothesis": "it was good", "label": label, "idx": number})
-    return found
+        examples.append({"premise": text, "hypothesis": "it was good", "label": label, "idx": number})
+    return examples
 
 
 def write_data(folder: Path, train: int = 16, test: int = 12) -> Path:

@@ -126,16 +126,16 @@ def test_no_sample_is_lost_to_another_of_the_same_id(tmp_path, task):
     # The third would be called as the first already is.
     for row, name in zip(rows, ("a-3" if task == "pairs" else "a-2", "a", "a"), strict=True):
         row["lmassay"] = {"id": name}
-    _, found = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
-    assert len({row.example.id for row in found}) == 3
+    _, imported_rows = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    assert len({row.example.id for row in imported_rows}) == 3
 
 
 def test_questions_whose_log_does_not_hold_what_was_asked_keep_the_metrics_of_the_log(tmp_path):
     rows = samples("my_bbq_generate")
     rows[0]["arguments"] = {}
-    record, found = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
+    record, imported_rows = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert record.task == "lm_eval"
-    assert len(found) == len(rows)
+    assert len(imported_rows) == len(rows)
 
 
 def with_totals(folder, rows: int, **changes):
@@ -170,12 +170,12 @@ def test_a_log_of_chosen_documents_is_whole(tmp_path):
 
 def test_questions_of_bbq_are_judged_by_our_task_and_agree_with_the_harness(tmp_path):
     record, rows = imported(tmp_path / "results", log("my_bbq"))
-    found = overall(record)
+    result_of = overall(record)
     assert record.task == "bias"
     # What the harness says of the same log.
-    assert found["accuracy_amb"].value == 1.0
-    assert found["accuracy_dis"].value == 0.0
-    assert found["s_dis"].value == 1.0
+    assert result_of["accuracy_amb"].value == 1.0
+    assert result_of["accuracy_dis"].value == 0.0
+    assert result_of["s_dis"].value == 1.0
     assert rows[0].example.id == "Age-1-0"
     assert rows[0].score.details["role"] == "unknown"
 
@@ -316,7 +316,7 @@ def test_other_shots_and_other_documents_are_distinguished(tmp_path):
 
 
 def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_answers(tmp_path):
-    found = [
+    signatures = [
         imported(tmp_path / "results", path)[0].depends_on
         for path in (
             _sums(tmp_path / "a", "m"),
@@ -324,10 +324,10 @@ def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_
             _sums(tmp_path / "c", "m", answers=(0.0, 0.0, 0.0)),
         )
     ]
-    assert [signature["shots"] for signature in found] == ["0", "2", "0"]
-    assert found[0]["prompt"] == found[2]["prompt"] != found[1]["prompt"]
+    assert [signature["shots"] for signature in signatures] == ["0", "2", "0"]
+    assert signatures[0]["prompt"] == signatures[2]["prompt"] != signatures[1]["prompt"]
     # Who answered otherwise was asked the same, but a resumed run must notice.
-    assert found[0]["model"] != found[2]["model"]
+    assert signatures[0]["model"] != signatures[2]["model"]
 
 
 @pytest.mark.parametrize("name", [PAIRS, "my_bbq"])

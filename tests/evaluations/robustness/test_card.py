@@ -23,12 +23,12 @@ def attacked_sentences(size: str) -> dict[str, list[tuple[str, str]]]:
     """Of each attack on the card, the sentences with what becomes of them."""
     [variant] = variants(size)
     sentences = (variant.folder / variant.config["task"]["src"]).read_text(encoding="utf-8").splitlines()
-    found = {}
+    pairs_of_attack = {}
     for options in variant.config["task"]["attack"]:
         attack = Attack.model_validate(options)
         maker = CandidateMaker(attack, Path())
-        found[attack.label] = [(text, maker.candidates(text, n)[0].text) for n, text in enumerate(sentences)]
-    return found
+        pairs_of_attack[attack.label] = [(text, maker.candidates(text, n)[0].text) for n, text in enumerate(sentences)]
+    return pairs_of_attack
 
 
 @pytest.mark.parametrize("size", SIZES)

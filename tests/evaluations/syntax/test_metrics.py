@@ -25,7 +25,7 @@ def slow(p, lemmas, is_plural, cutoff, top):
     high = reached[k] if k < len(p) else 1.0
     alpha = (cutoff - low) / (high - low) if high > low else 0.0
     sets = [set(order[:k].tolist()), set(order[: k + 1].tolist())]
-    found = []
+    points = []
     for members in sets:
         counted, wins, r, w, mass = 0, 0, 0.0, 0.0, 0.0
         for singular, plural in lemmas:
@@ -38,9 +38,9 @@ def slow(p, lemmas, is_plural, cutoff, top):
             mass += p[right] + p[wrong]
             r += p[right] if inside[0] else 0.0
             w += p[wrong] if inside[1] else 0.0
-        found.append((wins / counted if counted else math.nan, r / (r + w) if r + w else math.nan, mass))
+        points.append((wins / counted if counted else math.nan, r / (r + w) if r + w else math.nan, mass))
     merged = []
-    for before, after in zip(*found, strict=True):
+    for before, after in zip(*points, strict=True):
         before, after = (after if math.isnan(before) else before), (before if math.isnan(after) else after)
         merged.append((1 - alpha) * before + alpha * after)
     return merged
@@ -68,10 +68,10 @@ def test_curves_follow_the_definition(context):
     forms = metrics.forms_of(*columns, lemmas[:, 0], lemmas[:, 1], np.array([is_plural]))
     p = np.exp(columns[0][0])
     for top, curve in ((True, metrics.top_curve), (False, metrics.bottom_curve)):
-        found = curve(forms, CUTOFFS)
+        points = curve(forms, CUTOFFS)
         for place, cutoff in enumerate(CUTOFFS):
             expected = slow(p, lemmas, is_plural, cutoff, top)
-            got = [found.ew[0, place], found.mw[0, place], found.mass[0, place]]
+            got = [points.ew[0, place], points.mw[0, place], points.mass[0, place]]
             np.testing.assert_allclose(got, expected, atol=1e-4, equal_nan=True)
 
 

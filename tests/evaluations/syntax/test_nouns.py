@@ -100,6 +100,6 @@ def test_the_nouns_of_the_template_sets_are_found(file, nouns):
 
     pairs = read_pair_file(open_pairs(published_set("tse") / "ML" / f"{file}.jsonl"), BLIMP_FORMAT)
     rows = [(split_at_difference(p.good, p.bad).left, p.number) for p in pairs]
-    found = agreement_nouns(rows)
-    assert None not in found
-    assert len(set(found)) == nouns
+    inferred = agreement_nouns(rows)
+    assert None not in inferred
+    assert len(set(inferred)) == nouns

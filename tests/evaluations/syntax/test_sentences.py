@@ -49,39 +49,39 @@ def run(files, rows, **task):
         "task": {"name": "minimal_pairs", "data": str(files / "p.jsonl"), **task},
         "model": str(files / "model.py:Short"),
     }
-    (found,) = evaluate(config, files / "results")
-    return found
+    (finished_run,) = evaluate(config, files / "results")
+    return finished_run
 
 
 def test_the_more_probable_sentence_wins_by_sum_token_and_character(files):
-    found = run(files, [("aa bb cc", "aaaaa b", {}), ("a", "bb", {})])
-    assert found["accuracy"].value == 1.0 / 2
-    assert found["accuracy_token"].value == 1.0
-    scores = [r["scores"] for r in found.rows()]
+    finished_run = run(files, [("aa bb cc", "aaaaa b", {}), ("a", "bb", {})])
+    assert finished_run["accuracy"].value == 1.0 / 2
+    assert finished_run["accuracy_token"].value == 1.0
+    scores = [r["scores"] for r in finished_run.rows()]
     assert [s["margin"] for s in scores] == [0.0, 1.0]
     assert [s["accuracy"] for s in scores] == [0.0, 1.0]
 
 
 def test_identical_and_empty_sentences_are_unscored_and_counted(files):
-    found = run(files, [("a", "a", {}), ("a", "bb", {}), ("", "b", {})])
-    assert (found["accuracy"].n, found["accuracy"].n_unscored) == (1, 2)
-    reasons = [r["unscored"].get("accuracy") for r in found.rows()]
+    finished_run = run(files, [("a", "a", {}), ("a", "bb", {}), ("", "b", {})])
+    assert (finished_run["accuracy"].n, finished_run["accuracy"].n_unscored) == (1, 2)
+    reasons = [r["unscored"].get("accuracy") for r in finished_run.rows()]
     assert reasons == ["the two sentences are identical", None, "a sentence is empty"]
 
 
 def test_the_two_spellings_of_a_field_are_one(files):
     other = {**BLIMP, "field": "syntax_semantics", "UID": "npi_present_2", "linguistics_term": "island_effects"}
-    found = run(files, [("a", "bb", BLIMP), ("aaa", "bb", other), ("a", "cc", {**BLIMP, "field": "syntax"})])
-    groups = {r.group for r in found.results}
+    finished_run = run(files, [("a", "bb", BLIMP), ("aaa", "bb", other), ("a", "cc", {**BLIMP, "field": "syntax"})])
+    groups = {r.group for r in finished_run.results}
     assert {"field=syntax_semantics", "field=syntax", "phenomenon=npi_licensing", "paradigm=npi_present_2"} <= groups
     assert not any("syntax/semantics" in group for group in groups)
 
 
 def test_one_prefix_compares_two_words_after_one_beginning(files):
-    found = run(files, [("x", "y", PREFIX), ("x", "z", {})], method="one_prefix")
-    rows = list(found.rows())
+    finished_run = run(files, [("x", "y", PREFIX), ("x", "z", {})], method="one_prefix")
+    rows = list(finished_run.rows())
     assert rows[0]["inputs"]["asked"] == [["the dog", " is"], ["the dog", " were"]]
-    assert found["accuracy"].value == 1.0
+    assert finished_run["accuracy"].value == 1.0
     assert rows[1]["unscored"]["accuracy"] == "the pair has no one_prefix"
 
 
@@ -92,8 +92,8 @@ def test_two_prefix_compares_one_word_after_two_beginnings(files):
         "two_prefix_prefix_bad": "b",
         "two_prefix_word": "c",
     }
-    found = run(files, [("x", "y", fields)], method="two_prefix")
-    assert next(iter(found.rows()))["inputs"]["asked"] == [["a", " c"], ["b", " c"]]
+    finished_run = run(files, [("x", "y", fields)], method="two_prefix")
+    assert next(iter(finished_run.rows()))["inputs"]["asked"] == [["a", " c"], ["b", " c"]]
 
 
 def test_the_same_pair_twice_is_two_examples(files):
@@ -101,8 +101,8 @@ def test_the_same_pair_twice_is_two_examples(files):
 
 
 def test_clusters_are_a_field_of_the_data(files):
-    found = run(files, [("a", "bb", {"t": i % 3}) for i in range(9)], clusters="t")
-    assert found["accuracy"].n == 9
+    finished_run = run(files, [("a", "bb", {"t": i % 3}) for i in range(9)], clusters="t")
+    assert finished_run["accuracy"].n == 9
     with pytest.raises(UserError, match=r"line 2 .* lacks the field 't'"):
         run(files, [("a", "bb", {"t": 1}), ("a", "cc", {})], clusters="t")
 
@@ -132,8 +132,8 @@ def test_paradigms_or_phenomena_can_be_the_units(files, units, number):
 
 
 def test_within_a_paradigm_its_pairs_are_the_units(files):
-    found = run(files, blimp_rows(), clusters="paradigm")
-    by_group = {result.group: result for result in found.results if result.metric == "accuracy"}
+    finished_run = run(files, blimp_rows(), clusters="paradigm")
+    by_group = {result.group: result for result in finished_run.results if result.metric == "accuracy"}
     assert by_group["paradigm=paradigm_1"].method == "wilson"
     assert by_group["paradigm=paradigm_1"].low > 0.6
     assert by_group["phenomenon=phenomenon_0"].method == "wilson/paradigm"
@@ -149,9 +149,9 @@ def test_the_korean_grammar_runs_whole(files):
         "task": {"name": "minimal_pairs", "data": "korean", "max_per_file": 6},
         "model": str(files / "model.py:Short"),
     }
-    (found,) = evaluate(config, files / "results")
-    assert found["accuracy"].n > 50
-    assert sum(r.group.startswith("paradigm=") for r in found.results) > 20
+    (finished_run,) = evaluate(config, files / "results")
+    assert finished_run["accuracy"].n > 50
+    assert sum(r.group.startswith("paradigm=") for r in finished_run.results) > 20
 
 
 def test_all_paradigms_of_blimp_run(files):
@@ -164,11 +164,11 @@ def test_all_paradigms_of_blimp_run(files):
         "task": {"name": "minimal_pairs", "data": str(folder), "max_per_file": 10},
         "model": str(files / "model.py:Short"),
     }
-    (found,) = evaluate(config, files / "results")
-    paradigms = {r.group for r in found.results if r.group.startswith("paradigm=")}
-    phenomena = {r.group for r in found.results if r.group.startswith("phenomenon=")}
+    (finished_run,) = evaluate(config, files / "results")
+    paradigms = {r.group for r in finished_run.results if r.group.startswith("paradigm=")}
+    phenomena = {r.group for r in finished_run.results if r.group.startswith("phenomenon=")}
     assert (len(paradigms), len(phenomena)) == (67, 12)
-    assert found["accuracy"].n == 670
+    assert finished_run["accuracy"].n == 670
 
 
 def test_a_seed_draws_a_sample_of_each_file_that_is_the_same_every_time(tmp_path):

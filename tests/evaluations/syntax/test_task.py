@@ -76,8 +76,8 @@ def run(files, model="masked.py:Fixed", **task):
     task = {"name": "syntax", "data": str(files / "simple.jsonl"), "verbs": str(files / "verbs.csv"), **task}
     model = model if isinstance(model, dict) else {"name": model}
     model = {**model, "name": str(files / model["name"])}
-    (found,) = evaluate({"task": task, "model": model}, files / "results")
-    return found
+    (finished_run,) = evaluate({"task": task, "model": model}, files / "results")
+    return finished_run
 
 
 def test_contexts_are_distinct_and_rows_are_counted(files):
@@ -94,9 +94,9 @@ def test_contexts_are_distinct_and_rows_are_counted(files):
 
 
 def test_rows_whose_form_is_no_single_token_are_dropped_and_counted(files):
-    found = run(files)
-    assert (found["tse"].n, found["tse"].n_unscored) == (5, 1)
-    assert found["tse"].value == pytest.approx(3 / 5)
+    finished_run = run(files)
+    assert (finished_run["tse"].n, finished_run["tse"].n_unscored) == (5, 1)
+    assert finished_run["tse"].value == pytest.approx(3 / 5)
 
 
 def test_each_number_has_its_own_line(files):
@@ -127,10 +127,10 @@ def test_the_released_variant_knows_one_lemma_for_each_index(files):
 def test_where_no_verb_differs_only_tse_is_asked(files):
     lines = [json.dumps({**json.loads(line), "contrast": "noun"}) for line in SIMPLE]
     write_lines(files / "simple.jsonl", lines)
-    found = run(files)
-    assert found["tse"].n == 5
-    assert (found["ew"].n, found["ew"].n_unscored) == (0, 4)
-    assert next(iter(found.rows()))["unscored"]["ew"] == "the pair differs in another word than a verb"
+    finished_run = run(files)
+    assert finished_run["tse"].n == 5
+    assert (finished_run["ew"].n, finished_run["ew"].n_unscored) == (0, 4)
+    assert next(iter(finished_run.rows()))["unscored"]["ew"] == "the pair differs in another word than a verb"
 
 
 def test_curves_need_masses_and_their_absence_is_no_failure(files):
@@ -142,8 +142,8 @@ def test_curves_need_masses_and_their_absence_is_no_failure(files):
 
 
 def test_cutoffs_are_free(files):
-    found = run(files, cutoffs_top=[0.37], cutoffs_bottom=[])
-    assert {r.metric.partition("@")[2] for r in found.results} == {"", "top0.37"}
+    finished_run = run(files, cutoffs_top=[0.37], cutoffs_bottom=[])
+    assert {r.metric.partition("@")[2] for r in finished_run.results} == {"", "top0.37"}
 
 
 def test_two_models_are_compared_on_the_same_contexts(files):
@@ -167,8 +167,8 @@ def test_a_masked_and_a_causal_model_are_compared_by_what_stands_before_the_verb
 
 def test_names_of_constructions_may_hold_anything(files):
     path = str(files / "simple.jsonl")
-    found = run(files, data={"A": path, "B, with a comma": path, "number=plural": path})
-    rows = {(r.metric, r.group): r for r in found.results}
+    finished_run = run(files, data={"A": path, "B, with a comma": path, "number=plural": path})
+    rows = {(r.metric, r.group): r for r in finished_run.results}
     assert rows["tse", "mean of constructions"].n == 15
     assert ("ew@top0.5", "construction=number=plural") in rows
 
@@ -186,16 +186,16 @@ def test_nouns_are_found_in_the_whole_file_though_only_its_first_rows_are_asked(
 
 def test_dropped_rows_and_contexts_are_counted_in_rows(files):
     write_lines(files / "simple.jsonl", [*SIMPLE, row("a b", "a b", -1)])
-    found = run(files, bad_rows="count")
-    assert (found["tse"].n, found["tse"].n_unscored) == (5, 2)
-    assert (found["ew"].n, found["ew"].n_unscored) == (4, 1)
+    finished_run = run(files, bad_rows="count")
+    assert (finished_run["tse"].n, finished_run["tse"].n_unscored) == (5, 2)
+    assert (finished_run["ew"].n, finished_run["ew"].n_unscored) == (4, 1)
 
 
 def test_a_run_in_which_nothing_can_be_scored_is_not_done(files):
     write_lines(files / "simple.jsonl", ['{"sentence_good": "it swims", "sentence_bad": "it swam"}'])
-    found = run(files)
-    assert found.record.status == "incomplete"
-    assert "none of 1 examples could be scored" in found.record.note
+    finished_run = run(files)
+    assert finished_run.record.status == "incomplete"
+    assert "none of 1 examples could be scored" in finished_run.record.note
 
 
 def test_a_verb_list_without_a_word_of_the_vocabulary_has_a_reason_of_its_own(files):
@@ -205,8 +205,8 @@ def test_a_verb_list_without_a_word_of_the_vocabulary_has_a_reason_of_its_own(fi
 
 
 def test_cutoffs_that_print_alike_are_one(files):
-    found = run(files, cutoffs_top=[0.5, 0.50000000001], cutoffs_bottom=[])
-    assert [r.metric for r in found.results].count("ew@top0.5") == 1
+    finished_run = run(files, cutoffs_top=[0.5, 0.50000000001], cutoffs_bottom=[])
+    assert [r.metric for r in finished_run.results].count("ew@top0.5") == 1
 
 
 def test_files_of_one_name_in_two_folders_are_two_constructions(files):
@@ -235,8 +235,8 @@ def test_the_mean_of_constructions_covers_though_they_share_their_nouns():
                 value = float(np.clip(mean + rng.normal(0, 0.05), 0, 1))
                 groups = {"construction": str(construction), "number": "plural", "noun": str(noun), "rows": "1"}
                 rows.append(Row(Example(f"{construction}-{noun}", {}, None, groups), "scored", Score({"ew": value})))
-        found = {(r.metric, r.group): r for r in results(ScoreTable(rows), [], Settings(resamples=100))}
-        macro = found["ew", "mean of constructions"]
+        result_of = {(r.metric, r.group): r for r in results(ScoreTable(rows), [], Settings(resamples=100))}
+        macro = result_of["ew", "mean of constructions"]
         covered += macro.low <= 0.6 <= macro.high
     # 95 % of 150 is 142; three standard errors are 8.
     assert covered >= 134
@@ -244,13 +244,13 @@ def test_the_mean_of_constructions_covers_though_they_share_their_nouns():
 
 def test_constructions_are_named_pooled_and_averaged(files):
     write_lines(files / "other.jsonl", SIMPLE[:2])
-    found = run(
+    finished_run = run(
         files,
         data={"One": str(files / "simple.jsonl"), "Two": [str(files / "simple.jsonl"), str(files / "other.jsonl")]},
     )
-    groups = {r.group for r in found.results}
+    groups = {r.group for r in finished_run.results}
     assert {"construction=One", "construction=Two", "mean of constructions"} <= groups
-    rows = {(r.metric, r.group): r for r in found.results}
+    rows = {(r.metric, r.group): r for r in finished_run.results}
     assert rows["tse", "construction=Two"].n == 7
     assert rows["ew", "construction=Two"].n == 4
 
@@ -263,8 +263,8 @@ def test_the_first_rows_of_each_file_or_of_all_can_be_taken(files):
 def test_labels_may_be_missing_where_the_verbs_tell_the_number(files):
     lines = [json.dumps({k: v for k, v in json.loads(line).items() if k != "label"}) for line in SIMPLE]
     write_lines(files / "simple.jsonl", lines)
-    found = run(files)
-    assert found["ew"].n == 4
+    finished_run = run(files)
+    assert finished_run["ew"].n == 4
     write_lines(files / "simple.jsonl", ['{"sentence_good": "the author ran", "sentence_bad": "the author runned"}'])
     rows = list(run(files).rows())
     assert "number of the right verb is unknown" in rows[0]["unscored"]["ew"]
@@ -282,9 +282,9 @@ def test_a_pair_without_a_blank_stops_the_run_or_is_counted(files, line, words):
     write_lines(files / "simple.jsonl", [*SIMPLE, line])
     with pytest.raises(DataError, match=rf"line 7: .*{words}.*minimal_pairs"):
         run(files)
-    found = run(files, bad_rows="count")
-    assert found["tse"].n == 5
-    (bad,) = [r for r in found.rows() if r["state"] == "unscored"]
+    finished_run = run(files, bad_rows="count")
+    assert finished_run["tse"].n == 5
+    (bad,) = [r for r in finished_run.rows() if r["state"] == "unscored"]
     assert words in bad["unscored"]["tse"]
 
 
@@ -309,15 +309,15 @@ def test_a_verb_at_the_beginning_is_asked_about_with_a_capital_letter(files):
 
 
 def test_without_a_verb_list_there_is_tse_only(files):
-    found = run(files, verbs="none")
-    assert found["tse"].value is not None
-    assert found["ew"].value is None
-    (reason,) = {row["unscored"]["ew"] for row in found.rows()}
+    finished_run = run(files, verbs="none")
+    assert finished_run["tse"].value is not None
+    assert finished_run["ew"].value is None
+    (reason,) = {row["unscored"]["ew"] for row in finished_run.rows()}
     assert "lmassay verbs builds one" in reason
     with Store(files / "results") as store:
         shown = headline(store, store.runs())
     assert shown is not None
-    assert (shown.metric, shown.result.value) == ("tse", found["tse"].value)
+    assert (shown.metric, shown.result.value) == ("tse", finished_run["tse"].value)
 
 
 def test_a_verb_list_that_has_none_of_the_verbs_is_reported(files):
@@ -409,8 +409,8 @@ def test_a_sample_of_a_grammar_that_is_too_large_to_be_written_out_is_data_too(f
 
 
 def test_the_shipped_grammar_is_data_too(files):
-    found = run(files, data="english:simple", max_per_file=20)
-    assert found["tse"].n + found["tse"].n_unscored == 20
+    finished_run = run(files, data="english:simple", max_per_file=20)
+    assert finished_run["tse"].n + finished_run["tse"].n_unscored == 20
 
 
 def test_the_command_prints_the_headline_and_keeps_every_number(files):

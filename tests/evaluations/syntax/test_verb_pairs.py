@@ -71,8 +71,8 @@ def config(folder: Path, data: object, **model: object) -> dict[str, object]:
 
 
 def run(folder: Path, data: object, **model: object):
-    (found,) = evaluate(config(folder, data, **model), folder / "results")
-    return found
+    (finished_run,) = evaluate(config(folder, data, **model), folder / "results")
+    return finished_run
 
 
 def test_a_pair_has_one_name_whichever_form_is_right():
@@ -81,8 +81,8 @@ def test_a_pair_has_one_name_whichever_form_is_right():
 
 def test_the_interval_of_tse_allows_for_other_verbs(tmp_path):
     """Two verbs, one always right and one always wrong: nothing is known about a third."""
-    found = run(tmp_path, write_pairs(tmp_path / "a.jsonl", VERBS[:2]), verbs=["laugh"])
-    tse = found["tse"]
+    finished_run = run(tmp_path, write_pairs(tmp_path / "a.jsonl", VERBS[:2]), verbs=["laugh"])
+    tse = finished_run["tse"]
     assert (tse.value, tse.n) == (0.5, 24)
     assert tse.clusters == {"noun": 6, "verb_pair": 2}
     assert tse.method == "wilson/noun/verb_pair"
@@ -92,14 +92,14 @@ def test_the_interval_of_tse_allows_for_other_verbs(tmp_path):
 
 def test_verbs_that_are_no_single_tokens_are_not_counted_as_verb_pairs(tmp_path):
     data = write_pairs(tmp_path / "a.jsonl", VERBS)
-    found = run(tmp_path, data, verbs=VERBS, unknown=VERBS[3:])
-    assert found["tse"].clusters["verb_pair"] == 3
+    finished_run = run(tmp_path, data, verbs=VERBS, unknown=VERBS[3:])
+    assert finished_run["tse"].clusters["verb_pair"] == 3
 
 
 def test_the_mean_of_constructions_is_clustered_both_ways(tmp_path):
     data = {name: write_pairs(tmp_path / f"{name}.jsonl", VERBS[:4]) for name in ("One", "Two")}
-    found = run(tmp_path, data, verbs=VERBS[:3])
-    mean = found.record.result("tse", "mean of constructions")
+    finished_run = run(tmp_path, data, verbs=VERBS[:3])
+    mean = finished_run.record.result("tse", "mean of constructions")
     assert mean.value == 0.75
     assert mean.method == "wilson-rescaled/noun/verb_pair"
     assert mean.high - mean.low > 0.5
@@ -122,15 +122,15 @@ def test_few_verb_pairs_are_a_warning_of_check_and_run_and_a_note_on_the_page(tm
 
 
 def test_enough_verb_pairs_are_no_warning(tmp_path):
-    found = run(tmp_path, write_pairs(tmp_path / "many.jsonl", VERBS), verbs=VERBS)
-    assert few_label_notes(found.record) == []
+    finished_run = run(tmp_path, write_pairs(tmp_path / "many.jsonl", VERBS), verbs=VERBS)
+    assert few_label_notes(finished_run.record) == []
 
 
 def test_a_run_of_an_earlier_version_is_not_warned_of(tmp_path):
     """It does not say how many verbs it rests on."""
-    found = run(tmp_path, write_pairs(tmp_path / "few.jsonl", VERBS[:3]), verbs=VERBS)
-    results = [replace(result, clusters={}) for result in found.record.results]
-    assert few_label_notes(replace(found.record, results=results)) == []
+    finished_run = run(tmp_path, write_pairs(tmp_path / "few.jsonl", VERBS[:3]), verbs=VERBS)
+    results = [replace(result, clusters={}) for result in finished_run.record.results]
+    assert few_label_notes(replace(finished_run.record, results=results)) == []
 
 
 def test_models_are_compared_by_noun_and_verb(tmp_path):
@@ -149,18 +149,18 @@ def test_the_cards_number_is_the_mean_of_constructions_with_their_range(tmp_path
     half = write_pairs(tmp_path / "half.jsonl", VERBS)
     lines = Path(half).read_text(encoding="utf-8").replace("the ", "surely the ")
     (tmp_path / "more.jsonl").write_text(lines, encoding="utf-8")
-    found = run(tmp_path, {"One": half, "Two": [half, str(tmp_path / "more.jsonl")]}, verbs=VERBS[:5])
+    finished_run = run(tmp_path, {"One": half, "Two": [half, str(tmp_path / "more.jsonl")]}, verbs=VERBS[:5])
     with Store(tmp_path / "results") as store:
-        shown = headline(store, [found.record])
-    assert shown.result == found.record.result("mw", "mean of constructions")
+        shown = headline(store, [finished_run.record])
+    assert shown.result == finished_run.record.result("mw", "mean of constructions")
     assert shown.scope == "36 contexts, mean of 2 constructions"
     assert "constructions range from 0.52 to 0.52; the interval is for other nouns" in shown.beside[0]
     assert "(TSE, 9 verb pairs)" in shown.beside[2]
 
 
 def test_the_number_of_a_single_construction_is_its_own(tmp_path):
-    found = run(tmp_path, write_pairs(tmp_path / "a.jsonl", VERBS), verbs=VERBS)
+    finished_run = run(tmp_path, write_pairs(tmp_path / "a.jsonl", VERBS), verbs=VERBS)
     with Store(tmp_path / "results") as store:
-        shown = headline(store, [found.record])
-    assert shown.result == found["mw"]
+        shown = headline(store, [finished_run.record])
+    assert shown.result == finished_run["mw"]
     assert not any("range" in text for text in shown.beside)

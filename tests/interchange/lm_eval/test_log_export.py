@@ -91,8 +91,8 @@ def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_int
     assert len(written.files) == 3
     assert all("samples_minimal_pairs_" in path.name for path in written.files[:-1])
     record, _ = taken_back(written.files, tmp_path / "back")
-    found = {(r.metric, r.group): (r.value, r.low, r.high) for r in record.results}
-    assert found == {(r.metric, r.group): (r.value, r.low, r.high) for r in run.results}
+    value_of = {(r.metric, r.group): (r.value, r.low, r.high) for r in record.results}
+    assert value_of == {(r.metric, r.group): (r.value, r.low, r.high) for r in run.results}
 
 
 def test_generated_texts_have_the_general_form_and_come_back_with_equal_scores(tmp_path):
@@ -180,11 +180,13 @@ def test_constructions_come_back_whatever_they_are_called(tmp_path, names):
     with Store(tmp_path / "back", create=True) as store:
         (paths,) = grouped(logs)
         record = runner.start(runner.plan(configuration(paths)), store)
-        found = {row.example.id: row for row in store.rows(record.id)}
+        imported_rows = {row.example.id: row for row in store.rows(record.id)}
     with Store(run.folder) as store:
         ours = {row.example.id: row for row in store.rows(run.id)}
-    assert {i: row.example.groups for i, row in found.items()} == {i: row.example.groups for i, row in ours.items()}
-    assert {i: row.score.values for i, row in found.items()} == {i: row.score.values for i, row in ours.items()}
+    assert {i: row.example.groups for i, row in imported_rows.items()} == {
+        i: row.example.groups for i, row in ours.items()
+    }
+    assert {i: row.score.values for i, row in imported_rows.items()} == {i: row.score.values for i, row in ours.items()}
 
 
 def test_equal_names_are_numbered_once_and_stay_the_same():

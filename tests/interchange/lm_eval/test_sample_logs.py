@@ -22,10 +22,10 @@ def changed(folder, line: int, **fields):
 
 
 def test_a_real_log_is_read_whole_and_in_order():
-    found = read_log(log(PAIRS))
-    assert (found.task, found.filter, len(found.samples)) == (PAIRS, "none", 8)
-    assert [sample.doc_id for sample in found.samples] == list(range(8))
-    first = found.samples[0]
+    sample_log = read_log(log(PAIRS))
+    assert (sample_log.task, sample_log.filter, len(sample_log.samples)) == (PAIRS, "none", 8)
+    assert [sample.doc_id for sample in sample_log.samples] == list(range(8))
+    first = sample_log.samples[0]
     assert first.requests[0] == ["", " The author laughs."]
     assert first.log_likelihoods() == [float(pair[0]) for pair in samples(PAIRS)[0]["filtered_resps"]]
     assert first.texts() is None
@@ -46,14 +46,14 @@ def test_arguments_as_lists_and_samples_without_a_list_of_metrics_are_read_too(t
     for row in rows:
         row["arguments"] = [list(request.values()) for request in row["arguments"].values()]
         del row["metrics"], row["filter"]
-    found = read_log(write_log(tmp_path, rows))
-    assert found.samples[0].requests == read_log(log(PAIRS)).samples[0].requests
-    assert list(found.samples[0].metrics) == ["acc"]
+    sample_log = read_log(write_log(tmp_path, rows))
+    assert sample_log.samples[0].requests == read_log(log(PAIRS)).samples[0].requests
+    assert list(sample_log.samples[0].metrics) == ["acc"]
 
 
 def test_documents_come_in_the_order_of_their_numbers(tmp_path):
-    found = read_log(write_log(tmp_path, list(reversed(samples(PAIRS)))))
-    assert [sample.doc_id for sample in found.samples] == list(range(8))
+    sample_log = read_log(write_log(tmp_path, list(reversed(samples(PAIRS)))))
+    assert [sample.doc_id for sample in sample_log.samples] == list(range(8))
 
 
 @pytest.mark.parametrize("name", ["doc_id", "doc", "target", "arguments", "filtered_resps"])
@@ -70,9 +70,9 @@ def test_a_line_that_is_cut_off_is_named(tmp_path):
 
 @pytest.mark.parametrize("value", ["nan", "-inf", "maybe", None, [], pytest.param(10**400, id="huge")])
 def test_a_log_likelihood_that_is_no_finite_number_is_refused(tmp_path, value):
-    found = read_log(changed(tmp_path, 2, filtered_resps=[[value, "False"], ["-1.0", "False"]]))
+    sample_log = read_log(changed(tmp_path, 2, filtered_resps=[[value, "False"], ["-1.0", "False"]]))
     with pytest.raises(DataError, match=r"line 2: .*log-likelihood"):
-        found.samples[1].log_likelihoods()
+        sample_log.samples[1].log_likelihoods()
 
 
 def test_a_document_given_twice_is_refused_with_both_lines(tmp_path):
@@ -176,5 +176,5 @@ def test_a_name_that_has_no_utf_8_is_escaped(tmp_path):
 
 
 def test_answers_of_another_number_than_the_requests_are_no_log_likelihoods(tmp_path):
-    found = read_log(changed(tmp_path, 2, arguments={}))
-    assert found.samples[1].log_likelihoods() is None
+    sample_log = read_log(changed(tmp_path, 2, arguments={}))
+    assert sample_log.samples[1].log_likelihoods() is None

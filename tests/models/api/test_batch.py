@@ -39,8 +39,8 @@ def answer_of(provider):
 
 
 def asked(model, prompts) -> list[Response]:
-    found = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
-    return [found[index] for index in range(len(prompts))]
+    response_of = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
+    return [response_of[index] for index in range(len(prompts))]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

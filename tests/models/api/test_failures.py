@@ -54,10 +54,10 @@ def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
 )
 def test_each_status_is_what_it_is(status, body, expected):
     failure = failure_of_status(status, {}, body.encode())
-    found = {
+    kinds = {
         name: getattr(failure, name) for name in ("retryable", "busy", "fatal", "finish") if getattr(failure, name)
     }
-    assert found == expected
+    assert kinds == expected
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from tests.servers import completion, failure, gzip_bomb, openai_server, prompt_
 def answers(url, *prompts, **options) -> list[Response]:
     model = OpenAICompatible(base_url=url, model="m", **{"wait": 0.01, "tries": 3, "timeout": 5.0, **options})
     model.check()
-    found = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
-    return [found[index] for index in range(len(prompts))]
+    response_of = dict(ask(model, "generate", [Generate(prompt, max_tokens=9) for prompt in prompts]))
+    return [response_of[index] for index in range(len(prompts))]
 
 
 def test_every_prompt_gets_its_own_answer_whatever_the_order_of_arrival():

@@ -41,8 +41,8 @@ def folder_of(tmp_path_factory):
 
 
 def answers(model, verb, requests):
-    found = dict(ask(model, verb, requests))
-    return [found[index] for index in range(len(requests))]
+    response_of = dict(ask(model, verb, requests))
+    return [response_of[index] for index in range(len(requests))]
 
 
 def templated_ids(folder: Path, messages) -> list[int]:

@@ -43,8 +43,8 @@ def folder_of(tmp_path_factory):
 
 
 def answers(model, requests):
-    found = dict(ask(model, "generate", requests))
-    return [found[index] for index in range(len(requests))]
+    response_of = dict(ask(model, "generate", requests))
+    return [response_of[index] for index in range(len(requests))]
 
 
 def spelled(tokenizer, text: str, ends: tuple[str, ...]):
@@ -66,9 +66,9 @@ def test_the_most_probable_choice_is_answered_with_or_without_a_blank_before_it(
     folder = folder_of(family, 2)
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     prompts = [f"{sentence} {end}" for sentence in SENTENCES for end in ("the author:", "The pilot swims near")]
-    found = answers(HuggingFace(str(folder)), [Generate(prompt, choices=MANY) for prompt in prompts])
+    responses = answers(HuggingFace(str(folder)), [Generate(prompt, choices=MANY) for prompt in prompts])
     own = tokenizer("x")["input_ids"][: -len(tokenizer("x", add_special_tokens=False)["input_ids"])]
-    for prompt, response in zip(prompts, found, strict=True):
+    for prompt, response in zip(prompts, responses, strict=True):
         weights = {}
         for letter in MANY:
             before, spellings = spelled(tokenizer, prompt, (letter, f" {letter}"))
@@ -76,7 +76,7 @@ def test_the_most_probable_choice_is_answered_with_or_without_a_blank_before_it(
         assert response.text == max(weights, key=weights.get)
         assert (response.finish, response.tokens_in) == ("stop", len(own) + len(before))
         assert response.tokens_out in map(len, spellings)
-    assert len({response.text for response in found}) > 1
+    assert len({response.text for response in responses}) > 1
 
 
 def test_behind_white_space_only_the_bare_choice_counts(folder_of):
@@ -115,10 +115,10 @@ def test_draws_follow_the_probabilities_of_the_choices_and_depend_on_nothing_els
     weights = torch.tensor(_weights(question.spellings, logprobs))
     for temperature in (1.0, 2.5):
         drawn = [Generate("The author:", choices=LETTERS, temperature=temperature, draw=str(i)) for i in range(600)]
-        found = [response.text for response in answers(local, drawn)]
+        drawn_texts = [response.text for response in answers(local, drawn)]
         for letter, p in zip(LETTERS, torch.softmax(weights / temperature, dim=0).tolist(), strict=True):
-            assert found.count(letter) / len(found) == pytest.approx(p, abs=0.08)
-        assert [response.text for response in answers(local, drawn[:20])] == found[:20]
+            assert drawn_texts.count(letter) / len(drawn_texts) == pytest.approx(p, abs=0.08)
+        assert [response.text for response in answers(local, drawn[:20])] == drawn_texts[:20]
 
 
 def test_many_prompts_with_three_letters_cost_one_pass_over_their_distinct_tokens(folder_of):
@@ -187,7 +187,9 @@ def test_a_real_model_chooses_what_is_true(smollm2):
     asked = "The capital of France is"
     cities, letters = ("London", "Paris", "Rome"), ("A", "B", "C")
     question = "Which city is the capital of France?\nA: London\nB: Paris\nC: Rome\nAnswer:"
-    found = answers(local, [Generate(asked, choices=cities), Generate(messages=(("user", question),), choices=letters)])
-    assert found[0].text == "Paris"
-    assert (found[0].tokens_in, found[0].tokens_out) == (5, 1)
-    assert found[1].text in letters
+    responses = answers(
+        local, [Generate(asked, choices=cities), Generate(messages=(("user", question),), choices=letters)]
+    )
+    assert responses[0].text == "Paris"
+    assert (responses[0].tokens_in, responses[0].tokens_out) == (5, 1)
+    assert responses[1].text in letters

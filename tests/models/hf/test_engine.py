@@ -54,16 +54,16 @@ def plain_logprobs(model, ids, at):
 
 
 def answers(model, verb, requests):
-    found = dict(ask(model, verb, requests))
-    return [found[number] for number in range(len(requests))]
+    response_of = dict(ask(model, verb, requests))
+    return [response_of[number] for number in range(len(requests))]
 
 
 @pytest.mark.parametrize("family", [*CAUSAL, *RECURRENT])
 def test_a_causal_model_gives_the_next_word_as_a_plain_forward_pass_does(folder_of, family):
     model, tokenizer = plain(folder_of(family), family)
     contexts = ["The author ", "The authors ", "The author near the ", "Some dancers that the teacher ", "The author "]
-    found = answers(HuggingFace(str(folder_of(family))), "slot", [Slot(c, ".", WORDS) for c in contexts])
-    for context, response in zip(contexts, found, strict=True):
+    responses = answers(HuggingFace(str(folder_of(family))), "slot", [Slot(c, ".", WORDS) for c in contexts])
+    for context, response in zip(contexts, responses, strict=True):
         ids = tokenizer(context.rstrip())["input_ids"]
         expected = plain_logprobs(model, ids, -1)
         order = torch.argsort(expected, descending=True).tolist()
@@ -92,8 +92,8 @@ def test_a_masked_model_fills_the_blank_as_a_plain_forward_pass_does(folder_of, 
         ("Some dancers that the teacher ", " are old."),
     ]
     local = HuggingFace(str(folder_of(family)), leading_space=False)
-    found = answers(local, "slot", [Slot(*blank, WORDS) for blank in blanks])
-    for (left, right), response in zip(blanks, found, strict=True):
+    responses = answers(local, "slot", [Slot(*blank, WORDS) for blank in blanks])
+    for (left, right), response in zip(blanks, responses, strict=True):
         ids = tokenizer(left + tokenizer.mask_token + right)["input_ids"]
         expected = plain_logprobs(model, ids, ids.index(tokenizer.mask_token_id))
         scored = 0
@@ -258,8 +258,8 @@ def test_words_of_several_tokens_are_spelled_out_when_asked_for(folder_of):
                 assert spelled[number].logprob == plainly[number].logprob
     gpt2 = HuggingFace(str(folder_of("gpt2")))
     chained = answers(gpt2, "logprobs", [LogProbs("The author", " unpopularity")])[0].answer.total
-    found = answers(gpt2, "slot", [Slot("The author ", "", ("unpopularity",), multi_token=True)])[0].answer
-    assert found[0].logprob == pytest.approx(chained, abs=1e-4)
+    answer = answers(gpt2, "slot", [Slot("The author ", "", ("unpopularity",), multi_token=True)])[0].answer
+    assert answer[0].logprob == pytest.approx(chained, abs=1e-4)
 
 
 def test_a_word_at_the_beginning_is_read_after_the_separator(folder_of):
@@ -351,8 +351,8 @@ def test_generation_is_what_a_plain_greedy_search_gives(folder_of):
     model, tokenizer = plain(folder_of("llama"), "llama")
     local = HuggingFace(str(folder_of("llama")))
     prompts = ["The author", "Some dancers that the teacher", "A"]
-    found = answers(local, "generate", [Generate(p, max_tokens=6) for p in prompts])
-    for prompt, response in zip(prompts, found, strict=True):
+    responses = answers(local, "generate", [Generate(p, max_tokens=6) for p in prompts])
+    for prompt, response in zip(prompts, responses, strict=True):
         ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             whole = model.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0)[0, ids.shape[1] :].tolist()

@@ -75,13 +75,13 @@ def tensors_of(model) -> dict[str, np.ndarray]:
     parts |= {"self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up"}
     parts |= {"mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
     names |= {f"model.layers.{n}.{long}": f"blk.{n}.{short}" for n in range(LAYERS) for long, short in parts.items()}
-    found = {names[key.removesuffix(".weight")]: value.numpy() for key, value in model.state_dict().items()}
+    tensors = {names[key.removesuffix(".weight")]: value.numpy() for key, value in model.state_dict().items()}
     if model.config.tie_word_embeddings:
-        del found["output"]
-    for name, value in found.items():
+        del tensors["output"]
+    for name, value in tensors.items():
         if name.endswith(("attn_q", "attn_k")):
-            found[name] = in_llama_cpp_order(value, HEADS if name.endswith("attn_q") else KV_HEADS)
-    return {f"{name}.weight": value for name, value in found.items()}
+            tensors[name] = in_llama_cpp_order(value, HEADS if name.endswith("attn_q") else KV_HEADS)
+    return {f"{name}.weight": value for name, value in tensors.items()}
 
 
 def byte_pair_tokenizer(writer, cut: str = "smollm", adds_bos: bool | None = False) -> None:

@@ -54,9 +54,9 @@ def direct_gradient(folder):
 
 def test_gains_are_the_gradient_times_the_difference_of_embeddings(models):
     gradient, table, ids, tokenizer = direct_gradient(models["t5"])
-    found = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "any", count=40))
-    assert len(found) == 40
-    for item in found:
+    proposals = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "any", count=40))
+    assert len(proposals) == 40
+    for item in proposals:
         new_ids = tokenizer(item.text)["input_ids"]
         (position,) = [place for place, (old, new) in enumerate(zip(ids, new_ids, strict=True)) if old != new]
         gain = (table[new_ids[position]] - table[ids[position]]) @ gradient[position]
@@ -80,34 +80,36 @@ def test_the_first_substitution_is_the_best_of_the_whole_vocabulary(models):
 @pytest.mark.parametrize("family", translators.FAMILIES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_family_gets_texts_with_one_word_replaced(models, family, kind):
-    found = substitutions(opened(models, family), Substitute(TEXT, TARGET, kind, count=4))
-    assert len(found) == 4
-    for item in found:
+    proposals = substitutions(opened(models, family), Substitute(TEXT, TARGET, kind, count=4))
+    assert len(proposals) == 4
+    for item in proposals:
         old, new = TEXT.split(), item.text.split()
         changed = [place for place, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
         assert len(changed) == 1
         assert item.text[item.start : item.end] == new[changed[0]]
-    assert len({item.start for item in found}) == 4, "the best of every position comes before the second best of any"
-    assert [item.gain for item in found] == sorted((item.gain for item in found), reverse=True)
+    assert len({item.start for item in proposals}) == 4, (
+        "the best of every position comes before the second best of any"
+    )
+    assert [item.gain for item in proposals] == sorted((item.gain for item in proposals), reverse=True)
 
 
 def test_neighbours_are_the_nearest_in_embedding_space(models):
     _, table, ids, tokenizer = direct_gradient(models["t5"])
     special = tokenizer.all_special_ids
-    found = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "neighbours", neighbours=3, count=100))
-    assert len(found) == 4 * 3
+    proposals = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "neighbours", neighbours=3, count=100))
+    assert len(proposals) == 4 * 3
     for position, old in enumerate(ids[:-1]):
         distances = np.linalg.norm(table - table[old], axis=1)
         distances[[*special, old]] = np.inf
         nearest = set(tokenizer.convert_ids_to_tokens(np.argsort(distances)[:3].tolist()))
-        words = {item.text.split()[position] for item in found} - {TEXT.split()[position]}
+        words = {item.text.split()[position] for item in proposals} - {TEXT.split()[position]}
         assert words == nearest
 
 
 def test_swapped_words_have_the_same_letters_and_are_unknown(models):
     tokenizer = transformers.AutoTokenizer.from_pretrained(models["t5"])
-    found = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "unknown", count=100))
-    for item in found:
+    proposals = substitutions(opened(models, "t5"), Substitute(TEXT, TARGET, "unknown", count=100))
+    for item in proposals:
         assert sorted(item.text) == sorted(TEXT)
         assert tokenizer(item.text)["input_ids"].count(tokenizer.unk_token_id) == 1
 
@@ -122,10 +124,10 @@ def test_the_last_letter_is_repeated_if_no_swap_is_unknown(models):
 
 def test_kept_parts_and_the_rest_of_the_prompt_stay(models):
     request = Substitute(TEXT, TARGET, "any", count=100, keep=((0, 3), (10, 15)), left="translate : ", right=" .")
-    found = substitutions(opened(models, "t5"), request)
-    changed = {item.start for item in found}
+    proposals = substitutions(opened(models, "t5"), request)
+    changed = {item.start for item in proposals}
     assert changed == {4, 16}
-    assert all(item.text.startswith("two ") and " three " in item.text for item in found)
+    assert all(item.text.startswith("two ") and " three " in item.text for item in proposals)
 
 
 def test_a_seed_decides_between_equal_gains_only(models):
@@ -152,11 +154,11 @@ def test_causal_models_are_attacked_in_their_prompt(kind):
     model = HuggingFace(FIGURES_GPT2)
     assert "gradients" in model.can
     request = Substitute("The author laughs at the manager", "and smiles", kind, count=3, left="Text: ", right="\n")
-    found = substitutions(model, request)
-    assert found
+    proposals = substitutions(model, request)
+    assert proposals
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIGURES_GPT2)
     old = tokenizer("Text: The author laughs at the manager\n")["input_ids"]
-    for item in found:
+    for item in proposals:
         new = tokenizer(f"Text: {item.text}\n")["input_ids"]
         assert new != old
         if kind != "unknown":

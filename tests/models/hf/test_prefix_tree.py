@@ -1,4 +1,4 @@
-"""Prompts that begin alike are read once, and nothing else changes by it."""
+"""The shared beginning of prompts is computed once, and the results do not change."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def one_by_one(monkeypatch):
 
 
 def answers(model, verb, requests):
-    found = dict(ask(model, verb, requests))
-    return [found[index] for index in range(len(requests))]
+    response_of = dict(ask(model, verb, requests))
+    return [response_of[index] for index in range(len(requests))]
 
 
 def outcomes(responses):
@@ -168,9 +168,9 @@ def test_samples_are_those_of_each_prompt_by_itself(folder_of, one_by_one):
     requests = [
         Generate(prompt, max_tokens=8, temperature=1.0, draw=draw) for prompt in PROMPTS for draw in ("one", "other")
     ]
-    found = answers(HuggingFace(str(folder_of("llama"))), "generate", requests)
-    assert outcomes(found) == outcomes(one_by_one(folder_of("llama"), requests))
-    assert found[0].text != found[1].text
+    responses = answers(HuggingFace(str(folder_of("llama"))), "generate", requests)
+    assert outcomes(responses) == outcomes(one_by_one(folder_of("llama"), requests))
+    assert responses[0].text != responses[1].text
 
 
 def test_stop_texts_and_the_settings_of_the_model_are_used(tmp_path, one_by_one):
@@ -208,11 +208,11 @@ def test_what_has_ended_is_computed_no_further(folder_of, monkeypatch):
 def test_prompts_that_have_little_in_common_are_batched_by_length(folder_of):
     generator = HuggingFace(str(folder_of("llama")))._engine._generator
     unlike = sorted((i, *range(20)) for i in range(5))
-    alike = sorted((*range(20), i) for i in range(5))
+    same_beginning = sorted((*range(20), i) for i in range(5))
     assert generator._prefix_reader(unlike, 4) is None
-    assert generator._prefix_reader(alike, 4) is not None
+    assert generator._prefix_reader(same_beginning, 4) is not None
     # Long answers outweigh what their prompts share.
-    assert generator._prefix_reader(alike, 400) is None
+    assert generator._prefix_reader(same_beginning, 400) is None
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_split(folder_of, monkeypatch):
@@ -267,8 +267,8 @@ def test_continuations_of_long_contexts_score_as_each_by_itself(folder_of, famil
     requests = [LogProbs(prompt, word) for prompt in PROMPTS for word in (" laugh", " laughs near", " unpopular")]
     local = HuggingFace(str(folder_of(family)), batch_tokens=batch_tokens)
     alone = HuggingFace(str(folder_of(family)))
-    found = answers(local, "logprobs", requests)
-    for request, response in list(zip(requests, found, strict=True))[::5]:
+    responses = answers(local, "logprobs", requests)
+    for request, response in list(zip(requests, responses, strict=True))[::5]:
         (expected,) = answers(alone, "logprobs", [request])
         assert response.answer.tokens == pytest.approx(expected.answer.tokens, abs=2e-4)
 

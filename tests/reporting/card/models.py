@@ -46,8 +46,8 @@ class Knower(Talker):
     sees_right = False
 
     def logprobs(self, requests: Sequence[LogProbs]) -> list[Response]:
-        found = [-1 - 5 * share(str(self.seed), r.context, str(r.messages), r.continuation) for r in requests]
-        return [Response(Continuation(value, (value,))) for value in found]
+        values = [-1 - 5 * share(str(self.seed), r.context, str(r.messages), r.continuation) for r in requests]
+        return [Response(Continuation(value, (value,))) for value in values]
 
     def slot(self, requests: Sequence[Slot]) -> list[Response]:
         return [Response(self._candidates(request)) for request in requests]

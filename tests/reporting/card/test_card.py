@@ -59,8 +59,8 @@ def test_the_numbers_are_those_of_the_four_evaluations_run_one_by_one(knower, tm
         by_card = {(r.task, r.label): (r.signature, r.results) for r in ours.runs()}
         alone = {(r.task, r.label): (r.signature, r.results) for r in theirs.runs()}
         assert by_card == alone
-        found = {h.evaluation.name: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
-    assert found == {h["evaluation"]: h["result"] for h in output["headlines"]}
+        result_of = {h.evaluation.name: h.result.as_dict() for h in headlines(theirs, theirs.runs())}
+    assert result_of == {h["evaluation"]: h["result"] for h in output["headlines"]}
 
 
 def test_the_page_answers_the_four_questions_and_shows_every_section(knower):
@@ -129,17 +129,17 @@ def test_several_models_stand_side_by_side_with_paired_tests(tmp_path):
     # Both give the last word back: under attack there is no difference between them.
     assert output["comparisons"][0]["difference"] == 0
     with Store(tmp_path / "r") as store:
-        found = headlines(store, store.runs())
-        assert [pair.comparison.n for pair in differences_to_first_model(store, found)] == [
-            found[0].result.n,
-            found[2].result.n,
+        shown = headlines(store, store.runs())
+        assert [pair.comparison.n for pair in differences_to_first_model(store, shown)] == [
+            shown[0].result.n,
+            shown[2].result.n,
         ]
     assert "other" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 def test_one_model_in_several_spellings_is_asked_once(tmp_path):
     spellings = ["echo", "{name: echo}", f"{MODELS}:Knower", f"{{name: '{MODELS}:Knower'}}"]
-    assert [found.label for found in card_models(spellings, tmp_path)] == ["echo", "talker"]
+    assert [model.label for model in card_models(spellings, tmp_path)] == ["echo", "talker"]
 
 
 def test_models_are_asked_in_the_same_way_where_there_is_one(tmp_path):
@@ -228,12 +228,12 @@ def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):
     for size in ("--quick", "--only=fewshot"):
         assert lmassay("card", KNOWER, size, "--only", "fewshot", "--results", tmp_path, cwd=tmp_path).returncode == 0
     with Store(tmp_path) as store:
-        found = headlines(store, store.runs())
-        assert len(found) == 2
-        for headline in found:
+        shown = headlines(store, store.runs())
+        assert len(shown) == 2
+        for headline in shown:
             tests = {record.depends_on["test"] for record in headline.records}
             assert len(tests) == 1
-        assert differences_to_first_model(store, found) == [], "a model is not compared with itself"
+        assert differences_to_first_model(store, shown) == [], "a model is not compared with itself"
 
 
 @pytest.mark.parametrize(

@@ -54,27 +54,27 @@ def test_cells_are_quoted_only_where_they_must_be():
 
 @pytest.mark.parametrize("extra", ["", "\n", "5\tNA\t\t6\n", '5\t"x\n"\t\t6\n'])
 def test_a_column_is_replaced_in_its_place(tmp_path, extra):
-    found = table(tmp_path, "id\tb\tprediction\tc\n1\t2\told\t4\n" + extra)
-    column = ["new"] * found.count
-    text = "".join(rewritten(found, "prediction", column))
+    parsed_table = table(tmp_path, "id\tb\tprediction\tc\n1\t2\told\t4\n" + extra)
+    column = ["new"] * parsed_table.count
+    text = "".join(rewritten(parsed_table, "prediction", column))
     again = table(tmp_path, text)
-    assert again.header == found.header
+    assert again.header == parsed_table.header
     assert again.column("prediction") == column
     for name in ("id", "b", "c"):
-        assert again.column(name) == list(as_pandas_rewrites(found.column(name)))
+        assert again.column(name) == list(as_pandas_rewrites(parsed_table.column(name)))
 
 
 def test_a_new_column_stands_behind_the_others(tmp_path):
-    found = table(tmp_path, "id\traw\n1\t01\n2\t\n")
-    assert "".join(rewritten(found, "new", ["x", 'say "y"'], as_is="raw")) == (
+    parsed_table = table(tmp_path, "id\traw\n1\t01\n2\t\n")
+    assert "".join(rewritten(parsed_table, "new", ["x", 'say "y"'], as_is="raw")) == (
         'id\traw\tnew\n1\t01\tx\n2\t\t"say ""y"""\n'
     )
 
 
 def test_undecodable_bytes_in_a_column_that_is_taken_over_are_named(tmp_path):
-    found = table(tmp_path, b"id\tb\tprediction\n1\t2\tx\n3\t\xff\ty\n")
+    parsed_table = table(tmp_path, b"id\tb\tprediction\n1\t2\tx\n3\t\xff\ty\n")
     with pytest.raises(DataError, match="line 3: byte 0xff in column b"):
-        list(rewritten(found, "prediction", ["p", "q"]))
+        list(rewritten(parsed_table, "prediction", ["p", "q"]))
 
 
 @pytest.mark.parametrize(

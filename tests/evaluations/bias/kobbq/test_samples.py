@@ -117,11 +117,11 @@ def test_defects_are_counted():
     odd = KobbqSample(
         "age-001a-001-amb-cnt", "ST", "\b한", "누가?", ("정규직", "비정규직", "알 수 없음"), "정규직", "정규직"
     )
-    found = "\n".join(defects([plain, plain, odd]))
-    assert "1 of 3 samples have a control character (U+0008)" in found
-    assert "1 of 3 samples repeat the context and question" in found
-    assert "1 samples have a choice that contains another: 정규직/비정규직" in found
-    assert "Latin letters, which can be mistaken for the letter of a choice: a, b" in found
+    report = "\n".join(defects([plain, plain, odd]))
+    assert "1 of 3 samples have a control character (U+0008)" in report
+    assert "1 of 3 samples repeat the context and question" in report
+    assert "1 samples have a choice that contains another: 정규직/비정규직" in report
+    assert "Latin letters, which can be mistaken for the letter of a choice: a, b" in report
 
 
 PLAIN = string.ascii_letters + string.digits + "-_. 가"

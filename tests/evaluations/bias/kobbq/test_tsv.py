@@ -41,18 +41,18 @@ def test_any_cells_survive(module_folder, rows, end, all_quoted):
         # Before Python 3.13 a lone carriage return was left unquoted, and ended the row when read.
         rows = [tuple(cell.replace("\r", "") for cell in row) for row in rows]
     writer.writerows(rows)
-    found = table(module_folder, stream.getvalue().encode())
-    read = list(zip(*(found.column(name) for name in found.header), strict=True))
+    parsed_table = table(module_folder, stream.getvalue().encode())
+    read = list(zip(*(parsed_table.column(name) for name in parsed_table.header), strict=True))
     assert read == [tuple("" if cell in MISSING else cell for cell in row) for row in rows]
-    assert found.missing() == [sum(cell in MISSING for cell in column) for column in zip(*rows, strict=True)]
+    assert parsed_table.missing() == [sum(cell in MISSING for cell in column) for column in zip(*rows, strict=True)]
 
 
 @given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8))
 def test_what_is_written_is_read(module_folder, rows):
     text = "".join(lines(("id", "b"), list(zip(*rows, strict=True))))
-    found = table(module_folder, text)
+    parsed_table = table(module_folder, text)
     kept = [tuple("" if cell in MISSING else cell for cell in row) for row in rows]
-    assert list(zip(found.column("id"), found.column("b"), strict=True)) == kept
+    assert list(zip(parsed_table.column("id"), parsed_table.column("b"), strict=True)) == kept
 
 
 def test_both_ways_of_reading_agree(tmp_path):
@@ -61,17 +61,17 @@ def test_both_ways_of_reading_agree(tmp_path):
     slow = table(tmp_path, data + "\r\n")  # an empty line sends it the long way
     assert isinstance(quick.body, RegularBody)
     assert isinstance(slow.body, ScannedBody)
-    for found in (quick, slow):
-        assert found.column("b") == ["two\r\nlines", 'x"y', 'say "a\t"z', "", "", ""]
-        assert [found.line(row) for row in range(6)] == [2, 4, 5, 6, 7, 8]
-        assert found.missing() == [0, 3]
-        assert found.words("b") == 1
+    for parsed in (quick, slow):
+        assert parsed.column("b") == ["two\r\nlines", 'x"y', 'say "a\t"z', "", "", ""]
+        assert [parsed.line(row) for row in range(6)] == [2, 4, 5, 6, 7, 8]
+        assert parsed.missing() == [0, 3]
+        assert parsed.words("b") == 1
 
 
 def test_control_characters_that_stand_for_quotes_inside_are_no_trouble(tmp_path):
-    found = table(tmp_path, 'id\tb\n\x01\x02\t"a\nb\x05"\n\x05\tc\n')
-    assert found.column("id") == ["\x01\x02", "\x05"]
-    assert found.column("b") == ["a\nb\x05", "c"]
+    parsed_table = table(tmp_path, 'id\tb\n\x01\x02\t"a\nb\x05"\n\x05\tc\n')
+    assert parsed_table.column("id") == ["\x01\x02", "\x05"]
+    assert parsed_table.column("b") == ["a\nb\x05", "c"]
 
 
 def test_a_byte_order_mark_is_dropped(tmp_path):
@@ -96,11 +96,11 @@ def test_a_last_line_without_its_end_is_noted(tmp_path, data, complete):
         (b"name\tb\n1\t2\n", "line 1: the test file has no column 'id'"),
         (b"id,b\n1,2\n", "separated by tabs"),
         (b"id\tb\tid\n1\t2\t3\n", "line 1: column 'id' appears twice"),
-        (b"id\tb\n1\t2\n3\n5\t6\n", "line 3: the row has 1 cells, the header 2; mend it"),
+        (b"id\tb\n1\t2\n3\n5\t6\n", "line 3: the row has 1 cells, the header 2; fix it"),
         (b"id\tb\n1\t2\n3\t4\t5\n", "line 3: the row has 3 cells, the header 2; correct it"),
-        (b"id\tb\n1\t2\n3", "line 3: the row has 1 cells, the header 2: it was cut off; mend it"),
-        (b'id\tb\n1\t2\n3\t"4\n5\t6\n', "line 3: a quoted cell begins in this row and has no end; mend it"),
-        (b'id\tb\n1\t"2\n2"\n3\t"4', "line 4: a quoted cell begins in this row and has no end; mend it"),
+        (b"id\tb\n1\t2\n3", "line 3: the row has 1 cells, the header 2: it was cut off; fix it"),
+        (b'id\tb\n1\t2\n3\t"4\n5\t6\n', "line 3: a quoted cell begins in this row and has no end; fix it"),
+        (b'id\tb\n1\t"2\n2"\n3\t"4', "line 4: a quoted cell begins in this row and has no end; fix it"),
         (b'id\t"b\n1\t2\n', "line 1: a quoted cell begins in this row and has no end; add the quote to the header"),
         (b"id\tb\n1\t2\n3\t\0\n", "line 3: a NUL byte"),
         (b"id\t\xff\n1\t2\n", "line 1: the header is not UTF-8"),
@@ -108,17 +108,17 @@ def test_a_last_line_without_its_end_is_noted(tmp_path, data, complete):
 )
 def test_broken_files_are_refused_with_the_line(tmp_path, data, message):
     with pytest.raises(DataError) as error:
-        table(tmp_path, data, remedy="mend it")
+        table(tmp_path, data, remedy="fix it")
     assert message in str(error.value)
     assert "table.tsv" in str(error.value)
 
 
 @pytest.mark.parametrize("data", [b"id\tb\n1\t2\n3\t\xb0\xa1\n", b'id\tb\n"1"\t2\n3\t\xb0\xa1\n\n'])
 def test_undecodable_bytes_are_named(tmp_path, data):
-    found = table(tmp_path, data)
-    assert found.column("id") == ["1", "3"]
+    parsed_table = table(tmp_path, data)
+    assert parsed_table.column("id") == ["1", "3"]
     with pytest.raises(DataError, match=r"line 3: byte 0xb0 in column b is not UTF-8; .*iconv"):
-        found.column("b")
+        parsed_table.column("b")
 
 
 def test_no_file_and_a_folder(tmp_path):

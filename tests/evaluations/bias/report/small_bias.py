@@ -128,14 +128,14 @@ def run(folder: Path, *models: dict[str, Any], config: dict[str, Any] | None = N
         write_samples(data)
     task = {"name": "bias", "data": str(data), **task}
     ids = task.pop("prompt_id", 1)
-    found = []
+    finished_runs = []
     for number in ids if isinstance(ids, list) else [ids]:
         for model in models or ({},):
             made = {"name": f"{folder / 'made.py'}:{model.get('kind', 'Made')}", **model}
             made.pop("kind", None)
             whole = {"task": {**task, "prompt_id": number}, "model": made, "resamples": 100, **(config or {})}
-            found += evaluate(whole, folder / "results")
-    return found
+            finished_runs += evaluate(whole, folder / "results")
+    return finished_runs
 
 
 def section(folder: Path) -> Section:
@@ -148,10 +148,10 @@ def page(folder: Path) -> str:
         return render(store, store.runs())
 
 
-def under(found: Section, heading: str) -> list[Any]:
+def under(page_section: Section, heading: str) -> list[Any]:
     """The blocks under a heading, folded ones opened, up to the next heading."""
     blocks, inside = [], False
-    for block in found.blocks:
+    for block in page_section.blocks:
         if isinstance(block, Heading):
             inside = block.text.startswith(heading)
         elif inside:

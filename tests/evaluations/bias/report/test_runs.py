@@ -42,9 +42,9 @@ def test_estimates_are_the_numbers_that_are_reported(seed, each):
     table = answers(seed)
     made = combinations(each)
     estimates = estimates_by_group(table, made, ["category"])
-    found = [r for r in scores.results(table, made, ["category"], SETTINGS) if r.metric in made]
-    assert len(found) == 3 * len(made)
-    for result in found:
+    results = [r for r in scores.results(table, made, ["category"], SETTINGS) if r.metric in made]
+    assert len(results) == 3 * len(made)
+    for result in results:
         estimated = estimates[result.metric, result.group]
         assert estimated.value == pytest.approx(result.value)
         assert estimated.interval() == pytest.approx((result.low, result.high))

@@ -35,8 +35,8 @@ def value(done, metric, group="overall"):
     return next(r.value for r in done.results if (r.metric, r.group) == (metric, group))
 
 
-def first_table(found):
-    return next(iter(tables(found.blocks)))
+def first_table(page_section):
+    return next(iter(tables(page_section.blocks)))
 
 
 # --- headline ---------------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path):
         per_category=2,
         answer_by="choices",
     )
-    found = section(tmp_path)
-    texts = under(found, "Data: ")
+    bias_section = section(tmp_path)
+    texts = under(bias_section, "Data: ")
     assert len(tables(texts)) == 2
     heads = [[cell.text for cell in table.headers[1]] for table in tables(texts)]
     assert "diff-bias" in heads[0]
@@ -140,9 +140,9 @@ def test_categories_are_drawn_for_both_contexts_with_all_numbers_folded_below(tm
         assert f">{text}<" in ambiguous
     assert f">{value(done, 'accuracy_dis', 'category=age'):.3f}<" in disambiguated
     (table,) = tables(blocks)
-    found = dict(lines(table))
-    assert list(found) == ["overall", "by label", "ST", "TM", "by category", "age", "religion"]
-    assert found["age"][:6] == [f"{value(done, metric, 'category=age'):.3f}" for metric in HEADLINE]
+    cells_of_row = dict(lines(table))
+    assert list(cells_of_row) == ["overall", "by label", "ST", "TM", "by category", "age", "religion"]
+    assert cells_of_row["age"][:6] == [f"{value(done, metric, 'category=age'):.3f}" for metric in HEADLINE]
 
 
 def test_an_empty_cell_is_no_data_on_the_page_and_in_the_terminal(tmp_path):
@@ -168,9 +168,9 @@ def test_where_templates_count_alike_the_cell_says_how_many_have_data(tmp_path):
 def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "MAX_FAMILIES", 1)
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
-    found = section(tmp_path)
-    assert len(drawings(under(found, "By category"))) == 2
-    assert "2 more are not drawn; make a report of these runs alone to see them." in notes(found.blocks)
+    bias_section = section(tmp_path)
+    assert len(drawings(under(bias_section, "By category"))) == 2
+    assert "2 more are not drawn; make a report of these runs alone to see them." in notes(bias_section.blocks)
 
 
 # --- over prompts -----------------------------------------------------------------------------------------------------
@@ -226,13 +226,13 @@ def test_default_against_debiased_is_reported_in_points_and_relative(debiased):
         "change in points",
         "relative change",
     ]
-    found = table.bodies[0].rows[0].cells
-    assert found[0].text == "accuracy, ambiguous"
-    assert [c.text for c in found[1:3]] == [f"{before:.3f}", f"{after:.3f}"]
+    row_cells = table.bodies[0].rows[0].cells
+    assert row_cells[0].text == "accuracy, ambiguous"
+    assert [c.text for c in row_cells[1:3]] == [f"{before:.3f}", f"{after:.3f}"]
     assert after > before
-    assert found[3].text == f"+{100 * (after - before):.2f}"
-    assert found[4].text == f"+{100 * (after - before) / before:.1f} %"
-    assert found[5].small == ("higher in 2 of 2",)
+    assert row_cells[3].text == f"+{100 * (after - before):.2f}"
+    assert row_cells[4].text == f"+{100 * (after - before) / before:.1f} %"
+    assert row_cells[5].small == ("higher in 2 of 2",)
     (note,) = [text for text in notes(blocks) if "relative change of" in text]
     assert re.search(r"[+−][\d.]+ points, a relative change of [+−][\d.]+ %", note)
 
@@ -268,9 +268,9 @@ def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch
 
 def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch):
     monkeypatch.setattr(comparisons, "MAX_PAIRS", 1)
-    found = section(debiased)
-    assert under(found, "Default against debiased") == []
-    assert "2 more pairs of runs are not tested here; use `lmassay compare`." in notes(found.blocks)
+    bias_section = section(debiased)
+    assert under(bias_section, "Default against debiased") == []
+    assert "2 more pairs of runs are not tested here; use `lmassay compare`." in notes(bias_section.blocks)
 
 
 def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(tmp_path, shared):
@@ -284,22 +284,22 @@ def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(t
         model = {"name": "predictions", "file": str(answers), "label": "synth-model"}
         run(tmp_path, model, data=str(data / "KoBBQ_test_samples.tsv"), prompts=str(prompts))
     *_, sixteen = tables(under(section(tmp_path), "Default against debiased"))
-    found = dict(lines(sixteen))
+    cells_of_row = dict(lines(sixteen))
     published = (gold / "comparison" / "stdout_prompts_1.txt").read_text()
     bias, accuracy = re.search(r"diff_bias_diff: (.+)%, accuracy_diff: (.+)%", published).groups()
-    assert found["diff-bias, both"][2] == bias.replace("-", "−")
-    assert found["accuracy, both"][2] == f"+{accuracy}"
+    assert cells_of_row["diff-bias, both"][2] == bias.replace("-", "−")
+    assert cells_of_row["accuracy, both"][2] == f"+{accuracy}"
     default_mean = re.search(r"accuracy in ambiguous contexts +(\S+)", published)[1]
-    assert found["accuracy, ambiguous"][0] == f"{float(default_mean):.4f}"
+    assert cells_of_row["accuracy, ambiguous"][0] == f"{float(default_mean):.4f}"
 
 
 def test_models_stand_against_the_first_with_the_same_prompts(tmp_path):
     one, two = run(tmp_path, SOME, {"label": "two", "lean": 0.2})
     (table,) = tables(under(section(tmp_path), "Models against each other"))
     assert [cell.text for cell in table.headers[0]][1:3] == ["one", "two"]
-    found = dict(lines(table))["diff-bias, ambiguous"]
+    cells_of_row = dict(lines(table))["diff-bias, ambiguous"]
     difference = value(two, "diff_bias_amb") - value(one, "diff_bias_amb")
-    assert found[2] == f"{100 * difference:+.2f}".replace("-", "−")
+    assert cells_of_row[2] == f"{100 * difference:+.2f}".replace("-", "−")
 
 
 def test_one_model_with_other_settings_is_compared_by_them(tmp_path):
@@ -323,12 +323,12 @@ def test_both_parsers_rates_and_where_they_disagree(tmp_path):
     table = tables(blocks)[0]
     heads = [cell.text for cell in table.headers[0]]
     ((_, cells),) = lines(table)
-    found = dict(zip(heads[1:], cells, strict=True))
-    assert found["numbers use"] == "reference"
-    assert found["reference: out of choice"] == "1.000"
-    assert found["robust: out of choice"] == f"{12 / 144:.3f}"
-    assert found["they agree"] == f"{12 / 144:.3f}"
-    assert (found["only robust reads it"], found["neither reads it"]) == ("132", "12")
+    cell_of = dict(zip(heads[1:], cells, strict=True))
+    assert cell_of["numbers use"] == "reference"
+    assert cell_of["reference: out of choice"] == "1.000"
+    assert cell_of["robust: out of choice"] == f"{12 / 144:.3f}"
+    assert cell_of["they agree"] == f"{12 / 144:.3f}"
+    assert (cell_of["only robust reads it"], cell_of["neither reads it"]) == ("132", "12")
     (shown,) = examples(blocks)
     (example,) = shown.examples
     assert dict(example.texts)["read as"].startswith("reference out of choice, robust ")
@@ -345,9 +345,9 @@ def test_answers_that_are_read_as_different_letters_are_shown_with_both(tmp_path
 
 def test_answers_by_log_probability_are_not_parsed(tmp_path):
     run(tmp_path, SOME, answer_by="choices")
-    found = section(tmp_path)
-    assert under(found, "How answers were read") == []
-    texts = dict(found.examples[0].examples[0].texts)
+    bias_section = section(tmp_path)
+    assert under(bias_section, "How answers were read") == []
+    texts = dict(bias_section.examples[0].examples[0].texts)
     assert re.fullmatch(r"[ABC] \(log-probability A -[\d.]+, B -[\d.]+, C -[\d.]+\)", texts["answer"])
 
 
@@ -356,12 +356,12 @@ def test_letters_and_rotations(tmp_path):
     (table,) = tables(under(section(tmp_path), "Letters and order"))
     heads = [cell.text for cell in table.headers[0]]
     ((_, cells),) = lines(table)
-    found = dict(zip(heads[1:], cells, strict=True))
-    assert (found["A"], found["B"], found["C"]) == ("1.000", "0.000", "0.000"), (
+    cell_of = dict(zip(heads[1:], cells, strict=True))
+    assert (cell_of["A"], cell_of["B"], cell_of["C"]) == ("1.000", "0.000", "0.000"), (
         "one that is never chosen has a share too"
     )
-    assert found["same in all orders"] == "0.000"
-    assert [found[f"out of choice, order {n}"] for n in (1, 2, 3)] == ["0.000", "0.000", "0.500"]
+    assert cell_of["same in all orders"] == "0.000"
+    assert [cell_of[f"out of choice, order {n}"] for n in (1, 2, 3)] == ["0.000", "0.000", "0.500"]
     assert "Equal shares would be 0.333" in table.caption
 
 

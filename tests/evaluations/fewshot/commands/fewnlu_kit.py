@@ -85,5 +85,5 @@ def call(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, str
 
 def files(folder: Path) -> dict[str, bytes]:
     """All result files but the store."""
-    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name.as_posix(): path.read_bytes() for name, path in found.items() if name.parts[0] != "lmassay"}
+    path_of = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {name.as_posix(): path.read_bytes() for name, path in path_of.items() if name.parts[0] != "lmassay"}

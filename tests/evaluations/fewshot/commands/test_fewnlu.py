@@ -69,10 +69,12 @@ def test_every_file_of_a_training_is_there(capsys, here, bert):
 
 def test_the_summary_is_made_of_the_trainings_scores(capsys, here, bert):
     call(capsys, flags(bert, pattern_ids=[0, 4]))
-    found = {(p, f): json.loads((here / f"out/p{p}/f{f}-i0/results.json").read_text()) for p in (0, 4) for f in (0, 1)}
+    results_of = {
+        (p, f): json.loads((here / f"out/p{p}/f{f}-i0/results.json").read_text()) for p in (0, 4) for f in (0, 1)
+    }
 
     def summary_line(name, part, patterns):
-        values = [found[p, f][part]["acc"] for p in patterns for f in (0, 1)]
+        values = [results_of[p, f][part]["acc"] for p in patterns for f in (0, 1)]
         return f"acc-{name}: {statistics.mean(values)} +- {statistics.stdev(values)}"
 
     test, dev = "test_set_after_training", "dev32_set_after_training"
@@ -86,8 +88,8 @@ def test_the_summary_is_made_of_the_trainings_scores(capsys, here, bert):
         "\t"
     )
     assert name == "out"
-    assert float(on_dev) == statistics.mean(row[dev]["acc"] for row in found.values())
-    assert float(on_test) == statistics.mean(row[test]["acc"] for row in found.values())
+    assert float(on_dev) == statistics.mean(row[dev]["acc"] for row in results_of.values())
+    assert float(on_test) == statistics.mean(row[test]["acc"] for row in results_of.values())
     assert seconds == str(int(seconds))
 
 

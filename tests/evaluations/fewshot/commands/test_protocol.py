@@ -108,8 +108,8 @@ def test_it_is_a_command_that_ends_well(folder):
 def test_named_runs_are_judged_alone(folder):
     with Store(folder / "results") as store:
         ids = [r.id for r in store.runs() if r.config["task"]["data"] == "superglue/wic"][:5]
-    found = json.loads(printed(folder, *ids, "--json"))
-    (study,) = found["studies"]
+    output = json.loads(printed(folder, *ids, "--json"))
+    (study,) = output["studies"]
     (strategy,) = study["strategies"]
     assert list(strategy["tasks"]) == ["superglue/wic"]
 
@@ -118,15 +118,15 @@ def test_json_has_everything(folder):
     (study,) = json.loads(printed(folder, "--json"))["studies"]
     assert (study["model"], study["method"], len(study["runs"])) == ("tiny", "pet", 22)
     arm = next(s for s in study["strategies"] if s["strategy"] == "multi_splits")
-    found = arm["tasks"]["superglue/rte"]
-    assert found["selected"]["params"] == {"learning_rate": 4e-5, "pattern": 0}
-    assert found["selected"]["test"]["value"] == pytest.approx(0.71)
-    assert found["correlation"]["n"] == 5
-    assert [point["k"] for point in found["stability"]["points"]] == [1, 2]
-    assert len(found["configurations"]) == 6
-    (lost,) = found["wanting"]
+    task_results = arm["tasks"]["superglue/rte"]
+    assert task_results["selected"]["params"] == {"learning_rate": 4e-5, "pattern": 0}
+    assert task_results["selected"]["test"]["value"] == pytest.approx(0.71)
+    assert task_results["correlation"]["n"] == 5
+    assert [point["k"] for point in task_results["stability"]["points"]] == [1, 2]
+    assert len(task_results["configurations"]) == 6
+    (lost,) = task_results["wanting"]
     assert (lost["split"], lost["failed"], lost["reason"]) == (1, True, NAN)
-    assert found["examples"] == {"train": [32], "dev": [32], "test": [277]}
+    assert task_results["examples"] == {"train": [32], "dev": [32], "test": [277]}
 
 
 def test_csv_is_one_number_a_line(folder):
@@ -161,7 +161,7 @@ def test_markdown_is_written_to_a_file(folder, tmp_path):
 
 
 def test_sweeps_of_several_k_are_one_curve(tmp_path):
-    four = {rate: [*found, *found] for rate, found in GRID.items()}
+    four = {rate: [*split_scores, *split_scores] for rate, split_scores in GRID.items()}
     fill(tmp_path / "results", [*sweep(GRID, splits={"k": 2}), *sweep(four, splits={"k": 4})])
     shown = printed(tmp_path)
     assert shown.count("MS: Multi-Splits") == 1

@@ -66,8 +66,8 @@ def weights(folder: Path) -> list[float]:
 
 
 def dev(record: RunRecord) -> float:
-    (found,) = [r.value for r in record.results if r.metric == "dev" and r.group == "overall"]
-    return float(found)
+    (value,) = [r.value for r in record.results if r.metric == "dev" and r.group == "overall"]
+    return float(value)
 
 
 class Chooser:
@@ -118,15 +118,15 @@ def test_a_grid_can_be_cut_short(tmp_path):
 # Optuna's TPE draws at random ten times before it begins to learn.
 @pytest.mark.parametrize(("sampler", "trials"), [("tpe", 12), ("random", 2)])
 def test_the_same_seed_tries_the_same_and_another_seed_something_else(tmp_path, sampler, trials):
-    found = []
+    tried_weights = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         file = write(tmp_path / name, weight={"low": -2.0, "high": 2.0})
         options = ("--trials", trials, "--sampler", sampler, "--seed", seed, "--results", tmp_path / name / "results")
         assert search(file, *options) == 0
-        found.append(weights(tmp_path / name))
-    assert found[0] == found[1] != found[2]
-    assert len(found[0]) == trials
-    assert all(-2 <= weight <= 2 for weight in found[0])
+        tried_weights.append(weights(tmp_path / name))
+    assert tried_weights[0] == tried_weights[1] != tried_weights[2]
+    assert len(tried_weights[0]) == trials
+    assert all(-2 <= weight <= 2 for weight in tried_weights[0])
 
 
 def test_the_score_is_the_mean_dev_score_over_splits(tmp_path, capsys):
@@ -221,16 +221,16 @@ def test_a_list_that_is_one_value_is_no_choice(tmp_path):
 
 def test_each_of_several_methods_has_its_own_options(tmp_path):
     chooser = Chooser()
-    found = space(tmp_path)
+    whole_space = space(tmp_path)
     low_high = {"low": 1, "high": 4}
-    found.file.data["task"]["method"] = [
+    whole_space.file.data["task"]["method"] = [
         {"name": "own.py:Numbers", "rate": [0.1, 0.2]},
         {"name": ["own.py:Numbers", "own.py:Other"], "steps": low_high},
     ]
-    run = found.drawn(chooser)
+    run = whole_space.drawn(chooser)
     assert run.task["method"] == {"name": "own.py:Other", "steps": 4}
     assert list(chooser.asked) == ["task.method", "task.method[1]", "task.method[1][1].steps"]
-    assert len(found.grid()) == 2 + 2 * 4
+    assert len(whole_space.grid()) == 2 + 2 * 4
 
 
 def test_a_grid_spreads_ranges_by_their_steps(tmp_path):

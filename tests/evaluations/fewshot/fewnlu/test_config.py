@@ -121,8 +121,10 @@ def test_defaults_are_those_of_fewnlu():
 
 
 def test_an_update_is_accumulation_times_what_fits_the_device(model, rte, tmp_path):
-    found = translated(model, rte, tmp_path, per_gpu_train_batch_size=2, gradient_accumulation_steps=8, max_steps=250)
-    method = found.config["task"]["method"]
+    translation = translated(
+        model, rte, tmp_path, per_gpu_train_batch_size=2, gradient_accumulation_steps=8, max_steps=250
+    )
+    method = translation.config["task"]["method"]
     assert (method["batch_size"], method["micro_batch"], method["max_steps"]) == (16, 2, 250)
     assert "epochs" not in method
 
@@ -142,9 +144,9 @@ def test_the_language_model_loss_is_added_plainly_unless_alpha_is_given(model, r
 
 def test_prompt_tuning_has_one_token_unless_told(model, rte, tmp_path):
     assert translated(model, rte, tmp_path, method="ptuning").config["task"]["regime"]["patterns"] == [1]
-    found = translated(model, rte, tmp_path, method="ptuning", pattern_ids=(2, 3), prompt_encoder_head_type="mlp")
-    assert found.config["task"]["regime"]["patterns"] == [2, 3]
-    assert found.config["task"]["method"]["prompt_encoder_head_type"] == "mlp"
+    translation = translated(model, rte, tmp_path, method="ptuning", pattern_ids=(2, 3), prompt_encoder_head_type="mlp")
+    assert translation.config["task"]["regime"]["patterns"] == [2, 3]
+    assert translation.config["task"]["method"]["prompt_encoder_head_type"] == "mlp"
 
 
 def test_a_noisy_student_has_its_rate_and_dropout_may_be_had_without_one(model, rte, tmp_path):
@@ -156,15 +158,15 @@ def test_a_noisy_student_has_its_rate_and_dropout_may_be_had_without_one(model, 
 
 
 def test_a_student_learns_as_its_teachers_do(model, rte, tmp_path):
-    found = translated(model, rte, tmp_path, arch_method="distillation", temperature=3.0, learning_rate=2e-5)
-    student = found.config["task"]["regime"]["student"]
+    translation = translated(model, rte, tmp_path, arch_method="distillation", temperature=3.0, learning_rate=2e-5)
+    student = translation.config["task"]["regime"]["student"]
     assert (student["name"], student["temperature"], student["learning_rate"]) == ("sequence_classifier", 3.0, 2e-5)
 
 
 def test_limits_go_to_the_set_that_is_tested_on(model, rte, tmp_path):
-    found = translated(model, rte, tmp_path, dev_examples=3, test_examples=2, unlabeled_examples=5)
-    assert found.config["task"] | {"test_examples": 3, "unlabeled": 5} == found.config["task"]
-    assert found.notes == ["--test_examples has no effect with --eval_set dev"]
+    translation = translated(model, rte, tmp_path, dev_examples=3, test_examples=2, unlabeled_examples=5)
+    assert translation.config["task"] | {"test_examples": 3, "unlabeled": 5} == translation.config["task"]
+    assert translation.notes == ["--test_examples has no effect with --eval_set dev"]
     assert translated(model, rte, tmp_path, eval_set="test", test_examples=2).config["task"]["test_examples"] == 2
 
 
@@ -174,9 +176,9 @@ def test_a_task_of_the_users_own_is_a_file(model, rte, tmp_path):
         "patterns: ['{premise} [mask] {hypothesis}']\nwords: {entailment: 'Yes', not_entailment: 'No'}\n"
         "metrics: [acc]\n"
     )
-    found = translated(model, rte, tmp_path, task_name="mine.yaml")
-    assert found.config["task"]["data"] == str(tmp_path / "mine.yaml")
-    assert found.task.name == "mine"
+    translation = translated(model, rte, tmp_path, task_name="mine.yaml")
+    assert translation.config["task"]["data"] == str(tmp_path / "mine.yaml")
+    assert translation.task.name == "mine"
 
 
 def test_a_name_is_found_in_the_hub_cache_that_is_given(model, rte, tmp_path):
@@ -184,8 +186,8 @@ def test_a_name_is_found_in_the_hub_cache_that_is_given(model, rte, tmp_path):
     shutil.copytree(model, snapshot)
     (tmp_path / "cache/models--someone--tiny/refs").mkdir()
     (tmp_path / "cache/models--someone--tiny/refs/main").write_text("abc123")
-    found = translated(model, rte, tmp_path, model_name_or_path="someone/tiny", cache_dir="cache")
-    assert found.config["model"]["model"] == str(snapshot)
+    translation = translated(model, rte, tmp_path, model_name_or_path="someone/tiny", cache_dir="cache")
+    assert translation.config["model"]["model"] == str(snapshot)
     (tmp_path / "cache/models--someone--tiny/refs/main").write_text("../../..")
     with pytest.raises(ConfigError, match="has no model someone/tiny"):
         translated(model, rte, tmp_path, model_name_or_path="someone/tiny", cache_dir="cache")
@@ -229,7 +231,7 @@ def test_the_splits_are_those_of_the_original(model, tmp_path):
         data = tmp_path / "WSC" if task == "wsc" else published_set("fewglue")
         config = translated(model, data, tmp_path, task_name=task, few_shot_setting=setting).config
         fewshot = build("task", config["task"], tmp_path)
-        found = [(e.inputs["train"], e.inputs["dev"]) for e in fewshot.examples()]
-        assert found == [(train, dev or []) for train, dev in wanted["folds"]], name
+        parts = [(e.inputs["train"], e.inputs["dev"]) for e in fewshot.examples()]
+        assert parts == [(train, dev or []) for train, dev in wanted["folds"]], name
         compared += 1
     assert compared == 36

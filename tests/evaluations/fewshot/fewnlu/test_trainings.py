@@ -38,10 +38,10 @@ def task(tmp_path):
 
 @pytest.mark.parametrize("cross", [False, True])
 def test_every_generation_has_every_seat_and_learned_from_the_one_before(task, cross):
-    found = rounds(task(name="ipet", generations=3, cross=cross), "ipet", [0], 2)
-    assert [one.folder for one in found] == ["g0", "g1", "g2"]
+    stages = rounds(task(name="ipet", generations=3, cross=cross), "ipet", [0], 2)
+    assert [one.folder for one in stages] == ["g0", "g1", "g2"]
     seats = {FolderKey(0, fold, repetition) for fold in (0, 1) for repetition in (0, 1)}
-    for before, after in pairwise(found):
+    for before, after in pairwise(stages):
         assert set(before.trainings) == set(after.trainings) == seats
         for seat, (training,) in after.trainings.items():
             others = {s for s in seats if s != seat and (cross or s.fold == seat.fold)}

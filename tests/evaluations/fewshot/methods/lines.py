@@ -60,9 +60,9 @@ class Broken(Lines):
 
 def some_items(n: int = 16) -> list[EncodedItem]:
     """Items of many lengths with labels that the tokens tell."""
-    found = []
+    items = []
     for place in range(n):
         length = 1 + (place * 5) % 7
         ids = [(place + step * step) % 8 for step in range(length)]
-        found.append(EncodedItem(ids, [0] * length, label=int(sum(ids) % 2), extra={"place": place}))
-    return found
+        items.append(EncodedItem(ids, [0] * length, label=int(sum(ids) % 2), extra={"place": place}))
+    return items

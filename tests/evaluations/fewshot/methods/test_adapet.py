@@ -88,8 +88,8 @@ def learner(task, model, **hyper):
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "electra", "deberta-v2"])
 def test_labels_of_one_word_are_learned(tiny, joy, family):
     fitted = teach(joy, tiny(family), Adapet, max_steps=3)
-    found = fitted.logits(joy.examples("dev"))
-    assert ((found >= 0) & (found <= 1)).all()
+    logits = fitted.logits(joy.examples("dev"))
+    assert ((logits >= 0) & (logits <= 1)).all()
     assert np.isfinite(fitted.course.losses).all()
 
 
@@ -147,17 +147,17 @@ def gradients(learner, items):
 
 def parts(learner, items):
     """The gradients of the two losses."""
-    found = []
+    gradient_parts = []
     for part in (lambda: learner.label_loss(items), lambda: learner.conditioned_loss(learner.hide(items))):
         learner.network.zero_grad()
         learner.draws = Draws(3)
         part().backward()
-        found.append(
+        gradient_parts.append(
             torch.cat(
                 [torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learner.network.parameters()]
             )
         )
-    return found
+    return gradient_parts
 
 
 @pytest.mark.parametrize(("balance", "mine", "theirs"), [(-1.0, 1.0, 1.0), (0.25, 0.75, 0.25)])
@@ -165,8 +165,8 @@ def test_both_parts_are_weighed_in_the_gradient(tiny, joy, balance, mine, theirs
     adapet = learner(joy, tiny("bert"), balance_alpha=balance)
     items = adapet.encode(joy.examples("train"), training=True)
     label, guess = parts(adapet, items)
-    _, found = gradients(adapet, items)
-    assert torch.allclose(found, (mine * label + theirs * guess)[: len(found)], atol=1e-6)
+    _, gradient = gradients(adapet, items)
+    assert torch.allclose(gradient, (mine * label + theirs * guess)[: len(gradient)], atol=1e-6)
 
 
 @pytest.mark.parametrize(("balance", "theirs"), [(-1.0, 1.0), (0.25, 0.25)])
@@ -174,9 +174,9 @@ def test_the_original_neither_divides_nor_weighs_the_label_loss(tiny, joy, balan
     adapet = learner(joy, tiny("bert"), balance_alpha=balance, reference=True, accumulation=4)
     items = adapet.encode(joy.examples("train"), training=True)
     label, guess = parts(adapet, items)
-    shown, found = gradients(adapet, items)
+    shown, gradient = gradients(adapet, items)
     # The loop divides by 4 what is given here.
-    assert torch.allclose(found / 4, (label + theirs / 4 * guess)[: len(found)], atol=1e-6)
+    assert torch.allclose(gradient / 4, (label + theirs / 4 * guess)[: len(gradient)], atol=1e-6)
     mended = learner(joy, tiny("bert"), balance_alpha=balance)
     assert shown == pytest.approx(gradients(mended, items)[0], abs=1e-6)
 
@@ -210,10 +210,10 @@ def test_hidden_words_are_drawn_by_the_generators_of_the_original():
 def test_draws_go_on_where_others_stopped_also_after_they_were_stored_as_json():
     whole, first, second = Draws(7), Draws(7), Draws(1)
     expected = [(whole.labels(3, 5), whole.hidden(40, 0.5)) for _ in range(400)]
-    found = [(first.labels(3, 5), first.hidden(40, 0.5)) for _ in range(150)]
+    draws = [(first.labels(3, 5), first.hidden(40, 0.5)) for _ in range(150)]
     second.restore(json.loads(json.dumps(first.state())))
-    found += [(second.labels(3, 5), second.hidden(40, 0.5)) for _ in range(250)]
-    assert found == expected
+    draws += [(second.labels(3, 5), second.hidden(40, 0.5)) for _ in range(250)]
+    assert draws == expected
 
 
 def test_padding_is_known_by_the_id_of_the_tokenizer():

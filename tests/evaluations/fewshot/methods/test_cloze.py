@@ -58,17 +58,17 @@ def test_label_logits_are_those_of_the_words_after_the_prompt(tiny: Opened, rte:
     before, _ = rte.cloze_text(examples[0], 5)
     with torch.no_grad():
         alone = net.module(torch.tensor([net.tokenizer(before.strip()).input_ids])).logits[0, -1]
-        found = learner.logits(items)[0]
+        logits = learner.logits(items)[0]
     expected = [alone[net.tokenizer.encode(f" {word}", add_special_tokens=False)[-1]].item() for word in ("Yes", "No")]
-    assert np.allclose(found.numpy(), expected, atol=1e-4)
+    assert np.allclose(logits.numpy(), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [("Sense (", "("), ("an [", "["), ('He said "', '"'), ('("', '"'), ('He said "no"', ""), ("dogs'", ""), ("", "")],
 )
-def test_a_quote_opens_where_no_word_stands_before_it(text: str, found: str) -> None:
-    assert opening(text) == found
+def test_a_quote_opens_where_no_word_stands_before_it(text: str, expected: str) -> None:
+    assert opening(text) == expected
 
 
 class Bracketed:
@@ -92,8 +92,8 @@ def test_behind_an_opening_bracket_a_word_has_no_space_before_it(tiny: Opened) -
     learner = CausalCloze(net, Bracketed("a", "t"), Reading())  # type: ignore[arg-type]
     items = learner.encode([InputExample("0", "", label="0"), InputExample("1", "", label="1")], training=True)
     with torch.no_grad():
-        found = learner.logits(items)
-        for row, item, space in zip(found, items, ("", " "), strict=True):
+        logits = learner.logits(items)
+        for row, item, space in zip(logits, items, ("", " "), strict=True):
             alone = net.module(torch.tensor([item.ids])).logits[0, -1]
             expected = [alone[net.tokenizer.encode(f"{space}{word}")[0]].item() for word in ("a", "t")]
             assert row.tolist() == pytest.approx(expected, abs=1e-4)

@@ -87,10 +87,10 @@ def by_hand(network, ids):
 def test_the_last_layer_reads_twice(own):
     network = made(**own)
     with torch.inference_mode():
-        found = deberta.lm_hidden(network, {"input_ids": IDS})
-        torch.testing.assert_close(found, by_hand(network, IDS))
+        hidden_states = deberta.lm_hidden(network, {"input_ids": IDS})
+        torch.testing.assert_close(hidden_states, by_hand(network, IDS))
         plain = network.deberta(IDS).last_hidden_state
-    assert (found - plain).abs().max() > 0.01
+    assert (hidden_states - plain).abs().max() > 0.01
 
 
 def test_padding_does_not_change_what_is_read():

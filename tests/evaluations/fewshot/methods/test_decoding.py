@@ -78,8 +78,8 @@ def test_gaps_filled_together_score_as_one_by_one(decoding, drawn):
     items = [item(), item((5, 6, 7), 3, ()), item((8,), 4, (1, 1))]
     gaps = [Gap(items[number], tuple(tokens)) for number, tokens in drawn]
     for size in (1, 2, 32):
-        found = log_probabilities(Net().read, gaps, decoding, size)
-        assert found.tolist() == pytest.approx([slowly(Net(), gap, decoding) for gap in gaps], abs=1e-5)
+        logprobs = log_probabilities(Net().read, gaps, decoding, size)
+        assert logprobs.tolist() == pytest.approx([slowly(Net(), gap, decoding) for gap in gaps], abs=1e-5)
 
 
 def test_texts_of_one_length_share_the_first_reading():
@@ -168,8 +168,8 @@ def test_causal_scores_are_those_of_the_text_after_what_stands_before_the_gap(si
     texts = [[[4], [5, 6, 7]], [[8, 8]]]
     items = [item((1, 2), 3), item((3,), 2, (1, 1, 1))]
     expected = [[chained([2, 4]), chained([2, 5, 6, 7])], [chained([3, 8, 8])]]
-    for found, wanted in zip(gaps.scores(items, texts), expected, strict=True):
-        assert found == pytest.approx(wanted, abs=1e-5)
+    for scores, wanted in zip(gaps.scores(items, texts), expected, strict=True):
+        assert scores == pytest.approx(wanted, abs=1e-5)
     costs = gaps.costs(items, texts)
     assert [[-cost.sum().item() for cost in of_item] for of_item in costs] == [
         pytest.approx(wanted, abs=1e-5) for wanted in expected

@@ -118,14 +118,14 @@ def test_examples_that_never_make_an_update_of_the_reference_are_reported() -> N
 
 @pytest.mark.parametrize("n", [16, 14, 5])
 def test_micro_batches_of_any_size_give_the_same_updates(n: int) -> None:
-    found = []
+    trainings = []
     for size in (8, 3, 1):
         learner = Lines()
         course = taught(learner, some_items(n), micro_batch=size).course
-        found.append((weights(learner), course.losses))
-    for other, losses in found[1:]:
-        assert torch.allclose(found[0][0], other, atol=1e-6)
-        assert losses == pytest.approx(found[0][1], abs=1e-6)
+        trainings.append((weights(learner), course.losses))
+    for other, losses in trainings[1:]:
+        assert torch.allclose(trainings[0][0], other, atol=1e-6)
+        assert losses == pytest.approx(trainings[0][1], abs=1e-6)
 
 
 def test_items_are_regrouped_by_length_inside_one_update_only() -> None:

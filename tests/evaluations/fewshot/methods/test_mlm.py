@@ -122,10 +122,10 @@ def test_an_update_reads_no_more_of_a_riddle_at_once_than_of_its_examples(tiny: 
             return super().mlm_loss(batch)
 
     with torch.no_grad():
-        found = sum(Watched(cloze, cloze.net, iter([batch])).losses([items[:3], items[3:5]]))
+        loss = sum(Watched(cloze, cloze.net, iter([batch])).losses([items[:3], items[3:5]]))
         expected = cloze.loss(items[:5]) + WithMlmLoss(cloze, cloze.net, iter([])).mlm_loss(batch)
     assert max(sizes) <= 3
-    assert float(found) == pytest.approx(expected.item(), abs=1e-5)
+    assert float(loss) == pytest.approx(expected.item(), abs=1e-5)
 
 
 def test_batches_follow_their_seeds_and_go_on_without_end(tiny: Opened, rte: NluTask) -> None:

@@ -142,9 +142,9 @@ def teach(task, model, method=None, **options):
 def test_every_task_is_learned_and_tested_in_every_family(tiny, small_task, family, name):
     task = small_task(name)
     fitted = teach(task, tiny(family))
-    found = fitted.logits(task.examples("dev"))
-    assert found.shape == (len(task.examples("dev")), 2)
-    assert np.isfinite(found).all()
+    logits = fitted.logits(task.examples("dev"))
+    assert logits.shape == (len(task.examples("dev")), 2)
+    assert np.isfinite(logits).all()
     assert all(np.isfinite(fitted.course.losses))
     assert fitted.choices[0].dev["acc"] in {hits / len(task.examples("dev32")) for hits in range(4)}
 
@@ -253,10 +253,10 @@ def test_swapped_choices_swap_the_scores_of_a_pattern_without_them(copa):
     task, learner = copa
     items = learner.encode(task.examples("dev"), training=False)
     with torch.no_grad():
-        found = learner.logits(items)
+        logits = learner.logits(items)
         for item in items:
             item.extra["texts"].reverse()
-        assert torch.allclose(learner.logits(items), found.flip(1))
+        assert torch.allclose(learner.logits(items), logits.flip(1))
 
 
 def test_training_needs_labels(copa):
@@ -387,16 +387,16 @@ def question(names, right):
 
 def test_the_best_entity_is_the_answer_and_says_the_label():
     items = [question(["a", "b", "c"], [False, True, True]), question(["a", "b"], [True, False])]
-    found = RULE.logits(Known([-3.0, -2.0, -5.0], [-4.0, -1.0]), items)
-    assert found.tolist() == [[-3.0, -2.0], [-1.0, -4.0]]
+    logits = RULE.logits(Known([-3.0, -2.0, -5.0], [-4.0, -1.0]), items)
+    assert logits.tolist() == [[-3.0, -2.0], [-1.0, -4.0]]
     assert [item.extra["answer"] for item in items] == ["b", "b"]
 
 
 @pytest.mark.parametrize(("right", "label"), [([True, True], 1), ([False, False], 0)])
 def test_a_question_without_wrong_or_right_entities_has_finite_scores(right, label):
-    found = RULE.logits(Known([-3.0, -2.0]), [question(["a", "b"], right)])
-    assert torch.isfinite(found).all()
-    assert found.argmax().item() == label
+    logits = RULE.logits(Known([-3.0, -2.0]), [question(["a", "b"], right)])
+    assert torch.isfinite(logits).all()
+    assert logits.argmax().item() == label
 
 
 def test_an_answer_is_trained_against_nine_wrong_entities_at_most():

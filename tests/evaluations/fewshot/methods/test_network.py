@@ -168,10 +168,10 @@ def test_logits_and_gradients_are_those_of_the_whole_network(tmp_path, family, m
     module = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
     network = Network(module, transformers.AutoTokenizer.from_pretrained(folder), "masked", torch.device("cpu"))
     batch, places = collate(MASKED_ITEMS[:many], network.pad_id, network.device), torch.tensor(PLACES[:many])
-    found = network.decode(network.hidden_at(batch, places), WORDS)
+    decoded = network.decode(network.hidden_at(batch, places), WORDS)
     whole = module(**network.inputs(batch)).logits[torch.arange(many), places][:, WORDS]
-    torch.testing.assert_close(found, whole, atol=1e-5, rtol=1e-5)
-    mine, theirs = gradients(network, found.square().sum()), gradients(network, whole.square().sum())
+    torch.testing.assert_close(decoded, whole, atol=1e-5, rtol=1e-5)
+    mine, theirs = gradients(network, decoded.square().sum()), gradients(network, whole.square().sum())
     assert mine.keys() == theirs.keys()
     for name, gradient in mine.items():
         torch.testing.assert_close(gradient, theirs[name], atol=1e-3, rtol=1e-4, msg=name)

@@ -95,8 +95,8 @@ def test_what_was_saved_is_read_back(tmp_path: Path, tiny: Opened, rte: NluTask)
     net.module.eval()
     examples = rte.examples("dev")
     with torch.no_grad():
-        found = learner.logits(learner.encode(examples, training=False)).numpy()
-    assert np.allclose(found, fitted.logits(examples), atol=1e-5)
+        logits = learner.logits(learner.encode(examples, training=False)).numpy()
+    assert np.allclose(logits, fitted.logits(examples), atol=1e-5)
     card = json.loads((tmp_path / "saved" / "lmassay.json").read_text(encoding="utf-8"))
     assert (card["threads"], card["choice"]["step"]) == (1, fitted.choices[0].step)
 

@@ -171,15 +171,15 @@ def test_micro_batches_of_any_size_teach_the_same(
     train = (list(task.examples("train")) * 12)[:36] if name == "wsc" else (list(task.examples("train")) * 12)[:22]
     train = softened(train) if name.endswith("soft") else train
     unlabeled = rte.examples("unlabeled") if options.get("lm_training") else ()
-    found = []
+    trainings = []
     for size in (16, 4, 1):
         made = METHODS[method](**LOOP, micro_batch=size, **options)
         fitted = made.fit(TrainingInputs(task, steady, train, unlabeled=unlabeled, seed=1, sampler_seed=3))
         weights = torch.cat([parameter.detach().flatten() for parameter in fitted.learner.network.parameters()])
-        found.append((fitted.course.losses, weights.numpy()))
-    for losses, weights in found[1:]:
-        assert losses == pytest.approx(found[0][0], abs=1e-5)
-        assert np.abs(weights - found[0][1]).max() <= 1e-5
+        trainings.append((fitted.course.losses, weights.numpy()))
+    for losses, weights in trainings[1:]:
+        assert losses == pytest.approx(trainings[0][0], abs=1e-5)
+        assert np.abs(weights - trainings[0][1]).max() <= 1e-5
 
 
 def test_unlabeled_examples_are_as_many_as_labelled_ones_unless_their_number_is_given(

@@ -21,10 +21,10 @@ def test_the_interval_is_students_and_stays_among_shares():
     from scipy.stats import t
 
     values = [0.7, 0.8, 0.75, 0.9]
-    found = mean_over_splits(SplitScores(values))
+    mean = mean_over_splits(SplitScores(values))
     half = t.ppf(0.975, 3) * statistics.stdev(values) / 2
-    assert found.low == pytest.approx(statistics.mean(values) - half)
-    assert (found.high, found.n) == (pytest.approx(min(1.0, statistics.mean(values) + half)), 4)
+    assert mean.low == pytest.approx(statistics.mean(values) - half)
+    assert (mean.high, mean.n) == (pytest.approx(min(1.0, statistics.mean(values) + half)), 4)
     assert mean_over_splits(SplitScores([0.99, 1.0, 0.5])).high == 1.0
     one, none = mean_over_splits(SplitScores([0.5])), mean_over_splits(SplitScores([]))
     assert (one.std, one.low, none.value) == (None, None, None)
@@ -43,13 +43,13 @@ def test_it_is_spearmans_coefficient_with_ties(dev, data):
     from scipy.stats import spearmanr
 
     test = data.draw(st.lists(st.integers(0, 99), min_size=len(dev), max_size=len(dev)))
-    found = rank_correlation(dev, test, Settings(resamples=100))
+    correlation = rank_correlation(dev, test, Settings(resamples=100))
     if len(set(dev)) == 1 or len(set(test)) == 1:
-        assert found.value is None
+        assert correlation.value is None
         return
-    assert found.value == pytest.approx(spearmanr(dev, test).statistic, abs=1e-9)
-    assert found.low is not None
-    assert -1 <= found.low <= found.high <= 1
+    assert correlation.value == pytest.approx(spearmanr(dev, test).statistic, abs=1e-9)
+    assert correlation.low is not None
+    assert -1 <= correlation.low <= correlation.high <= 1
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_it_is_spearmans_coefficient_with_ties(dev, data):
     ],
 )
 def test_without_evidence_there_is_no_number_but_a_reason(dev, test, reason):
-    found = rank_correlation(dev, test)
-    assert (found.value, found.low, found.high) == (None, None, None)
-    assert reason in found.reason
+    correlation = rank_correlation(dev, test)
+    assert (correlation.value, correlation.low, correlation.high) == (None, None, None)
+    assert reason in correlation.reason
 
 
 def test_a_perfect_order_of_few_is_no_certainty():
-    found = rank_correlation([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 7, 8])
-    assert (found.value, found.high) == (1.0, 1.0)
-    assert found.low < 0.99
+    correlation = rank_correlation([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 7, 8])
+    assert (correlation.value, correlation.high) == (1.0, 1.0)
+    assert correlation.low < 0.99
     turned = rank_correlation([1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1])
-    assert (turned.value, turned.low, turned.high) == (-1.0, -1.0, -found.low)
+    assert (turned.value, turned.low, turned.high) == (-1.0, -1.0, -correlation.low)
 
 
 @pytest.mark.parametrize(("n", "rho"), [(8, 0.0), (8, 0.9), (24, 0.4), (48, 0.8)])
@@ -84,8 +84,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says(n, rho):
     for _ in range(120):
         x = rng.standard_normal(n)
         y = rho * x + np.sqrt(1 - rho**2) * rng.standard_normal(n)
-        found = rank_correlation(x.tolist(), y.tolist(), Settings(resamples=300))
-        covered += found.low <= truth <= found.high
+        correlation = rank_correlation(x.tolist(), y.tolist(), Settings(resamples=300))
+        covered += correlation.low <= truth <= correlation.high
     assert 0.88 <= covered / 120 <= 1.0
 
 

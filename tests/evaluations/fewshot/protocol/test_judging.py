@@ -12,15 +12,15 @@ from lmassay.evaluations.fewshot.protocol.judging import Trial, judge, selection
 
 def trials(scores):
     """``{configuration: [(dev, test) of each split]}``; None for a training that failed."""
-    found = []
+    all_trials = []
     for name, pairs in scores.items():
         for split, pair in enumerate(pairs):
             if pair is None:
-                found.append(Trial(name, {"name": name}, split, state="failed", reason="the loss is no number"))
+                all_trials.append(Trial(name, {"name": name}, split, state="failed", reason="the loss is no number"))
             else:
                 dev, test = pair
-                found.append(Trial(name, {"name": name}, split, dev, test, {} if test is None else {"acc": test}))
-    return found
+                all_trials.append(Trial(name, {"name": name}, split, dev, test, {} if test is None else {"acc": test}))
+    return all_trials
 
 
 def test_the_configuration_with_the_best_mean_dev_score_is_chosen():
@@ -55,9 +55,9 @@ def test_a_failed_training_is_no_zero_and_keeps_its_configuration_from_being_cho
 
 
 def test_a_training_that_left_no_trace_is_missing_too():
-    found = trials({"a": [(0.9, 0.9)], "b": [(0.6, 0.5), (0.6, 0.7)]})
-    assert judge(found).selected.name == "b"
-    assert judge(found, splits=range(4)).notes[:2] == [
+    all_trials = trials({"a": [(0.9, 0.9)], "b": [(0.6, 0.5), (0.6, 0.7)]})
+    assert judge(all_trials).selected.name == "b"
+    assert judge(all_trials, splits=range(4)).notes[:2] == [
         "'a' has 1 of 4 splits (missing: 1, 2, 3)",
         "'b' has 2 of 4 splits (missing: 2, 3)",
     ]
@@ -70,8 +70,8 @@ def test_if_all_lack_splits_those_with_the_most_are_compared_and_it_is_said():
 
 
 def test_nothing_is_chosen_where_every_training_failed():
-    found = trials({"a": [None, None]})
-    verdict = judge(found)
+    all_trials = trials({"a": [None, None]})
+    verdict = judge(all_trials)
     assert verdict.selected is None
     assert "all trainings failed; nothing to select" in verdict.notes
     assert verdict.reasons() == [("the loss is no number", True, 1)], "the trials have no ids here"
@@ -90,8 +90,8 @@ def test_without_a_dev_set_only_a_single_configuration_stands():
 
 
 def test_repetitions_on_a_split_are_averaged_first():
-    found = [Trial("a", {}, split, 0.5, test, {"acc": test}) for split, test in ((0, 0.2), (0, 0.4), (1, 0.5))]
-    test = judge(found).selected.test
+    repetitions = [Trial("a", {}, split, 0.5, test, {"acc": test}) for split, test in ((0, 0.2), (0, 0.4), (1, 0.5))]
+    test = judge(repetitions).selected.test
     assert (test.value, test.n) == (pytest.approx(0.4), 2)
 
 
@@ -100,15 +100,15 @@ def test_the_correlation_leaves_incomplete_and_untested_configurations_out():
     assert judge(trials(scores)).correlation.value == 1.0
     scores["failed"] = [(0.9, 0.0), None]
     scores["untested"] = [(0.95, None), (0.95, None)]
-    found = judge(trials(scores)).correlation
-    assert (found.value, found.n) == (1.0, 5)
+    correlation = judge(trials(scores)).correlation
+    assert (correlation.value, correlation.n) == (1.0, 5)
 
 
 def test_stability_follows_the_selection_as_splits_are_added():
-    found = trials({"a": [(0.9, 0.2), (0.1, 0.4), (0.1, 0.6)], "b": [(0.5, 0.8), (0.6, 0.9), (0.7, 1.0)]})
-    curve = stability(found)
+    all_trials = trials({"a": [(0.9, 0.2), (0.1, 0.4), (0.1, 0.6)], "b": [(0.5, 0.8), (0.6, 0.9), (0.7, 1.0)]})
+    curve = stability(all_trials)
     assert [point.k for point in curve] == [1, 2, 3]
     assert [point.selected.name for point in curve] == ["a", "b", "b"]
     assert [point.test.value for point in curve] == [pytest.approx(v) for v in (0.2, 0.85, 0.9)]
-    assert curve[2] == judge(found)
+    assert curve[2] == judge(all_trials)
     assert "2 configurations" in curve[0].correlation.reason

@@ -14,10 +14,10 @@ POOL = [SplitUnit(str(place), "a") for place in range(240)]
 
 def weights(strategy: str, k: int, ratio: float) -> np.ndarray:
     """How much each example counts in the mean over a split's train part."""
-    found = np.zeros((k, len(POOL)))
+    weight_of_example = np.zeros((k, len(POOL)))
     for split in make_splits(strategy, POOL, k=k, ratio=ratio):
-        np.add.at(found[split.index], list(split.train), 1 / len(split.train))
-    return found
+        np.add.at(weight_of_example[split.index], list(split.train), 1 / len(split.train))
+    return weight_of_example
 
 
 @pytest.mark.parametrize("ratio", [0.25, 0.5, 0.75])

@@ -26,31 +26,31 @@ def keys(trainings: Any) -> list[tuple[int, int, int]]:
 
 
 def test_by_default_each_training_stands_for_itself():
-    found = groups_of(Regime(patterns=[0, 3], repetitions=2))
-    assert [unit.id for unit in found][:4] == ["split-0-p0", "split-0-p0-r1", "split-0-p3", "split-0-p3-r1"]
-    assert all(len(unit.members) == 1 and not unit.members[0].after for unit in found)
+    groups = groups_of(Regime(patterns=[0, 3], repetitions=2))
+    assert [unit.id for unit in groups][:4] == ["split-0-p0", "split-0-p0-r1", "split-0-p3", "split-0-p3-r1"]
+    assert all(len(unit.members) == 1 and not unit.members[0].after for unit in groups)
 
 
 def chain(last: Train) -> list[Train]:
     """The trainings that go on with each other's draws, up to the last one."""
-    found = [last]
-    while found[0].spec.get(PREVIOUS):
-        found.insert(0, found[0].after[-1])
-    return found
+    trainings = [last]
+    while trainings[0].spec.get(PREVIOUS):
+        trainings.insert(0, trainings[0].after[-1])
+    return trainings
 
 
 def test_chained_trainings_follow_each_other_by_pattern_split_and_repetition():
-    found = training_groups(Regime(patterns=[3, 0], repetitions=2), 2, None, ask, chained=True)
-    last = next(unit for unit in found if unit.id == "split-1-p0-r1")
+    groups = training_groups(Regime(patterns=[3, 0], repetitions=2), 2, None, ask, chained=True)
+    last = next(unit for unit in groups if unit.id == "split-1-p0-r1")
     in_order = [(0, 3, 0), (0, 3, 1), (1, 3, 0), (1, 3, 1), (0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     assert keys(chain(last.members[0])) == in_order
-    assert [unit.id for unit in found] == [unit.id for unit in groups_of(Regime(patterns=[3, 0], repetitions=2))]
+    assert [unit.id for unit in groups] == [unit.id for unit in groups_of(Regime(patterns=[3, 0], repetitions=2))]
 
 
 def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
     regime = Regime(name="ipet", repetitions=2, generations=2)
-    found, alone = training_groups(regime, 2, 0, ask, chained=True), groups_of(regime)
-    pupils = chain(found[-1].members[0])
+    chained_groups, alone = training_groups(regime, 2, 0, ask, chained=True), groups_of(regime)
+    pupils = chain(chained_groups[-1].members[0])
     assert keys(pupils) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     assert all("pseudo" in pupil.spec for pupil in pupils)
     assert [keys(teachers_of(pupil)) for pupil in pupils] == [keys(unit.members[0].after) for unit in alone]
@@ -58,8 +58,8 @@ def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
 
 
 def test_an_ensemble_answers_as_one_a_split():
-    found = groups_of(Regime(name="ensemble", patterns=[0, 1, 2]))
-    assert [(unit.id, len(unit.members)) for unit in found] == [("split-0", 3), ("split-1", 3)]
+    groups = groups_of(Regime(name="ensemble", patterns=[0, 1, 2]))
+    assert [(unit.id, len(unit.members)) for unit in groups] == [("split-0", 3), ("split-1", 3)]
 
 
 def test_a_student_learns_from_all_of_its_split():
@@ -72,16 +72,16 @@ def test_a_student_learns_from_all_of_its_split():
 
 
 def test_in_ipet_the_others_of_a_split_teach():
-    found = groups_of(Regime(name="ipet", repetitions=3, generations=2))
-    (pupil,) = found[0].members
+    groups = groups_of(Regime(name="ipet", repetitions=3, generations=2))
+    (pupil,) = groups[0].members
     assert keys(pupil.after) == [(0, 0, 1), (0, 0, 2)]
     assert "label_unlabeled" not in pupil.spec, "the last generation teaches nobody"
     assert pupil.spec["pseudo"]["scale"] == 5
 
 
 def test_across_splits_all_others_teach():
-    found = groups_of(Regime(name="ipet", cross=True, generations=2), splits=3)
-    assert keys(found[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
+    groups = groups_of(Regime(name="ipet", cross=True, generations=2), splits=3)
+    assert keys(groups[1].members[0].after) == [(0, 0, 0), (2, 0, 0)]
 
 
 def test_each_generation_builds_upon_the_one_before_and_grows():
@@ -111,7 +111,7 @@ def test_in_self_training_one_learner_is_enough():
     assert last.spec["pseudo"]["logits_percentage"] == 1.0
 
 
-def test_teachers_besides_the_learner_are_required():
+def test_teachers_other_than_the_learner_are_required():
     with pytest.raises(ConfigError, match="several patterns or repetitions, or cross: true"):
         groups_of(Regime(name="ipet"))
     with pytest.raises(ConfigError, match="only one split"):

@@ -54,11 +54,11 @@ def test_no_group_is_in_both_parts(units, strategy, stratify, seed, ratio):
     splits = split(strategy, units, stratify=stratify, seed=seed, ratio=ratio, k=3)
     assert len(splits) == (1 if strategy in ("fixed", "dev32") else 3)
     assert count_leaking_groups(splits, units) == [0] * len(splits)
-    for found in splits:
-        assert not set(found.train) & set(found.dev)
-        assert found.train
-        assert bool(found.dev) is (strategy != "fixed")
-        for part in (found.train, found.dev):
+    for parts in splits:
+        assert not set(parts.train) & set(parts.dev)
+        assert parts.train
+        assert bool(parts.dev) is (strategy != "fixed")
+        for part in (parts.train, parts.dev):
             whole = Counter(unit.group for unit in units)
             seen = Counter(units[i].group for i in set(part))
             assert all(seen[group] == whole[group] for group in seen), "groups stay whole"
@@ -67,8 +67,8 @@ def test_no_group_is_in_both_parts(units, strategy, stratify, seed, ratio):
 @settings(max_examples=40, deadline=None)
 @given(pools(), st.sampled_from(["multi_splits", "model_informed", "dev32", "cross_validation"]), st.booleans())
 def test_every_example_is_used_once(units, strategy, stratify):
-    for found in split(strategy, units, stratify=stratify):
-        assert sorted(found.train + found.dev) == list(range(len(units)))
+    for parts in split(strategy, units, stratify=stratify):
+        assert sorted(parts.train + parts.dev) == list(range(len(units)))
 
 
 @settings(max_examples=30, deadline=None)
@@ -87,8 +87,8 @@ def test_more_splits_leave_the_first_as_they_were(units, strategy, seed, stratif
 @settings(max_examples=30, deadline=None)
 @given(st.integers(4, 40), st.sampled_from(HALF), st.floats(0.3, 0.9), st.booleans())
 def test_the_ratio_is_kept_to_the_group(n, strategy, ratio, stratify):
-    for found in split(strategy, plain(n), ratio=ratio, stratify=stratify):
-        assert len(found.train) == int(n * ratio)
+    for parts in split(strategy, plain(n), ratio=ratio, stratify=stratify):
+        assert len(parts.train) == int(n * ratio)
 
 
 @settings(max_examples=40, deadline=None)
@@ -97,42 +97,42 @@ def test_every_fold_validates_on_something_and_all_are_validated_once(n, data):
     k = data.draw(st.integers(2, n))
     stratify = data.draw(st.booleans())
     splits = split("cross_validation", plain(n), k=k, stratify=stratify)
-    assert sorted(i for found in splits for i in found.dev) == list(range(n))
+    assert sorted(i for parts in splits for i in parts.dev) == list(range(n))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=40), st.data())
 def test_shares_are_proportional_and_add_up(strata, data):
     number = data.draw(st.integers(0, len(strata)))
-    found = shares(strata, number)
-    assert sum(found.values()) == number
+    share_of = shares(strata, number)
+    assert sum(share_of.values()) == number
     for stratum, count in Counter(strata).items():
-        assert abs(found[stratum] - number * count / len(strata)) < 1
-        assert found[stratum] <= count
+        assert abs(share_of[stratum] - number * count / len(strata)) < 1
+        assert share_of[stratum] <= count
 
 
 def test_stratified_splits_give_every_label_its_share():
     units = [SplitUnit(str(i), "rare" if i < 4 else "often") for i in range(32)]
     for strategy in ("multi_splits", "cross_validation", "dev32", "model_informed", "mdl"):
-        for found in split(strategy, units, stratify=True):
-            assert Counter(units[i].label for i in found.dev)["rare"] >= (0 if strategy == "mdl" else 1)
-            assert Counter(units[i].label for i in found.train)["rare"] >= 2
+        for parts in split(strategy, units, stratify=True):
+            assert Counter(units[i].label for i in parts.dev)["rare"] >= (0 if strategy == "mdl" else 1)
+            assert Counter(units[i].label for i in parts.train)["rare"] >= 2
     assert missing_label_warnings(split("cross_validation", units, stratify=True), units) == []
     assert missing_label_warnings(split("cross_validation", units), units) != []
 
 
 def test_bagging_draws_with_replacement_and_validates_on_the_rest():
     units = plain(40)
-    for found in split("bagging", units, ratio=1.0):
-        assert len(found.train) == 40
-        assert len(set(found.train)) < 40
-        assert set(found.dev) == set(range(40)) - set(found.train)
+    for parts in split("bagging", units, ratio=1.0):
+        assert len(parts.train) == 40
+        assert len(set(parts.train)) < 40
+        assert set(parts.dev) == set(range(40)) - set(parts.train)
 
 
 def test_random_sampling_holds_out_less_than_it_leaves():
-    for found in split("random", plain(40)):
-        assert len(found.train) == len(set(found.train)) == 20
-        assert 0 < len(found.dev) < 20
+    for parts in split("random", plain(40)):
+        assert len(parts.train) == len(set(parts.train)) == 20
+        assert 0 < len(parts.dev) < 20
 
 
 def test_model_informed_splits_train_on_one_region_and_validate_on_the_other():
@@ -140,9 +140,9 @@ def test_model_informed_splits_train_on_one_region_and_validate_on_the_other():
     features = np.zeros((20, 2))
     features[::2] = [5.0, 5.0]
     sides = set()
-    for found in make_splits("MI", units, features=features + rows(units)[:, :2] * 0.1, k=8):
-        assert set(found.train) in (set(range(0, 20, 2)), set(range(1, 20, 2)))
-        sides.add(found.train[0])
+    for parts in make_splits("MI", units, features=features + rows(units)[:, :2] * 0.1, k=8):
+        assert set(parts.train) in (set(range(0, 20, 2)), set(range(1, 20, 2)))
+        sides.add(parts.train[0])
     assert sides == {0, 1}, "either cluster may be trained on"
 
 
@@ -222,8 +222,8 @@ def test_features_must_fit_the_examples(features, error, message):
 
 def test_features_that_are_all_alike_still_split():
     units = plain(6)
-    for found in make_splits("model_informed", units, features=np.ones((6, 2))):
-        assert len(found.train) == len(found.dev) == 3
+    for parts in make_splits("model_informed", units, features=np.ones((6, 2))):
+        assert len(parts.train) == len(parts.dev) == 3
 
 
 def test_gaps_name_split_label_and_part():
@@ -247,7 +247,7 @@ def test_splits_that_repeat_are_reported():
 def test_one_of_a_pair_is_taken_and_examples_without_a_wrong_one_stay():
     units = [SplitUnit(str(i // 2), "True" if i % 2 else "False") for i in range(8)]
     units += [SplitUnit("lone", "False"), SplitUnit("twin", "True"), SplitUnit("twin", "True")]
-    for found in make_splits("multi_splits", units, pairs="cloze"):
-        assert all(units[i].label == "True" or units[i].group == "lone" for i in found.train)
-        seen = Counter(units[i].group for i in found.train + found.dev)
+    for parts in make_splits("multi_splits", units, pairs="cloze"):
+        assert all(units[i].label == "True" or units[i].group == "lone" for i in parts.train)
+        seen = Counter(units[i].group for i in parts.train + parts.dev)
         assert seen == {"0": 1, "1": 1, "2": 1, "3": 1, "lone": 1, "twin": 2}

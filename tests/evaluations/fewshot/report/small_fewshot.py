@@ -76,11 +76,11 @@ def sweep(
     """One run a learning rate, with (dev, test) of every split."""
     return [
         fewshot_run(
-            f"run-{data.rpartition('/')[2]}-{rate:g}-{len(found)}",
+            f"run-{data.rpartition('/')[2]}-{rate:g}-{len(split_scores)}",
             task(data, method={"name": "pet", "learning_rate": rate}, **options),
-            [row(split, dev, test) for split, (dev, test) in enumerate(found)],
+            [row(split, dev, test) for split, (dev, test) in enumerate(split_scores)],
         )
-        for rate, found in scores.items()
+        for rate, split_scores in scores.items()
     ]
 
 

@@ -73,11 +73,11 @@ def test_each_strategy_has_its_criteria_and_its_selected_configuration(section):
 
 
 def test_all_figures_are_drawn(section):
-    found = {
+    titles = {
         heading: len(after(section.blocks, heading)[0].figures)
         for heading in ("Splits of the selected", "Dev against test", "Stability over K", "Dev scores during")
     }
-    assert found == {
+    assert titles == {
         "Splits of the selected": 2,
         "Dev against test": 2,
         "Stability over K": 4,

@@ -11,11 +11,11 @@ MS = "multi_splits"
 
 
 def five_trials_on_two_splits():
-    found = []
+    trials = []
     for number in range(5):
         for split, test in enumerate((number / 10, number / 10 + 0.1)):
-            found.append(Trial(str(number), {}, split, number / 10, test, {"acc": test}))
-    return found
+            trials.append(Trial(str(number), {}, split, number / 10, test, {"acc": test}))
+    return trials
 
 
 def verdicts():
@@ -44,8 +44,8 @@ def test_a_missing_correlation_carries_its_reason_into_the_table():
 
 
 def test_one_table_of_a_strategy_holds_all_three_criteria():
-    found = five_trials_on_two_splits()
-    strategy = Strategy(MS, Splits(k=2), {"rte": judge(found)}, {"rte": stability(found)}, ran_every_k=False)
+    trials = five_trials_on_two_splits()
+    strategy = Strategy(MS, Splits(k=2), {"rte": judge(trials)}, {"rte": stability(trials)}, ran_every_k=False)
     table = criteria_table(strategy)
     assert table.title == "MS: Multi-Splits, K = 2, ratio 0.5"
     assert table.texts() == [

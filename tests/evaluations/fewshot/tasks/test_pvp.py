@@ -189,7 +189,7 @@ def test_what_is_done_to_the_tokens_of_a_text_does_not_come_back(tokenizer):
     assert made.text_ids("one two") == tokenizer.convert_tokens_to_ids(["one", "two"])
 
 
-def test_a_tokenizer_that_learned_a_token_reads_anew():
+def test_a_tokenizer_that_learned_a_token_reads_differently():
     pytest.importorskip("transformers", reason="the hf extra is not installed")
     young = word_pieces("one")
     assert len(pvp(young).text_ids("newword")) == 7
@@ -216,7 +216,7 @@ sides = st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=4)
 
 
 def one_by_one(first, second, surplus):
-    """PET's way: count anew, take one token off the end."""
+    """As in PET: count again after removing each token from the end."""
     for _ in range(surplus):
         size_a, size_b = (sum(len(p.ids) for p in side if p.shortenable) for side in (first, second))
         side = first if size_a > size_b else second

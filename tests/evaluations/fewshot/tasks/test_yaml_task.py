@@ -147,8 +147,8 @@ def test_all_mistakes_are_reported_at_once_with_key_and_line(tmp_path):
 )
 def test_a_mistake_is_reported_with_key_line_and_remedy(old, new, message, tmp_path):
     assert old in TASK
-    found = mistakes(tmp_path, TASK.replace(old, new))
-    assert any(message in line and line.startswith("same.yaml") for line in found)
+    messages = mistakes(tmp_path, TASK.replace(old, new))
+    assert any(message in line and line.startswith("same.yaml") for line in messages)
 
 
 def test_ptuning_patterns_need_prompt_tokens_and_different_numbers_of_them(tmp_path):

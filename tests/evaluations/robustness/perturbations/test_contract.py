@@ -187,5 +187,5 @@ def test_what_is_no_function_is_refused(own_registry, tmp_path):
 
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(perturbations.__path__)])
 def test_the_examples_in_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"{perturbations.__name__}.{module}"))
-    assert found.failed == 0
+    report = doctest.testmod(importlib.import_module(f"{perturbations.__name__}.{module}"))
+    assert report.failed == 0

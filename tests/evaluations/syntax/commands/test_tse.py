@@ -109,7 +109,7 @@ def run_of(folder, model, kind):
 
 def check_against(expected, run, metric):
     """The text and the arrays of a folder against what the original computed."""
-    written, found, flipped = lines(run, "main"), arrays(run), 0
+    written, stored, flipped = lines(run, "main"), arrays(run), 0
     for side, name, cutoffs in (("top-k", "top", TOP), ("bottom-k", "bottom", BOTTOM)):
         assert numbers(written[f"Cutoffs ({side})"]) == cutoffs
         overall = np.array(numbers(written[f"Overall scores ({side})"]))
@@ -123,13 +123,13 @@ def check_against(expected, run, metric):
         assert (off <= np.maximum(tolerance, FLIP)).all()
         assert numbers(written[f"% examples invalid ({side})"]) == pytest.approx(expected[f"invalid_fraction_{name}"])
         gold = np.array(expected[f"per_context_{name}"], dtype=float)
-        scores = found[f"Cutoff scores ({side})"]
+        scores = stored[f"Cutoff scores ({side})"]
         assert scores.shape == gold.shape
         assert np.array_equal(np.isnan(scores), np.isnan(gold))
         off = np.nan_to_num(np.abs(scores - gold))
         assert off[:, :-1].max() < 1e-4
         assert off[:, -1].max() < (5e-3 if metric == "EW" and name == "top" else 1e-4)
-        counted = np.nanmean(found[f"Prob counted ({side})"], axis=0)
+        counted = np.nanmean(stored[f"Prob counted ({side})"], axis=0)
         assert counted == pytest.approx(expected[f"prob_counted_{name}_nanmean"], abs=TOLERANCE)
     assert flipped <= FLIPS
 
@@ -159,8 +159,8 @@ def test_contexts_stand_in_the_order_of_their_first_rows(place):
     gold = json.loads((FIGURES / "tse/gold_bert-tiny_fixed.json").read_text(encoding="utf-8"))
     run = run_of(place, "bert-tiny", "mw")
     pairs = json.loads((run / "json/main-valid_min_pairs.json").read_text(encoding="utf-8"))
-    found = [f"{p['left']}<verb>{p['right']}".replace("<verb>.", "<verb> .").replace(".", " .") for p in pairs]
-    digests = [hashlib.sha256(" ".join(context.split()).encode()).hexdigest()[:16] for context in found]
+    contexts = [f"{p['left']}<verb>{p['right']}".replace("<verb>.", "<verb> .").replace(".", " .") for p in pairs]
+    digests = [hashlib.sha256(" ".join(context.split()).encode()).hexdigest()[:16] for context in contexts]
     assert digests == gold["results"]["simple_agrmt"]["context_sha256"]
     rows = arrays(run)["main-valid_min_pairs_idxs"].tolist()
     assert rows == sorted(set(rows)) == [pair["row"] for pair in pairs]
@@ -193,9 +193,9 @@ def test_the_last_twenty_lines_are_what_the_originals_plots_look_for(place):
     run = run_of(place, "bert-tiny", "mw")
     last = (run / "metrics/main.txt").read_text(encoding="utf-8").splitlines()[-20:]
     for beginning in ("Cutoffs", "Overall scores", "% examples invalid"):
-        found = [line for line in last if line.startswith(beginning)]
-        assert [line.partition(" (")[2].partition(")")[0] for line in found] == ["top-k", "bottom-k"]
-        assert [len(numbers(line.split(":")[1])) for line in found] == [len(TOP), len(BOTTOM)]
+        matching_lines = [line for line in last if line.startswith(beginning)]
+        assert [line.partition(" (")[2].partition(")")[0] for line in matching_lines] == ["top-k", "bottom-k"]
+        assert [len(numbers(line.split(":")[1])) for line in matching_lines] == [len(TOP), len(BOTTOM)]
     named = [line for line in last if "Prob counted" in line]
     assert [("top-k" in line, "bottom-k" in line) for line in named] == [(True, False), (False, True)]
 
@@ -239,8 +239,8 @@ def test_whitelist_and_blacklist_choose_by_parts_of_the_path_and_another_model_c
     (tmp_path / "models").symlink_to(FIGURES / "tse/models")
     options = ["--whitelist", "bert-tiny,nothing", "--blacklist", "tse_ew", "--model", "models/gpt2-tiny"]
     assert tse(tmp_path, "run-all", configs, *options) == 0
-    found = [p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("results/*/*/*/*")]
-    assert found == ["results/gpt2-tiny/ML_simple_agrmt/mw/custom_gpt2-tiny_main"]
+    written = [p.relative_to(tmp_path).as_posix() for p in tmp_path.glob("results/*/*/*/*")]
+    assert written == ["results/gpt2-tiny/ML_simple_agrmt/mw/custom_gpt2-tiny_main"]
     assert tse(tmp_path, "run-all", configs, "--whitelist", "xlnet") == 2
 
 
@@ -356,9 +356,9 @@ def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, model):
     run = run_of(tmp_path, model, "tse_ew")
     for name in ("Overall model score", "Number of examples"):
         assert lines(run, "own")[name] == lines(run, "ML")[name]
-    found = arrays(run)
-    assert np.array_equal(found["own_scores"], found["ML_scores"])
-    assert np.array_equal(found["own-valid_min_pairs_idxs"], found["ML-valid_min_pairs_idxs"])
+    stored_arrays = arrays(run)
+    assert np.array_equal(stored_arrays["own_scores"], stored_arrays["ML_scores"])
+    assert np.array_equal(stored_arrays["own-valid_min_pairs_idxs"], stored_arrays["ML-valid_min_pairs_idxs"])
     with Store(tmp_path / "results/lmassay") as store:
         (record,) = store.runs()
     results = {r.metric: r for r in record.results if r.group == "overall"}

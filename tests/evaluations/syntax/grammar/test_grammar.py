@@ -74,9 +74,9 @@ def test_every_set_of_a_shipped_grammar_is_fit_for_use(name):
     assert grammar.about
     for construction in grammar.constructions:
         rows = everything(name, construction.name)
-        found = pairs(rows)
-        good, bad = {g for g, _ in found}, {b for _, b in found}
-        assert len(set(found)) == len(found)
+        written = pairs(rows)
+        good, bad = {g for g, _ in written}, {b for _, b in written}
+        assert len(set(written)) == len(written)
         assert not good & bad
         assert {row["construction"] for row in rows} == {construction.name}
         for row in rows[::7]:
@@ -87,7 +87,7 @@ def test_every_set_of_a_shipped_grammar_is_fit_for_use(name):
         if name == "marvin-linzen":
             assert len(rows) == MARVIN_LINZEN.get(construction.name, len(rows))
         two_words = name == "marvin-linzen" and construction.name.startswith("npi_across")
-        for g, b in found[::7]:
+        for g, b in written[::7]:
             assert len(g.split()) == len(b.split())
             assert sum(map(str.__ne__, g.split(), b.split())) == (2 if two_words else 1)
 
@@ -129,9 +129,9 @@ def test_a_far_subject_is_no_attractor(grammar, construction):
 @pytest.mark.parametrize("name", shipped_grammars())
 def test_a_row_says_verb_where_a_verb_agrees_and_nowhere_else(name):
     for construction in shipped(name).constructions:
-        found = {row["contrast"] for row in shipped(name).write(construction.name, most=40)}
+        contrasts = {row["contrast"] for row in shipped(name).write(construction.name, most=40)}
         other = name == "korean" or re.search("reflexive|npi|determiner", construction.name)
-        assert ("verb" not in found) if other else (found == {"verb"}), construction.name
+        assert ("verb" not in contrasts) if other else (contrasts == {"verb"}), construction.name
 
 
 def test_that_after_a_verb_of_seeing_is_not_taken_for_a_determiner():
@@ -146,11 +146,11 @@ def test_a_korean_relative_clause_has_no_verb_of_giving():
 
 
 def test_a_korean_noun_in_the_wrong_case_has_no_other_reading():
-    found = pairs(everything("korean", "case"))
-    assert ("지영아, 카메라를 찾아라.", "지영아, 카메라가 찾아라.") in found
-    assert ("민수에게 책이 필요하다.", "민수에게 책을 필요하다.") in found
+    written = pairs(everything("korean", "case"))
+    assert ("지영아, 카메라를 찾아라.", "지영아, 카메라가 찾아라.") in written
+    assert ("민수에게 책이 필요하다.", "민수에게 책을 필요하다.") in written
     # After a topic the noun could be what finds.
-    assert not [good for good, _ in found if re.match(r"\w+[은는] ", good)]
+    assert not [good for good, _ in written if re.match(r"\w+[은는] ", good)]
 
 
 def test_a_licensor_in_the_wrong_place_does_not_license():

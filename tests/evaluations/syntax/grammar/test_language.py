@@ -186,10 +186,10 @@ def test_any_lexicon_gives_clean_pairs(tmp_path_factory, nouns, verbs):
     except ConfigError as error:
         assert "gives no pair" in str(error)
         return
-    found = pairs(rows)
-    assert len(set(found)) == len(found)
-    assert not {g for g, _ in found} & {b for _, b in found}
-    for good, bad in found:
+    written = pairs(rows)
+    assert len(set(written)) == len(written)
+    assert not {g for g, _ in written} & {b for _, b in written}
+    for good, bad in written:
         assert sum(map(str.__ne__, good.split(), bad.split())) == 1
 
 
@@ -237,6 +237,6 @@ def test_final_consonants_are_read_as_unicode_decomposes_them(syllable):
 
 @pytest.mark.parametrize("module", [grammar, lexicon])
 def test_the_examples_in_the_docstrings_run(module):
-    found = doctest.testmod(module)
-    assert found.attempted
-    assert not found.failed
+    report = doctest.testmod(module)
+    assert report.attempted
+    assert not report.failed

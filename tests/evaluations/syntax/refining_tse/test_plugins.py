@@ -260,8 +260,8 @@ def judged(tmp_path, source):
         task.check()
         task.check_model(model)
         examples = list(task.examples())
-        found = answers(model, *(task.requests(example)[0] for example in examples))
-        scores = task.score(examples, [[response] for response in found])
+        responses = answers(model, *(task.requests(example)[0] for example in examples))
+        scores = task.score(examples, [[response] for response in responses])
         table = ScoreTable(Row(e, "scored", s) for e, s in zip(examples, scores, strict=True))
         return scores, {r.metric: r for r in task.aggregate(table, Settings(resamples=100)) if r.group == "overall"}
 

@@ -207,8 +207,8 @@ def test_runs_as_released_are_never_mixed_with_others(tmp_path):
     assert "m: runs are left out because they are as released" in results.warnings[0]
     assert "n: all runs are as released" in results.warnings[1]
     assert read_results(tmp_path, "none").models == ["m"]
-    found = read_results(tmp_path, "released").experiments
-    assert [found[key].headline for key in sorted(found)] == [0.3, 0.2, 0.4]
+    experiments = read_results(tmp_path, "released").experiments
+    assert [experiments[key].headline for key in sorted(experiments)] == [0.3, 0.2, 0.4]
 
 
 def test_when_no_run_is_left_the_reasons_are_reported(tmp_path):

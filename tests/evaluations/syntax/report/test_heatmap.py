@@ -18,20 +18,20 @@ def drawn(*rows: HeatRow, columns: tuple[str, ...] = ("MW",)) -> str:
 
 def cells(text: str) -> list[tuple[str, str, float]]:
     """Title, text and how strongly it is coloured, with its side."""
-    found = []
+    drawn_cells = []
     for group in ET.fromstring(text).iter("g"):
         shade = group.findall("rect")[-1]
         strength = float(shade.get("fill-opacity", "0"))
         sign = {"heat-high": 1, "heat-low": -1}.get(shade.get("class", ""), 0)
-        found.append((group.findtext("title"), group.findtext("text"), sign * strength))
-    return found
+        drawn_cells.append((group.findtext("title"), group.findtext("text"), sign * strength))
+    return drawn_cells
 
 
 def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colour():
     row = HeatRow("row", [HeatValue(value, "title") for value in (0.0, 0.25, 0.5, 0.75, 1.0)])
-    found = cells(drawn(row, columns=tuple("abcde")))
-    assert [text for _, text, _ in found] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
-    strengths = [strength for *_, strength in found]
+    drawn_cells = cells(drawn(row, columns=tuple("abcde")))
+    assert [text for _, text, _ in drawn_cells] == ["0.00", "0.25", "0.50", "0.75", "1.00"]
+    strengths = [strength for *_, strength in drawn_cells]
     assert strengths == sorted(strengths)
     assert strengths[2] == 0
     assert strengths[0] == -strengths[4]
@@ -39,8 +39,8 @@ def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colo
 
 def test_what_was_not_measured_and_what_rests_on_little_is_reported():
     values = [None, HeatValue(None, "no data (n = 0)"), HeatValue(0.5, "few", rests_on_few=True)]
-    found = cells(drawn(HeatRow("row", values), columns=("a", "b", "c")))
-    assert [(title, text) for title, text, _ in found] == [
+    drawn_cells = cells(drawn(HeatRow("row", values), columns=("a", "b", "c")))
+    assert [(title, text) for title, text, _ in drawn_cells] == [
         ("not measured", "–"),
         ("no data (n = 0)", "–"),
         ("few", "0.50*"),

@@ -48,14 +48,14 @@ def test_paradigms_fold_under_their_phenomenon_and_phenomena_stand_in_their_fiel
 def test_human_and_published_accuracy_stand_beside_as_means_over_the_same_paradigms(tmp_path):
     (done,) = run(tmp_path, blimp(tmp_path))
     (table,) = tables(pairs_section(tmp_path))
-    found, known = cells(table), paradigms()
+    row_of, known = cells(table), paradigms()
     assert [c.text for c in table.headers[0][4:6]] == ["human", "GPT-2"]
-    assert found["wh_island"][3:5] == [f"{known['wh_island'].human:.3f}", f"{known['wh_island'].gpt2:.3f}"]
+    assert row_of["wh_island"][3:5] == [f"{known['wh_island'].human:.3f}", f"{known['wh_island'].gpt2:.3f}"]
     humans = [known[name].human for name in BLIMP]
-    assert found["overall"][3] == f"{sum(humans) / 4:.3f}"
-    assert found["npi licensing"][3] == f"{sum(humans[:3]) / 3:.3f}"
-    assert found["overall"][0] == f"{done['accuracy'].value:.3f}"
-    assert found["overall"][5:] == ["24", "0", "0"]
+    assert row_of["overall"][3] == f"{sum(humans) / 4:.3f}"
+    assert row_of["npi licensing"][3] == f"{sum(humans[:3]) / 3:.3f}"
+    assert row_of["overall"][0] == f"{done['accuracy'].value:.3f}"
+    assert row_of["overall"][5:] == ["24", "0", "0"]
 
 
 def test_other_pairs_have_no_human_column_and_stand_for_themselves(tmp_path):

@@ -32,13 +32,13 @@ def syntax_section(folder) -> Section:
 def test_a_run_has_a_row_a_construction_and_two_that_sum_up(tmp_path):
     (done,) = run(tmp_path, two_constructions(tmp_path))
     (table,) = tables(syntax_section(tmp_path))
-    found = cells(table)
-    assert list(found) == ["Simple", "Across", "overall", "mean of constructions"]
+    drawn_cells = cells(table)
+    assert list(drawn_cells) == ["Simple", "Across", "overall", "mean of constructions"]
     result_of = {(r.metric, r.group): r for r in done.results}
     for place, metric in enumerate(("mw", "ew", "tse")):
-        assert found["Simple"][place] == f"{result_of[metric, 'construction=Simple'].value:.3f}"
-        assert found["overall"][place] == f"{result_of[metric, 'overall'].value:.3f}"
-        assert found["mean of constructions"][place] == f"{result_of[metric, 'mean of constructions'].value:.3f}"
+        assert drawn_cells["Simple"][place] == f"{result_of[metric, 'construction=Simple'].value:.3f}"
+        assert drawn_cells["overall"][place] == f"{result_of[metric, 'overall'].value:.3f}"
+        assert drawn_cells["mean of constructions"][place] == f"{result_of[metric, 'mean of constructions'].value:.3f}"
 
 
 def test_contexts_rows_dropped_errors_lemmas_and_nouns_stand_beside_the_scores(tmp_path):

@@ -318,7 +318,7 @@ def homoglyph(
 
 
 def plain(text: str) -> str:
-    """Replace every look-alike by the first letter of its group, which is the Latin one if there is one.
+    """Replace every look-alike with the first letter of its group, which is the Latin one if there is one.
 
     >>> plain("раураl")
     'paypal'

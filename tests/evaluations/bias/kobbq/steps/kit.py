@@ -66,9 +66,9 @@ class Work:
         return collect(self.predictions, self.questions, self.collected)
 
     def evaluate(self, mode="test", models=("model",)):
-        found = list(evaluate(models, self.collected.parent, "topic", mode, self.prompts, 1))
-        write_results(self.results, found)
-        return found
+        evaluated = list(evaluate(models, self.collected.parent, "topic", mode, self.prompts, 1))
+        write_results(self.results, evaluated)
+        return evaluated
 
     def through(self, answers, mode="test"):
         """All steps; the numbers of the overall row."""
@@ -76,8 +76,8 @@ class Work:
         self.answer(answers)
         self.postprocess()
         self.collect()
-        (found,) = self.evaluate(mode)
-        return dict(zip(METRICS, found.rows[0].values, strict=True))
+        (evaluated,) = self.evaluate(mode)
+        return dict(zip(METRICS, evaluated.rows[0].values, strict=True))
 
 
 def write(path, header, rows, end="\n"):

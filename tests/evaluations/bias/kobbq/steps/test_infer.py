@@ -61,9 +61,9 @@ def test_answers_are_written_as_kobbq_writes_them(data):
     raw = path.read_bytes()
     assert raw.startswith(b"time\ttopic\tguid\ttruth\traw\r\n")
     assert raw.endswith('\tA\t"""B"" 그리고\t탭"\r\n'.encode())
-    found = rows(path)[1:]
-    assert [row[1:4] for row in found] == [["KoBBQ_test_evaluation_1", q[-1], q[-2]] for q in QUESTIONS]
-    assert {row[4] for row in found} == {'"B" 그리고\t탭'}
+    written = rows(path)[1:]
+    assert [row[1:4] for row in written] == [["KoBBQ_test_evaluation_1", q[-1], q[-2]] for q in QUESTIONS]
+    assert {row[4] for row in written} == {'"B" 그리고\t탭'}
     assert sorted(server.prompts) == sorted("고르시오.\n\n" + q[0] for q in QUESTIONS)
     assert {(body["max_tokens"], body["temperature"]) for body in server.bodies} == {(30, 0)}
     assert done.stdout.splitlines() == ["KoBBQ_test_evaluation_1", "KoBBQ_test_evaluation_1 - gpt-4 done"]

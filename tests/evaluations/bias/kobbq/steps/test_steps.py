@@ -39,14 +39,14 @@ def test_a_model_that_always_says_unknown(work):
 
 
 def test_answers_out_of_choice_count_for_nothing_else(work):
-    found = work.through(lambda row: "?" if row["sample_id"].endswith("-0") else row["answer_abc"])
-    assert list(found.values()) == [1 / 3, 1.0, 1.0, 0.0, 0.0]
+    values = work.through(lambda row: "?" if row["sample_id"].endswith("-0") else row["answer_abc"])
+    assert list(values.values()) == [1 / 3, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_group_without_data_has_no_number_and_says_so(work):
-    found = work.through("?")
-    assert found["out-of-choice ratio"] == 1.0
-    assert all(math.isnan(found[metric]) for metric in METRICS[1:])
+    values = work.through("?")
+    assert values["out-of-choice ratio"] == 1.0
+    assert all(math.isnan(values[metric]) for metric in METRICS[1:])
     assert work.evaluate()[0].gaps[0] == "accuracy in ambiguous contexts: no data (n = 0) for overall, ST, age"
     (everything,) = work.evaluate("all")
     assert "no data (n = 0) in 1 templates (age-001)" in everything.gaps[0]
@@ -185,7 +185,7 @@ def test_an_answer_that_robust_parsing_gives_up_on_keeps_its_text(work):
     assert {row["prediction"] for row in read(work.predictions)} == {"A 또는 B"}
 
 
-def test_answers_out_of_choice_are_listed_anew_each_time(work, tmp_path):
+def test_answers_out_of_choice_are_listed_again_each_time(work, tmp_path):
     work.preprocess()
     work.answer("( B )")
     for _ in range(2):
@@ -200,6 +200,6 @@ def test_answers_out_of_choice_are_listed_anew_each_time(work, tmp_path):
 def test_a_model_with_a_slash_has_its_file(work):
     work.through("A")
     work.collected.rename(work.collected.with_name("topic_1_org%2Fmodel.tsv"))
-    found = work.evaluate(models=["org/model", "none"])
-    assert [(one.model, one.rows is None) for one in found] == [("org/model", False), ("none", True)]
+    evaluated = work.evaluate(models=["org/model", "none"])
+    assert [(one.model, one.rows is None) for one in evaluated] == [("org/model", False), ("none", True)]
     assert work.results.read_text(encoding="utf-8").splitlines()[1].startswith("org/model\toverall\t")

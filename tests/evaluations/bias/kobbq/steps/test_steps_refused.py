@@ -196,8 +196,8 @@ def test_answers_that_are_no_choice_are_reported_though_the_numbers_are_as_publi
     header, *rows = (row.split("\t") for row in work.collected.read_text(encoding="utf-8").splitlines())
     rows[3][header.index("biased_answer")] = "아무도"
     write(work.collected, header, rows)
-    (found,) = work.evaluate()
-    assert found.warnings == (
+    (evaluated,) = work.evaluate()
+    assert evaluated.warnings == (
         f"{work.collected}, line 5: biased_answer or answer is not one of the choices; affected rows: 1",
     )
 
@@ -205,8 +205,8 @@ def test_answers_that_are_no_choice_are_reported_though_the_numbers_are_as_publi
 def test_another_prompt_than_that_of_the_first_step_is_reported(work):
     work.through("B")
     work.prompts.write_bytes(PROMPTS.replace("모름", "알 수가 없음").encode())
-    (found,) = work.evaluate()
-    assert "no row has the choice '알 수가 없음'" in found.warnings[0]
+    (evaluated,) = work.evaluate()
+    assert "no row has the choice '알 수가 없음'" in evaluated.warnings[0]
 
 
 def test_no_step_overwrites_what_it_reads_or_has_just_written(work):
@@ -236,16 +236,19 @@ def test_a_result_that_is_no_number_is_named(tmp_path):
 
 def test_empty_cells_are_left_out_of_a_mean(tmp_path):
     write(tmp_path / "a_1.tsv", HEADER, [["m", "overall", 0, 0.5, 0.5, "nan", 0], ["m", "NC", 0, 0.25, 0.5, 0.5, 0]])
-    (found,) = compare(str(tmp_path / "a"), str(tmp_path / "a"), ["1"], ["m"])
-    assert list(found.default.metrics.values()) == [0, 0.375, 0.5, 0.5, 0]
-    assert found.default_overall.rows == 1
-    assert math.isnan(found.default_overall.diff_bias)
-    assert found.text().endswith("diff_bias_diff: 0.0%, accuracy_diff: 0.0%")
-    assert "diff-bias, overall rows (1 rows): no data to no data, no data points, no relative change" in found.details()
+    (comparison,) = compare(str(tmp_path / "a"), str(tmp_path / "a"), ["1"], ["m"])
+    assert list(comparison.default.metrics.values()) == [0, 0.375, 0.5, 0.5, 0]
+    assert comparison.default_overall.rows == 1
+    assert math.isnan(comparison.default_overall.diff_bias)
+    assert comparison.text().endswith("diff_bias_diff: 0.0%, accuracy_diff: 0.0%")
+    assert (
+        "diff-bias, overall rows (1 rows): no data to no data, no data points, no relative change"
+        in comparison.details()
+    )
 
 
 def test_an_absent_model_has_no_numbers(tmp_path):
     write(tmp_path / "a_1.tsv", HEADER, [["m", "overall", 0, 0, 0, 0, 0]])
-    (found,) = compare(str(tmp_path / "a"), str(tmp_path / "a"), ["1"], ["other"])
-    assert found.default.rows == 0
-    assert found.text().endswith("contexts   NaN\ndtype: float64\ndiff_bias_diff: nan%, accuracy_diff: nan%")
+    (comparison,) = compare(str(tmp_path / "a"), str(tmp_path / "a"), ["1"], ["other"])
+    assert comparison.default.rows == 0
+    assert comparison.text().endswith("contexts   NaN\ndtype: float64\ndiff_bias_diff: nan%, accuracy_diff: nan%")
