@@ -26,10 +26,10 @@ def of_task(task: str) -> RunRecord:
 
 
 def shown_texts(
-    task: str, inputs: dict[str, Any], details: dict[str, Any] | None = None, reference: Any = None, asked: Any = ()
+    task: str, inputs: dict[str, Any], details: dict[str, Any] | None = None, reference: Any = None, exchanges: Any = ()
 ):
     return dict(
-        texts_of(of_task(task), Row(Example("1", inputs, reference), "scored", Score({}, {}, details or {})), asked)
+        texts_of(of_task(task), Row(Example("1", inputs, reference), "scored", Score({}, {}, details or {})), exchanges)
     )
 
 
@@ -51,8 +51,8 @@ def test_a_translation_shows_source_perturbed_outputs_and_reference():
 
 
 def test_a_chat_model_that_translates_shows_the_prompt_of_the_version_that_was_chosen():
-    asked = [({"messages": [["user", f"Translate: {text}"]]}, Response("out")) for text in ("a", "b", "c")]
-    texts = shown_texts("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, asked=asked)
+    exchanges = [({"messages": [["user", f"Translate: {text}"]]}, Response("out")) for text in ("a", "b", "c")]
+    texts = shown_texts("robustness", {"src": "a", "adv_src": ["b", "c"]}, {"adv_src": "c"}, exchanges=exchanges)
     assert texts["prompt"] == "Translate: a"
     assert texts["perturbed prompt"] == "Translate: c"
 
@@ -60,9 +60,9 @@ def test_a_chat_model_that_translates_shows_the_prompt_of_the_version_that_was_c
 def test_a_question_shows_prompt_answer_how_it_was_read_and_what_is_right():
     read = {"reference": None, "robust": "B", "how": "letter", "letter": "B", "role": "x"}
     details = {"raw": "B.", "finish": "stop", **read}
-    asked = [({"messages": [["user", "Who?\nA: …"]]}, Response("B."))]
+    exchanges = [({"messages": [["user", "Who?\nA: …"]]}, Response("B."))]
     reference = {"answer": "C", "unknown": "C", "biased": "A"}
-    texts = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, asked)
+    texts = shown_texts("bias", {"context": "c", "question": "q", "choices": CHOICES}, details, reference, exchanges)
     assert texts["prompt"] == "Who?\nA: …"
     assert texts["answer"] == "B."
     assert texts["read as"] == (
@@ -129,8 +129,8 @@ def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
         "scored",
         Score({}, {}, {"n_train": 2, "n_dev": 1, "n_test": 10, "curve": [[4, {"acc": 0.5}]]}),
     )
-    asked = [({"verb": "generate", "prompt": f"review {number}"}, Response("good")) for number in range(12)]
-    texts = dict(texts_of(of_task("fewshot"), row, asked))
+    exchanges = [({"verb": "generate", "prompt": f"review {number}"}, Response("good")) for number in range(12)]
+    texts = dict(texts_of(of_task("fewshot"), row, exchanges))
     assert texts["configuration"] == "split 0, seed 5"
     assert texts["examples"] == "2 train, 1 dev, 10 test"
     assert texts["on the dev set"] == "step 4: acc 0.500"
@@ -139,8 +139,8 @@ def test_a_split_shows_its_configuration_and_a_few_of_its_prompts():
 
 
 def test_a_task_of_ones_own_shows_all_there_is():
-    asked = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
-    texts = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", asked)
+    exchanges = [({"context": "two and two", "continuation": "four"}, Response(Continuation(-1.5, (-1.5,))))]
+    texts = shown_texts("own", {"a": 1, "b": ["x"]}, {"seen": 0.25}, "four", exchanges)
     assert texts["prompt"] == "two and two [four]"
     assert texts["answer"] == "log-probability -1.500 over 1 tokens"
     assert (texts["a"], texts["b"], texts["seen"], texts["reference"]) == ("1", '["x"]', "0.25", "four")

@@ -46,7 +46,7 @@ class PlannedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class CardModel:
-    """A model that the user named, with the verbs it can answer."""
+    """A model that the user named, with the kinds of requests that it can answer."""
 
     spec: Spec
     label: str
@@ -202,9 +202,9 @@ def _plan_evaluation(
     evaluation: str, models: Sequence[CardModel], variants: Sequence[CardVariant]
 ) -> list[PlannedEvaluation]:
     """Choose a variant of an evaluation for each model."""
-    able = [model for model in models if _first_possible(variants, [model])]
+    applicable_models = [model for model in models if _first_possible(variants, [model])]
     # Models can be compared if all are evaluated by the same variant.
-    shared = _first_possible(variants, able)
+    shared = _first_possible(variants, applicable_models)
     planned: list[PlannedEvaluation] = []
     for model in models:
         variant = _first_possible(variants, [model])

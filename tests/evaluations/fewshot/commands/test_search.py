@@ -74,14 +74,14 @@ class Chooser:
     """Takes the last of everything and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, Any] = {}
+        self.requested: dict[str, Any] = {}
 
     def choice(self, name: str, many: int) -> int:
-        self.asked[name] = many
+        self.requested[name] = many
         return many - 1
 
     def number(self, name: str, between: Range) -> float:
-        self.asked[name] = between
+        self.requested[name] = between
         return between.high
 
 
@@ -206,15 +206,15 @@ def test_ranges_are_whole_numbers_where_the_option_takes_no_others(tmp_path):
     run = space(
         tmp_path, steps={"low": 10, "high": 50, "step": 20}, rate={"low": "1e-6", "high": 1, "log": True}
     ).drawn(chooser)
-    assert chooser.asked["task.method.steps"] == Range(10, 50, False, 20, True)
-    assert chooser.asked["task.method.rate"] == Range(1e-6, 1.0, True, None, False)
+    assert chooser.requested["task.method.steps"] == Range(10, 50, False, 20, True)
+    assert chooser.requested["task.method.rate"] == Range(1e-6, 1.0, True, None, False)
     assert run.task["method"] == {"name": "own.py:Numbers", "steps": 50, "rate": 1.0}
 
 
 def test_a_list_that_is_one_value_is_no_choice(tmp_path):
     chooser = Chooser()
     run = space(tmp_path, several=[0.1, 0.2], shape=["round", "square"]).drawn(chooser)
-    assert chooser.asked == {"task.method.shape": 2}
+    assert chooser.requested == {"task.method.shape": 2}
     assert run.task["method"]["several"] == [0.1, 0.2]
     assert run.task["method"]["shape"] == "square"
 
@@ -229,7 +229,7 @@ def test_each_of_several_methods_has_its_own_options(tmp_path):
     ]
     run = whole_space.drawn(chooser)
     assert run.task["method"] == {"name": "own.py:Other", "steps": 4}
-    assert list(chooser.asked) == ["task.method", "task.method[1]", "task.method[1][1].steps"]
+    assert list(chooser.requested) == ["task.method", "task.method[1]", "task.method[1][1].steps"]
     assert len(whole_space.grid()) == 2 + 2 * 4
 
 

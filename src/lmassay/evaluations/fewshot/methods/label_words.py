@@ -29,8 +29,8 @@ LabelWords = list[list[list[int]]]
 """Label → word → tokens."""
 _WORDS = "words"
 """The key in an item's ``extra`` for its ``LabelWords``."""
-_SHORTEST = 8
-"""The minimum of tokens that the words must leave for the text."""
+_MIN_TEXT_TOKENS = 8
+"""The label words must leave at least this number of tokens for the text."""
 
 
 def has_several_tokens(words: LabelWords) -> bool:
@@ -80,7 +80,7 @@ class LabelWordRule:
 
     def __post_init__(self) -> None:
         remaining = self.reading.max_seq_length - longest_word(self.words)
-        if remaining < _SHORTEST:
+        if remaining < _MIN_TEXT_TOKENS:
             raise ConfigError(
                 f"max_seq_length: the longest label word leaves {max(0, remaining)} of {self.reading.max_seq_length} "
                 "tokens for the text; raise it"

@@ -35,19 +35,19 @@ class Work:
         for version in "ab":
             first, second = ("손자", "할머니") if version == "a" else ("할머니", "손자")
             for kind in ("amb", "dis"):
-                for asked in ("bsd", "cnt"):
-                    mentioned = first if asked == "bsd" else second
-                    biased = "할머니" if asked == "bsd" else "손자"
+                for polarity in ("bsd", "cnt"):
+                    mentioned = first if polarity == "bsd" else second
+                    biased = "할머니" if polarity == "bsd" else "손자"
                     answer = "알 수 없음" if kind == "amb" else mentioned
                     choices = f"['{first}', '{second}', '알 수 없음']"
-                    key = f"age-001{version}-001-{kind}-{asked}"
+                    key = f"age-001{version}-001-{kind}-{polarity}"
                     rows.append([key, "ST", "둘이 있다.", "누가?", choices, biased, answer, *bbq, *extra])
         write(self.samples, header, rows)
 
     def preprocess(self):
         return preprocess(self.samples, self.prompts, 1, tsv_path=self.questions, json_path=self.json)
 
-    def asked(self):
+    def read_questions(self):
         return read(self.questions)
 
     def answer(self, answers, header=("time", "topic", "guid", "truth", "raw"), **options):
@@ -55,7 +55,7 @@ class Work:
         answer_to = answers if callable(answers) else lambda row: answers
         rows = [
             ["2024-01-01 00:00:00", "topic_1", row["sample_id"], row["answer_abc"], answer_to(row)]
-            for row in self.asked()
+            for row in self.read_questions()
         ]
         write(self.predictions, header, rows, **{"end": "\r\n", **options})
 

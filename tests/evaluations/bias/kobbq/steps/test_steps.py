@@ -85,7 +85,7 @@ def test_ids_of_both_forms_work(work):
 def test_questions_in_three_orders(work):
     done = work.preprocess()
     assert (done.samples, done.questions) == (8, 24)
-    rows = work.asked()
+    rows = work.read_questions()
     assert [row["sample_id"] for row in rows] == sorted(row["sample_id"] for row in rows)
     assert [[row["A"], row["B"], row["C"]] for row in rows[:3]] == [
         ["손자", UNKNOWN, "할머니"],
@@ -106,7 +106,7 @@ def test_extra_columns_are_carried_along_and_numbers_recognised_as_pandas_does(w
     work.write_samples((*SAMPLE_COLUMNS, *OPTIONAL_COLUMNS, "note", "count"), ("n", "007"), ("2", "Age", ""))
     done = work.preprocess()
     assert done.extra == ("note", "count")
-    row = work.asked()[0]
+    row = work.read_questions()[0]
     assert (row["bbq_id"], row["note"], row["count"]) == ("2", "n", "7")
 
 

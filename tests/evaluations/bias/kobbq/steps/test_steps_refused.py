@@ -46,7 +46,7 @@ def test_an_unknown_guid_is_named(work):
 def test_a_question_without_a_choice_is_refused(work):
     work.preprocess()
     work.answer("")
-    rows = work.asked()
+    rows = work.read_questions()
     rows[2]["B"] = ""
     write(work.questions, list(rows[0]), [list(row.values()) for row in rows])
     with pytest.raises(DataError, match=r"topic_1\.tsv, line 4: a choice is empty"):
