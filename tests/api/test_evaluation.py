@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import warnings
+from queue import SimpleQueue
 
 import pytest
 
@@ -13,6 +13,7 @@ import lmassay
 from lmassay.errors import ConfigError, DataError, LmassayError, PluginError
 from lmassay.evaluations.robustness.attack import Attack
 from lmassay.evaluations.robustness.task import Robustness
+from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.running.config import RunConfig, read_config
 from tests import in_process
 from tests.servers import openai_server
@@ -182,6 +183,52 @@ def test_python_objects_run_in_this_process_even_if_workers_are_wanted():
     assert run.status == "done"
 
 
+class Adapts(Length):
+    """Remembers the model, as tasks do that ask masked and causal models differently."""
+
+    def check_model(self, model):
+        self.suffix = model.label
+
+
+class Named(Repeat):
+    """Has a label, and cannot be used after it was closed."""
+
+    def __init__(self, label: str):
+        super().__init__()
+        self.label = label
+        self.is_closed = False
+
+    def identity(self):
+        return {"name": self.label}
+
+    def generate(self, requests):
+        assert not self.is_closed
+        return super().generate(requests)
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_a_task_object_is_not_shared_between_models():
+    task = Adapts(["a"])
+    runs = lmassay.evaluate(task, [Named("x"), Named("yyy")])
+    assert [run["characters"].value for run in runs] == [2, 4]
+    assert task.suffix == ""
+
+
+def test_a_model_object_is_not_shared_between_tasks():
+    runs = lmassay.evaluate([Length(["a"]), Length(["bb"])], Named("x"))
+    assert [run.status for run in runs] == ["done", "done"]
+
+
+def test_an_object_of_a_shipped_model_can_be_used_again():
+    with openai_server() as server:
+        model = OpenAICompatible(base_url=server.url, model="tiny")
+        for texts in (["a"], ["b"]):
+            (run,) = lmassay.evaluate(Length(texts), model)
+            assert run.status == "done"
+
+
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
@@ -215,12 +262,22 @@ def test_an_asynchronous_function_answers_with_and_without_an_event_loop():
     assert inside["s_tgt"] == outside["s_tgt"]
 
 
+class Calls:
+    """Counts calls where a fingerprint does not see it: a counter that a function changes would make it another one."""
+
+    def __init__(self):
+        self.sizes = SimpleQueue()
+
+    def all(self):
+        return [self.sizes.get() for _ in range(self.sizes.qsize())]
+
+
 def test_answers_before_a_failure_are_not_requested_again():
-    calls = []
+    calls = Calls()
 
     def flaky(prompts):
-        calls.append(len(prompts))
-        if len(calls) == 2:
+        calls.sizes.put(len(prompts))
+        if calls.sizes.qsize() == 2:
             raise RuntimeError("no connection")
         return upper(prompts)
 
@@ -230,7 +287,7 @@ def test_answers_before_a_failure_are_not_requested_again():
     (run,) = lmassay.evaluate(attack(), model)
     assert run.status == "done"
     # Five different texts in all; the first two answers came from the store.
-    assert calls == [2, 2, 2, 1]
+    assert calls.all() == [2, 2, 2, 1]
 
 
 def test_another_function_never_gets_cached_answers():
@@ -249,20 +306,25 @@ def test_an_object_with_another_state_never_gets_cached_answers():
     assert (run["characters"].value, twice.requests) == (2, 1)
 
 
-def test_a_function_with_an_object_that_cannot_be_compared_is_cached_in_this_process_only(tmp_path):
-    lock = threading.Lock()
-    calls = []
+def test_a_function_with_an_object_that_cannot_be_compared_is_cached_in_this_process_only():
+    calls = Calls()
 
-    def locked(prompts):
-        with lock:
-            calls.append(len(prompts))
-            return upper(prompts)
+    def counted(prompts):
+        calls.sizes.put(len(prompts))
+        return upper(prompts)
 
-    model = lmassay.model(locked)
-    (run,) = lmassay.evaluate(attack(), model)
-    assert "in this Python process only" in run.notes[0]
-    lmassay.evaluate(attack(), model)
-    assert len(calls) == 1
+    (run,) = lmassay.evaluate(attack(), counted)
+    assert "reused in this Python process only, because it uses calls.sizes (SimpleQueue)" in run.notes[0]
+    lmassay.evaluate(attack(), counted)
+    assert calls.all() == [5]
+
+
+def test_a_changed_variable_makes_a_function_another_one():
+    settings = {"suffix": "!"}
+    model = lmassay.model(lambda prompts: [prompt + settings["suffix"] for prompt in prompts])
+    assert lmassay.evaluate(attack(), model)[0].examples[0].answer.endswith("!")
+    settings["suffix"] = "?"
+    assert lmassay.evaluate(attack(), model)[0].examples[0].answer.endswith("?")
 
 
 def test_a_function_gives_log_probabilities():
@@ -317,6 +379,14 @@ def test_a_column_and_a_table_of_a_data_frame_are_data():
 def test_texts_that_cannot_be_used_are_reported(texts, message):
     with pytest.raises(DataError, match=message):
         lmassay.evaluate(attack(src=texts), "echo")
+
+
+def test_outputs_of_a_system_may_be_in_memory():
+    outputs = {"out": TEXTS, "adv_out": [text[1:] for text in TEXTS]}
+    task = attack(attack={"name": "typos", "file": [text.lower() for text in TEXTS]}, ref=TEXTS)
+    (run,) = lmassay.evaluate(task, lmassay.model("outputs", files=outputs, label="mine"))
+    assert (run.label, run.model, run["success"].n) == ("typos", "mine", 3)
+    assert run.examples[0].answers == (TEXTS[0], TEXTS[0][1:])
 
 
 def test_names_of_files_are_not_taken_for_texts(tmp_path):

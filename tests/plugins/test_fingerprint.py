@@ -56,6 +56,10 @@ def test_the_same_code_has_the_same_digest_wherever_it_is():
         ("class B:\n k = 1\nclass A(B): pass\nf = A", "class B:\n k = 2\nclass A(B): pass\nf = A"),
         ("import json\ndef f(x): return json.dumps(x)", "import re\ndef f(x): return re.dumps(x)"),
         ("a = {'k': 1}\ndef f(x): return a[x]", "a = {'k': 2}\ndef f(x): return a[x]"),
+        (
+            "from functools import cache\n@cache\ndef f(x): return x + 1",
+            "from functools import cache\n@cache\ndef f(x): return x + 2",
+        ),
         ("a = {1, 2}\ndef f(x): return x in a", "a = {1, 3}\ndef f(x): return x in a"),
     ],
 )

@@ -209,4 +209,7 @@ def _takes_path(annotation: Any) -> bool:
 
 
 def _takes_paths_by_name(annotation: Any) -> bool:
-    return typing.get_origin(annotation) is dict and typing.get_args(annotation)[1:] == (Path,)
+    for part in (annotation, *typing.get_args(annotation)):
+        if typing.get_origin(part) is dict and typing.get_args(part)[1:] == (Path,):
+            return True
+    return False

@@ -128,6 +128,9 @@ class _Walk:
                 self.add(function, name)
         elif isinstance(value, functools.cached_property):
             self.add(value.func, name)
+        elif isinstance(value, functools._lru_cache_wrapper):
+            # A remembered result is the same as a computed one.
+            self.add(value.__wrapped__, name)
         elif type(value).__module__ == "numpy":
             self._array(value, name)
         else:

@@ -7,6 +7,7 @@ resumed from the command line.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,10 +39,20 @@ class PythonObjects:
     by_name: dict[str, PythonObject] = field(default_factory=dict)
 
     def add_object(self, kind: str, plugin: Any) -> str:
-        """Give an object a name and return it."""
+        """Give an object a name and return it.
+
+        A task remembers things about its model, and a model is closed after a run. So every run gets its own copy;
+        only the first run of a user's own model gets the model itself, which may count its calls, for example.
+        """
         is_own = type(plugin).__module__.startswith("lmassay.")
         source = "" if is_own else f"src:{fingerprint(plugin).digest}"
-        return self._add(kind, type(plugin).__name__, PythonObject(lambda: plugin, source))
+        unused = copy.copy(plugin)
+        originals = [plugin] if kind == "model" and not is_own else []
+
+        def create() -> Any:
+            return originals.pop() if originals else copy.copy(unused)
+
+        return self._add(kind, type(plugin).__name__, PythonObject(create, source))
 
     def add_class(self, kind: str, cls: Callable[..., Any]) -> str:
         """Give a class, or a function that creates a plug-in, a name and return it."""
