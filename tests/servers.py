@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -82,6 +83,8 @@ class Server:
     lock: threading.Lock = field(default_factory=threading.Lock)
     closing: threading.Event = field(default_factory=threading.Event)
     in_flight: int = 0
+    stop: Callable[[], None] = lambda: None
+    """Ends the server before the block does; connections that are open are answered once more and closed."""
 
     @property
     def root(self) -> str:
@@ -95,9 +98,15 @@ class Server:
 
 @contextmanager
 def openai_server(
-    answer: Callable[[dict[str, Any], int], Reply] | None = None, latency: float = 0.0, office: Office | None = None
+    answer: Callable[[dict[str, Any], int], Reply] | None = None,
+    latency: float = 0.0,
+    office: Office | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Server]:
-    """Serve until the block ends. ``answer`` gets the request's body and how often this prompt was asked before."""
+    """Serve until the block ends. ``answer`` gets the request's body and how often this prompt was asked before.
+
+    With ``tls``, the server speaks only TLS; its url begins with http all the same.
+    """
     server = Server()
     answer = answer or (lambda body, _: completion(prompt_of(body).upper()))
 
@@ -141,6 +150,8 @@ def openai_server(
             self.send_response(status)
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
+            if server.closing.is_set():
+                self.close_connection = True
             self.end_headers()
             self.wfile.write(content)
 
@@ -165,13 +176,21 @@ def openai_server(
             pass
 
     http = Quiet(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        # The handshake is made by the thread of a connection, so that a bad one does not keep others waiting.
+        http.socket = tls.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
     server.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    try:
-        yield server
-    finally:
+
+    def stop() -> None:
         server.closing.set()
         http.shutdown()
         http.server_close()
         thread.join()
+
+    server.stop = stop
+    try:
+        yield server
+    finally:
+        stop()

@@ -7,6 +7,7 @@ import pytest
 
 from lmassay.errors import ConfigError
 from lmassay.running.config import expand, load_runs, set_value
+from tests.helpers import write_config
 
 GOOD = """\
 task:
@@ -276,3 +277,31 @@ def test_brackets_on_the_command_line_are_read_as_strictly_as_a_file(tmp_path, o
 
 def test_the_limit_of_the_command_line_wins(tmp_path):
     assert load(tmp_path, GOOD + "limit: 5\n", limit=3)[0].limit == 3
+
+
+def test_all_mistakes_are_reported_at_once_also_next_to_an_unknown_key(tmp_path):
+    config = {
+        "sede": 1,
+        "seed": "x",
+        "base_dir": "nowhere",
+        "limit": [],
+        "task": {"name": "robustness", "src": "s", "atack": "x", "attack": {"name": "charswap", "rat": 1}},
+        "model": {"name": "opnai"},
+        "resamples": "${task.nothing}",
+    }
+    with pytest.raises(ConfigError) as caught:
+        load_runs(write_config(tmp_path / "c.yaml", config))
+    lines = str(caught.value).split("\n")
+    for key in ("sede", "seed", "base_dir", "limit", "task.atack", "task.attack.rat", "model.name", "resamples"):
+        assert sum(f" {key}: " in line for line in lines) == 1, (key, lines)
+    assert len(lines) == 8, lines
+
+
+def test_mistakes_of_the_model_are_reported_next_to_a_task_that_is_unknown_or_missing(tmp_path):
+    model = {"name": "openai", "model": "m", "tris": 1}
+    for task in ({"task": "robustnes"}, {}):
+        with pytest.raises(ConfigError) as caught:
+            load_runs(write_config(tmp_path / "c.yaml", {**task, "model": model}))
+        first, second = str(caught.value).split("\n")
+        assert "task" in first
+        assert "model.tris: unknown key; did you mean 'tries'?" in second

@@ -13,6 +13,7 @@ from lmassay.cli import exit as process_exit
 from lmassay.cli.commands import command_table
 from lmassay.cli.completion import offer_runs
 from lmassay.cli.console import print_error, print_traceback, redact_logs, show_warnings
+from lmassay.cli.utf8_mode import refuse_undecodable_names, restart_in_utf8_mode
 from lmassay.contracts import resolve
 from lmassay.errors import LmassayError, PluginError
 from lmassay.plugins.evaluations import unloaded_packages_note
@@ -78,11 +79,14 @@ def main(argv: list[str] | None = None) -> None:
     An error that the user can fix is printed in one line and exits with code 2, Ctrl-C exits with 130, and a bug prints
     a traceback.
     """
+    if argv is None:
+        restart_in_utf8_mode()
     process_exit.prepare_streams()
     process_exit.handle_sigterm()
     show_warnings()
     redact_logs()
     try:
+        refuse_undecodable_names(sys.argv[1:] if argv is None else argv)
         status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
         process_exit.flush()
     except click.UsageError as error:
@@ -116,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
         if error.encoding != sys.getfilesystemencoding():
             _end_with_traceback(error)
         encoding = error.encoding
-        print_error(f"a file name cannot be written in this environment's encoding ({encoding}); set PYTHONUTF8=1")
+        print_error(f"a file name has characters that cannot be written in {encoding}; rename the file")
         process_exit.exit_with(process_exit.USER_ERROR)
     except Exception as error:
         _end_with_traceback(error)

@@ -49,7 +49,10 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     help=f"List examples whose score changed: up to N of each kind, {_DEFAULT_FLIPS} if N is not given.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write the comparison as an HTML page."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the comparison as an HTML page, a file that ends in .html.",
 )
 @click.option(
     "--fail-if",

@@ -92,7 +92,7 @@ def _starting_with(beginning: str, names: Iterable[str]) -> list[str]:
 
 
 def _results_of(ctx: click.Context) -> Path:
-    from lmassay.cli.options import default_results
+    from lmassay.storage.commands import default_results
 
     folder = ctx.params.get("results")
     if folder:

@@ -11,7 +11,7 @@ from lmassay.interchange import RELATIONSHIPS
 
 
 @click.command(
-    epilog="Example: lmassay export latest --format csv -o rows.csv",
+    epilog="Example: lmassay export latest -o rows.csv",
     short_help="Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.",
 )
 @click.argument("run", metavar="RUN")
@@ -19,9 +19,8 @@ from lmassay.interchange import RELATIONSHIPS
     "--format",
     "form",
     type=click.Choice(["csv", "jsonl", "lm-eval", "every-eval-ever"]),
-    default="jsonl",
-    show_default=True,
-    help="JSON Lines or CSV with one example per row, logs of lm-evaluation-harness, or the schema of Every Eval Ever.",
+    help="JSON Lines or CSV with one example per row, logs of lm-evaluation-harness, or the schema of Every Eval Ever."
+    "  [default: by the ending of -o, else jsonl]",
 )
 @click.option(
     "-o",

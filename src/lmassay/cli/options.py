@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from lmassay.cli.argparse_style import AddedOption
 from lmassay.cli.console import warn
 from lmassay.contracts import resolve
 from lmassay.errors import ConfigError
+from lmassay.storage.commands import DEFAULT_RESULTS, default_results
 
 # Every command imports this module, shell completion included, so the packages that run things are imported late.
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lmassay.types import RunRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
-DEFAULT_RESULTS = "results"
 _DEFAULT_PROCESSES = 2
 
 
@@ -62,11 +61,6 @@ def results_option(function: F) -> F:
         help="Results folder.",
     )
     return option(function)
-
-
-def default_results() -> Path:
-    """Return the results folder to use if ``--results`` is not given."""
-    return Path(os.environ.get("LMASSAY_RESULTS", DEFAULT_RESULTS))
 
 
 def chosen_runs(store: Store, names: Sequence[str]) -> list[RunRecord]:

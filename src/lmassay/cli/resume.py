@@ -13,6 +13,9 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
     "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="New budget in USD, instead of the run's own."
 )
 @click.option("--budget-tokens", type=click.IntRange(min=1), help="New budget in tokens.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Repeat trainings that failed. Without it, only what is missing is trained."
+)
 @executor_options
 @results_option
 @json_option

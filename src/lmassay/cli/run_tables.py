@@ -9,13 +9,12 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import without_controls
-from lmassay.cli.options import default_results
 from lmassay.cli.tables import is_narrow, print_sentence, print_table, stdout_console
 from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.run_labels import label_runs
 from lmassay.statistics.observations import label_in_plural
-from lmassay.storage.provenance import command_line
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import OVERALL, Result, RunRecord
 
@@ -50,6 +49,8 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
         return
     for text, number in store.errors(record.id):
         click.echo(without_controls(f"error      {number} × {text}"))
+    for text, number in store.unscored_reasons(record.id):
+        click.echo(without_controls(f"unscored   {number} × {text}"))
     spending = store.spending(run=record.id)
     if spending is not None:
         click.echo(without_controls(f"spent      {spending.describe()}"))
@@ -87,10 +88,7 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
     for name, text in overview.lines:
         click.echo(without_controls(f"{name:<{name_width}} {text}"))
     if overview.left_out:
-        arguments: list[object] = ["show", _short_id(record), "--all"]
-        if store.folder != default_results():
-            arguments += ["--results", store.folder]
-        command = command_line(*arguments)
+        command = command_on_results(store.folder, "show", _short_id(record), "--all")
         click.echo(without_controls(f"{'more':<{name_width}} {overview.left_out} further results: {command}"))
 
 

@@ -21,6 +21,7 @@ import lmassay
 from lmassay.errors import UserError
 from lmassay.interchange.exports import export_of
 from lmassay.plugins.evaluations import metric_of
+from lmassay.storage.file_names import is_reserved
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Result, Row, RunRecord
@@ -302,7 +303,7 @@ def _path_part(text: str) -> str:
     """A name that any file system accepts."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:80]
     # The data store keeps "data" for its top folder.
-    if not plain or plain.lower() == "data":
+    if not plain or plain.lower() == "data" or is_reserved(plain):
         return f"x-{plain}"
     return plain
 

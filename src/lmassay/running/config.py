@@ -39,6 +39,7 @@ from lmassay.plugins.registry import current_registry
 from lmassay.redaction import is_secret_option, shown_value
 from lmassay.running.differences import ABSENT, value_text
 from lmassay.statistics.intervals import Settings
+from lmassay.storage.file_names import paths_spelled_on_disk, spelled_on_disk
 from lmassay.storage.yamlfile import YamlFile, read_brackets, read_mapping
 
 MAX_RUNS = 10_000
@@ -100,6 +101,9 @@ class RunConfig(BaseModel):
         return build("model", self.model, self.base_dir)
 
 
+_KEYS = frozenset(RunConfig.model_fields) - {"unresolved"}
+
+
 class ConfigFile(YamlFile):
     """A configuration file. The inherited method ``locate`` adds file and line to a message about a key."""
 
@@ -117,6 +121,7 @@ def read_config(
 
     ``warn`` receives a message if an override replaces different values of the entries of a list.
     """
+    path = spelled_on_disk(path)
     file = ConfigFile(path, *read_mapping(path))
     for override in overrides:
         replaced = _apply_override(file.data, override)
@@ -137,26 +142,28 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
 
     Relative paths start at ``base``. All mistakes are reported in one ConfigError, one per line.
     """
-    _check_top_level(data, locate)
-    data = dict(data)
-    base = _base_dir(data.pop("base_dir", None), base, locate)
-    messages: list[str] = []
+    messages = _top_level_messages(data)
+    data = {key: value for key, value in data.items() if key in _KEYS}
+    try:
+        base = _base_dir(data.pop("base_dir", None), base)
+    except ConfigError as error:
+        messages.append(str(error))
+    axes, axis_messages = _axes(data, base)
+    messages += axis_messages
     runs: list[RunConfig] = []
-    for count, unresolved in enumerate(_combinations(data, base, locate)):
+    for count, unresolved in enumerate(_combinations(axes)):
         if count >= MAX_RUNS:
             raise ConfigError(locate(_TOO_MANY))
-        try:
-            resolved = _resolve_references(unresolved, unresolved)
-        except ConfigError as error:
-            messages.append(str(error))
-            continue
-        try:
-            refuse_written_keys(str(resolved.get("name", "")), "name")
-        except ConfigError as error:
-            messages.append(str(error))
-        for kind in ("task", "model"):
-            messages += _option_messages(kind, resolved.get(kind), base)
-        fields = {"name": default_name, **resolved, "base_dir": base, "unresolved": unresolved}
+        resolved: dict[str, Any] = {}
+        for key, value in unresolved.items():
+            try:
+                resolved[key] = _resolve_references(value, unresolved, key)
+            except ConfigError as error:
+                messages.append(str(error))
+        resolved = paths_spelled_on_disk(resolved, base)
+        messages += _run_messages(resolved, base)
+        # A run without its task would only repeat that there is a mistake in it.
+        fields = {"name": default_name, "task": "", **resolved, "base_dir": base, "unresolved": unresolved}
         try:
             runs.append(RunConfig.model_validate(fields))
         except ValidationError as error:
@@ -168,47 +175,68 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
     return runs
 
 
-def _base_dir(folder: Any, base: Path, locate: Locate) -> Path:
+def _run_messages(resolved: Mapping[str, Any], base: Path) -> list[str]:
+    """Return the mistakes in the task and the model of a run, and a key that is written into its name."""
+    messages: list[str] = []
+    try:
+        refuse_written_keys(str(resolved.get("name", "")), "name")
+    except ConfigError as error:
+        messages.append(str(error))
+    for kind in ("task", "model"):
+        messages += _option_messages(kind, resolved.get(kind), base)
+    return messages
+
+
+def _base_dir(folder: Any, base: Path) -> Path:
     """Return the folder that relative paths start from: that of the configuration, unless it names another."""
     if folder is None:
         return base
     if not isinstance(folder, str) or not (base / folder).is_dir():
-        raise ConfigError(locate(f"base_dir: there is no folder {folder!r}; relative paths start there"))
+        raise ConfigError(f"base_dir: there is no folder {folder!r}; relative paths start there")
     return (base / folder).resolve()
 
 
-def _check_top_level(data: dict[str, Any], locate: Locate) -> None:
-    known = set(RunConfig.model_fields) - {"unresolved"}
+def _top_level_messages(data: Mapping[str, Any]) -> list[str]:
     messages = []
     for key in data:
-        if key not in known:
-            messages.append(locate(f"{key}: unknown key{did_you_mean(str(key), known)}"))
-    if messages:
-        raise ConfigError("\n".join(messages))
+        if key not in _KEYS:
+            messages.append(f"{key}: unknown key{did_you_mean(str(key), _KEYS)}")
     if "task" not in data:
-        raise ConfigError(locate("task: this key is required; see `lmassay tasks`"))
+        messages.append("task: this key is required; see `lmassay tasks`")
+    return messages
 
 
 # --- lists: one run per combination -----------------------------------------------------------------------------------
 
 
-def _combinations(data: dict[str, Any], base: Path, locate: Locate) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the listed values."""
-    axes: list[list[tuple[str, Any]]] = []
+Axis = list[tuple[str, Any]]
+"""A key with each of its values."""
+
+
+def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[str]]:
+    """Return an axis for every key, and the mistakes in the others."""
+    axes: list[Axis] = []
+    messages: list[str] = []
     for key, value in data.items():
+        choices: list[Any] = _as_list(value)
         if key in ("task", "model"):
             try:
                 # One more than allowed, to notice that there are too many.
                 choices = list(itertools.islice(_spec_choices(key, value, base), MAX_RUNS + 1))
             except LmassayError as error:
-                raise ConfigError("\n".join(locate(line) for line in str(error).split("\n"))) from error
-        else:
-            choices = _as_list(value)
+                messages += str(error).split("\n")
+                continue
         if not choices:
-            raise ConfigError(locate(f"{key}: the list is empty; give at least one value"))
-        if len(choices) > MAX_RUNS:
-            raise ConfigError(locate(f"{key}: {_TOO_MANY}"))
-        axes.append([(key, choice) for choice in choices])
+            messages.append(f"{key}: the list is empty; give at least one value")
+        elif len(choices) > MAX_RUNS:
+            messages.append(f"{key}: {_TOO_MANY}")
+        else:
+            axes.append([(key, choice) for choice in choices])
+    return axes, messages
+
+
+def _combinations(axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the listed values."""
     for combination in itertools.product(*axes):
         yield dict(combination)
 
@@ -302,12 +330,13 @@ def _option_messages(kind: str, spec: Spec | None, base: Path, key: str = "") ->
     try:
         name, options = split_spec(spec, key)
         model = options_model(_plugin(kind, name, base, key))
-        model.model_validate(options)
-    except ValidationError as error:
-        return validation_messages(error, model, key)
     except LmassayError as error:
         return [str(error)]
     messages: list[str] = []
+    try:
+        model.model_validate(options)
+    except ValidationError as error:
+        messages += validation_messages(error, model, key)
     for option, field in model.model_fields.items():
         inner_kind = nested_kind(field)
         if option in options and inner_kind:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmassay.errors import StoreError
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import KEPT_MODELS
 from lmassay.storage.files import atomic_write
 
@@ -39,7 +40,8 @@ def read_list(results: Path, run: str) -> dict[str, list[Path]]:
             for example, names in names_by_example.items()
         }
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise StoreError(f"{file} cannot be read ({error}); delete it, then: lmassay resume {run}") from error
+        command = command_on_results(results, "resume", run)
+        raise StoreError(f"{file} cannot be read ({error}); delete it, then: {command}") from error
 
 
 def missing_folders(results: Path, run: str) -> list[Path]:

@@ -9,6 +9,7 @@ from lmassay.errors import ConfigError, closest
 from lmassay.plugins.options import Spec
 from lmassay.plugins.registry import current_registry
 from lmassay.redaction import shown_value
+from lmassay.storage.file_names import paths_spelled_on_disk
 from lmassay.storage.yamlfile import read_brackets, read_mapping
 
 DEFAULT_MODEL = "smollm2"
@@ -27,6 +28,7 @@ def model_spec(text: str, base: Path) -> Spec:
     - a YAML file, or a mapping in braces such as ``{name: openai, base_url: …}``;
     - otherwise, the name of a model on the Hugging Face hub.
     """
+    text = paths_spelled_on_disk(text, base)
     if not text.strip():
         raise ConfigError("model: the name is empty; see `lmassay card -h`")
     if text.lstrip().startswith("{"):

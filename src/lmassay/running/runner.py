@@ -37,6 +37,7 @@ from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.repetition import variance_results
 from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage import provenance
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
 from lmassay.types import (
     CardPart,
@@ -186,7 +187,9 @@ def _carry_out(
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, status, note)
-            error.add_note(f"all answers so far are stored; {_how_to_continue(planned, store, run)}")
+            # The same mistake would only be repeated.
+            condition = "" if isinstance(error, KeyboardInterrupt) else "when this is fixed, "
+            error.add_note(f"all answers so far are stored; {condition}{_how_to_continue(planned, store, run)}")
             raise
         _set_final_status(store, run, stopped_by_budget)
     return store.run(run)
@@ -211,7 +214,7 @@ def _compute_results(planned: Plan, store: Store, run: str) -> None:
 def _how_to_continue(planned: Plan, store: Store, run: str) -> str:
     if is_python_object(planned.config.task) or is_python_object(planned.config.model):
         return "continue by calling lmassay.evaluate again with the same objects"
-    return f"continue with: {provenance.command_line('resume', run, '--results', store.folder)}"
+    return f"continue with: {command_on_results(store.folder, 'resume', run)}"
 
 
 def _results(planned: Plan, table: ScoreTable) -> list[Result]:

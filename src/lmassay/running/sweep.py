@@ -40,22 +40,34 @@ def record_runs(plans: Sequence[Plan], store: Store, sweep: str, card: CardPart 
 
 
 def prefetch_trainings(
-    runs: Sequence[SweepRun], store: Store, executor: Executor, progress: Progress | None = None
+    runs: Sequence[SweepRun],
+    store: Store,
+    executor: Executor,
+    progress: Progress | None = None,
+    *,
+    retry_failed: bool = True,
 ) -> PrefetchedTrainings:
     """Run all open trainings of all runs, as many at a time as the executor can.
 
     A training that several runs need is done once. Outcomes are stored as they arrive, and a run is scored as soon as
-    all its trainings are there.
+    all its trainings are there. Without ``retry_failed``, trainings that an earlier command recorded as failed fail
+    again with the same message, because a training gives the same result each time.
     """
     jobs: dict[str, TrainingJob] = {}
     # The worker of the first run that needs a training stores its outcome.
     workers: dict[str, Worker] = {}
     open_keys: dict[str, set[str]] = {}
+    prefetched = PrefetchedTrainings()
     for run in runs:
         if not run.plan.task.trains:
             continue
         worker = Worker(run.plan, store, run.record.id)
-        jobs_of_run = worker.training_jobs(_open_trainings(worker))
+        open_trainings = dict(_open_trainings(worker))
+        if not retry_failed:
+            prefetched.failed |= _failed_trainings(worker)
+            for key in prefetched.failed:
+                open_trainings.pop(key, None)
+        jobs_of_run = worker.training_jobs(open_trainings)
         open_keys[run.record.id] = set(jobs_of_run)
         for key, job in jobs_of_run.items():
             # Of two runs that share a training, one may keep the model.
@@ -64,7 +76,6 @@ def prefetch_trainings(
             workers.setdefault(key, worker)
     outcomes = _stored_outcomes(store, jobs)
     total = len(jobs) - len(outcomes)
-    prefetched = PrefetchedTrainings()
     by_id = {run.record.id: run for run in runs}
 
     def begin_complete_runs(finished_keys: set[str]) -> None:
@@ -101,6 +112,25 @@ def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str,
     outcomes = {key: Response(TrainingOutcome({})) for key in stored_keys}
     outcomes.update(store.cached(stored_keys & needed_keys))
     return outcomes
+
+
+def _failed_trainings(worker: Worker) -> dict[str, Response]:
+    """Return the trainings of examples in error that are not stored, with the error."""
+    errors: dict[str, str] = {}
+    for row in worker.store.rows(worker.run):
+        if row.error is not None:
+            errors[row.example.id] = row.error
+    failed: dict[str, Response] = {}
+    for chunk in worker.chunks():
+        for _, example in chunk:
+            if example.id not in errors:
+                continue
+            for number, request in enumerate(worker.task.requests(example)):
+                if isinstance(request, Train):
+                    failed[worker.key(request, example, number)] = Response(error=errors[example.id])
+    for key in worker.store.cached_keys(failed):
+        del failed[key]
+    return failed
 
 
 def _open_trainings(worker: Worker) -> Mapping[str, Request]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import sqlite3
@@ -12,9 +13,9 @@ from typing import Any
 
 from lmassay.errors import DamageError, StoreError
 from lmassay.storage.batches import BATCHES
+from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.digests import text_of
 from lmassay.storage.migration import add_missing_digests
-from lmassay.storage.provenance import command_line
 
 STORE_FILE = "lmassay.sqlite"
 """The SQLite file inside the results folder."""
@@ -84,6 +85,10 @@ _NOT_DAMAGE = {
     sqlite3.SQLITE_AUTH,
     sqlite3.SQLITE_NOMEM,
 }
+
+
+# Windows has no disk quotas.
+_FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class Database:
@@ -300,11 +305,28 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
             f"{file} is damaged or not an lmassay store ({first_line(error)}); `{check}` says what is damaged, and "
             "with --fix it saves what can be read"
         )
-    if "full" in text or "disk I/O" in text:
-        text = f"{text}: the disk is full or the file may not grow; free some space, then `lmassay resume`"
+    if _is_full(error):
+        command = command_on_results(file.parent, "resume")
+        text = f"{text}: the disk is full or the file may not grow; free some space, then: {command}"
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
     return StoreError(f"{file}: {text}")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether an error was raised because the disk is full, or a file may not grow."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, sqlite3.Error) and _is_full(cause):
+            return True
+        if isinstance(cause, OSError) and cause.errno in _FULL_ERRNOS:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return not is_damage(error) and ("full" in str(error) or "disk I/O" in str(error))
 
 
 def first_line(error: BaseException) -> str:

@@ -9,7 +9,6 @@ import inspect
 import os
 import platform
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import lmassay
 from lmassay.plugins.python_objects import is_python_object
 from lmassay.plugins.source_folder import digest_of
 from lmassay.redaction import redact
+from lmassay.storage.commands import command_line as command_line  # also imported from here
 from lmassay.types import Provenance, RunRecord
 
 _PACKAGES = (
@@ -77,15 +77,6 @@ def signature(parts: Mapping[str, Any]) -> str:
     'task:robustness.1|s_src:chrF2'
     """
     return "|".join(f"{name}:{signature_value(value)}" for name, value in parts.items() if value is not None)
-
-
-def command_line(*words: object) -> str:
-    """Return a command of lmassay that a user can paste into a shell, whatever characters it contains.
-
-    >>> command_line("resume", "--results", "my results")
-    "lmassay resume --results 'my results'"
-    """
-    return shlex.join(["lmassay", *map(str, words)])
 
 
 def started_by(record: RunRecord) -> str:

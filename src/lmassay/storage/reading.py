@@ -165,6 +165,17 @@ class RowReader:
             numbers = Counter(row.error or "" for _, row in self.single_score_rows(run, "state = 'error'"))
         return sorted(numbers.items(), key=_by_frequency)[:limit]
 
+    def unscored_reasons(self, run: str, limit: int = 3) -> list[tuple[str, int]]:
+        """Return the most frequent reasons why examples of a run have no score at all, with their counts."""
+        numbers: Counter[str] = Counter()
+        with self.reading(run):
+            for row, is_damaged in self.single_rows(run, "state = 'unscored'"):
+                if is_damaged:
+                    raise self._example_error(run, row.id)
+                # All metrics of an example usually have the same reason.
+                numbers.update(dict.fromkeys(map(str, json.loads(row.unscored).values()), 1))
+        return sorted(numbers.items(), key=_by_frequency)[:limit]
+
     # --- which examples are there ---------------------------------------------------------------------------------
 
     def finished_ids(self, run: str) -> set[str]:
@@ -193,10 +204,10 @@ class RowReader:
 
     # --- examples -------------------------------------------------------------------------------------------------
 
-    def single_rows(self, run: str) -> Iterator[tuple[StoredRow, bool]]:
+    def single_rows(self, run: str, condition: str = "TRUE") -> Iterator[tuple[StoredRow, bool]]:
         """Yield the rows of a run as they are stored, and whether they are damaged, in the order of the data."""
         needs_digest = self.needs_digests(run)
-        query = f"SELECT {self.row_columns} FROM rows WHERE run = ? ORDER BY position"  # noqa: S608
+        query = f"SELECT {self.row_columns} FROM rows WHERE run = ? AND {condition} ORDER BY position"  # noqa: S608
         for *columns, stored_digest in self.database.execute(query, (run,)):
             row = StoredRow(*columns)
             yield row, row.is_damaged(stored_digest, needs_digest=needs_digest)

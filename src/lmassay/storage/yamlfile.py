@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from lmassay.errors import ConfigError, did_you_mean
+from lmassay.storage.file_names import spelled_on_disk
 from lmassay.storage.files import record_read
 
 Lines = Mapping[str, Sequence[tuple[int, str]]]
@@ -81,6 +82,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
     """Read a YAML file that contains a mapping, and return it with the lines of its keys."""
+    path = spelled_on_disk(path)
     record_read(path)
     try:
         with path.open(encoding="utf-8-sig") as stream:

@@ -15,9 +15,10 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.errors import UserError
 from lmassay.evaluations.imported.reading import configuration, grouped
-from lmassay.interchange.lm_eval.log_export import TaskNames, safe_name, stamp, write_logs
+from lmassay.interchange.lm_eval.log_export import TaskNames, stamp, write_logs
 from lmassay.interchange.lm_eval.sample_logs import task_of
 from lmassay.running import runner
+from lmassay.storage.file_names import safe_name
 from lmassay.storage.store import Store
 from tests.helpers import ROOT
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run, samples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -49,8 +48,8 @@ from lmassay.running.model_spec import DEFAULT_MODEL
 from lmassay.running.planning import Plan
 from lmassay.running.sweep import record_runs
 from lmassay.statistics.comparability import marks
+from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.files import atomic_write
-from lmassay.storage.provenance import command_line
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
 
@@ -131,11 +130,12 @@ def card(
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
-        exit_code = max(exit_code, report_unfinished(records, store))
+        trained = {run.record.id for run in runs if run.plan.task.trains}
+        exit_code = max(exit_code, report_unfinished(records, store, trained))
         if exit_code:
-            resume = command_line("resume", "--results", store.folder)
-            report = command_line("report", "--results", store.folder)
-            say(f"to finish the card: {resume}; then for the page: {report} -o {shlex.quote(str(output))}")
+            resume = command_on_results(store.folder, "resume")
+            report = command_on_results(store.folder, "report", "-o", output)
+            say(f"to finish the card: {resume}; then for the page: {report}")
         say(f"report written to {output.resolve()}")
         return EXIT_WITH_ERRORS if exit_code or any(part.is_broken for part in parts) else 0
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import print_json, say, warn
+from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.run_tables import interval_title
 from lmassay.cli.tables import is_narrow, print_sentence, print_table
 from lmassay.errors import UserError, did_you_mean
@@ -54,6 +55,8 @@ def compare(
     parsed += [parse_condition(text, "pass only if") for text in requirements]
     gate = GateSettings(parsed, alpha, allow_incomplete)
     wanted_groups = _parsed_groups(groups)
+    if output is not None:
+        format_by_ending(output, HTML, other=", because the comparison is a page; --json prints the numbers")
     if len(runs) < 2:
         raise UserError("give at least two runs: the others are compared with the first one; see `lmassay ls`")
     with ExitStack() as stack:

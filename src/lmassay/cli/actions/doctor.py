@@ -15,7 +15,6 @@ from pathlib import Path
 import lmassay
 from lmassay.cli.commands import command_table
 from lmassay.cli.console import print_json, say
-from lmassay.cli.options import default_results
 from lmassay.cli.tables import print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
 from lmassay.errors import LmassayError, StoreError, UserError
@@ -26,8 +25,8 @@ from lmassay.plugins.options import remember_written_secrets
 from lmassay.plugins.registry import current_registry, kinds
 from lmassay.redaction import remember_environment
 from lmassay.running.runner import recompute
+from lmassay.storage.commands import command_line, default_results
 from lmassay.storage.old_secrets import blank_secrets, count_secrets
-from lmassay.storage.provenance import command_line
 from lmassay.storage.repair import find_damage, repair_store
 from lmassay.storage.store import STORE_FILE, Store
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from lmassay.cli.console import say, without_controls
+from lmassay.cli.endings import format_by_ending
 from lmassay.errors import UserError
 from lmassay.interchange.every_eval_ever import Evaluator, write_evaluation
 from lmassay.reporting.row_export import write_csv, write_jsonl
@@ -17,13 +18,19 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 _STANDARD_OUTPUT = Path("-")
 _LM_EVAL, _EVERY_EVAL_EVER = "lm-eval", "every-eval-ever"
 
 
-def export(run: str, form: str, output: Path | None, organization: str, relationship: str, results: Path) -> None:
+def export(
+    run: str, form: str | None, output: Path | None, organization: str, relationship: str, results: Path
+) -> None:
     """Export a run: every example with its state, scores, texts and error, or in the format of another tool."""
     output = None if output == _STANDARD_OUTPUT else output
+    form = form or _format_of(output)
+    if form == _EVERY_EVAL_EVER and output is not None and not output.is_dir():
+        format_by_ending(output, {".json": form}, without_ending=form, other="; a name without an ending is a folder")
     with Store(results) as store:
         record = store.run(run)
         if form == _LM_EVAL:
@@ -32,6 +39,13 @@ def export(run: str, form: str, output: Path | None, organization: str, relation
             _export_evaluation(store, record, _required_output(output, form, "FILE.json"), organization, relationship)
         else:
             _export_rows(store, record, form, output)
+
+
+def _format_of(output: Path | None) -> str:
+    """Return the format that the name of the output file stands for; JSON Lines if it has no ending."""
+    if output is None:
+        return "jsonl"
+    return format_by_ending(output, _ENDINGS, without_ending="jsonl", other="; give --format for others")
 
 
 def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:

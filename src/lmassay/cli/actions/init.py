@@ -15,12 +15,13 @@ import click
 import yaml
 
 from lmassay.cli.console import say, warn
+from lmassay.cli.endings import format_by_ending
 from lmassay.contracts import Sample, resolve
 from lmassay.errors import ConfigError, LmassayError, PluginError, UserError, did_you_mean, error_with_location
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.plugins.registry import current_registry
+from lmassay.storage.commands import command_line
 from lmassay.storage.files import atomic_write
-from lmassay.storage.provenance import command_line
 
 if TYPE_CHECKING:
     from lmassay.plugins.options import Spec
@@ -44,6 +45,8 @@ def init(task: str | None, output: Path | None, model: str | None, force: bool) 
     """Write a sample configuration with a comment on every option."""
     if output == Path("-"):
         raise UserError("-o -: sample data is written next to a configuration; give the name of a file")
+    if output is not None:
+        format_by_ending(output, {".yaml": "yaml", ".yml": "yaml"}, without_ending="yaml")
     task_name = task or _ask_for_task()
     if task_name not in samples():
         hint = did_you_mean(task_name, samples())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmassay.cli.console import say, warn
+from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat
     from lmassay.reporting.formats.content import Chapter, Picture, Pictures
 
-_SUFFIXES = {"": "html", ".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
+_ENDINGS = {**HTML, ".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv"}
 _FORMATS = ("html", "md", "tex", "csv")
 # The figure formats that each report format can include, the preferred one first.
 _FIGURES_IN: Mapping[str, Sequence[FigureFormat]] = {"md": ("svg", "png"), "tex": ("pdf", "png")}
@@ -75,10 +76,8 @@ def _format_of(output: Path | None) -> str:
     """Return the format that the suffix of the output file stands for."""
     if output is None or output.is_dir():
         return "html"
-    if output.suffix.lower() not in _SUFFIXES:
-        formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
-        raise UserError(f"{output} does not have the suffix of a report format; give --format {formats}")
-    return _SUFFIXES[output.suffix.lower()]
+    formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
+    return format_by_ending(output, _ENDINGS, without_ending="html", other=f", or give --format {formats}")
 
 
 def _target(output: Path | None, form: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from lmassay.errors import UserError
 from lmassay.running import kept, runner
 from lmassay.running.sweep import SweepRun
 from lmassay.storage.store import STORE_FILE, Store
+from lmassay.types import RunRecord
 
 
 def resume(
     run: str,
     budget_usd: float | None,
     budget_tokens: int | None,
+    retry_failed: bool,
     execution: ExecutorChoice,
     results: Path,
     as_json: bool,
@@ -43,9 +46,7 @@ def resume(
             # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.
             if record.status == "done" and store.rows_are_whole(record.id) and not missing_models:
                 continue
-            if budget is not None:
-                record = replace(record, config={**record.config, "budget": budget})
-            unfinished.append(record)
+            unfinished.append(_with_budget(record, budget))
         if not unfinished:
             what = chosen[0].id if len(chosen) == 1 else "every run of the latest command"
             say(f"{what} is complete; nothing to do")
@@ -54,7 +55,15 @@ def resume(
             runs = [SweepRun(runner.replan(record), record) for record in unfinished]
         plans = [sweep_run.plan for sweep_run in runs]
         with execution.executor_for(plans) as executor, store.lock_sweep(unfinished[0].sweep):
-            exit_code = work_through(runs, store, executor)
+            exit_code = work_through(runs, store, executor, retry_failed=retry_failed)
             ids = {record.id for record in chosen}
-            records = [record for record in store.runs() if record.id in ids]
-            return max(exit_code, print_records(records, store, as_json))
+            records = [_with_budget(record, budget) for record in store.runs() if record.id in ids]
+            trained = {run.record.id for run in runs if run.plan.task.trains}
+            return max(exit_code, print_records(records, store, as_json, trained=trained))
+
+
+def _with_budget(record: RunRecord, budget: Mapping[str, Any] | None) -> RunRecord:
+    """Return a run with the budget of this command, if it has one."""
+    if budget is None:
+        return record
+    return replace(record, config={**record.config, "budget": dict(budget)})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +27,8 @@ from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_
 from lmassay.running.planning import Plan
 from lmassay.running.selection import NotApplicable, combination_texts, select
 from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
-from lmassay.storage.provenance import command_line
+from lmassay.storage.commands import command_on_results
+from lmassay.storage.database import is_disk_full
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -35,6 +37,11 @@ EXIT_FAILED = 2
 _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
 _MAX_COMBINATIONS = 6
+# Errors that may not occur again.
+_TEMPORARY = re.compile(
+    r"\(tried \d+ times\)|did not answer in time|the connection broke|HTTP (408|409|425|429|5\d\d)|is down|try again",
+    re.IGNORECASE,
+)
 _ONE_RUN_EACH = "lists start one run per value"
 
 
@@ -65,7 +72,8 @@ def run(
         runs = record_runs(plans, store, sweep)
         exit_code = work_through(runs, store, executor)
         records = [record for record in store.runs() if record.sweep == sweep]
-        return max(exit_code, print_records(records, store, as_json, planned.as_json()))
+        trained = {run.record.id for run in runs if run.plan.task.trains}
+        return max(exit_code, print_records(records, store, as_json, planned.as_json(), trained))
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -203,15 +211,21 @@ def _max_calls(plan: Plan) -> int:
 
 
 def work_through(
-    runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay | None = None
+    runs: Sequence[SweepRun],
+    store: Store,
+    executor: Executor,
+    display: ProgressDisplay | None = None,
+    *,
+    retry_failed: bool = True,
 ) -> int:
     """Carry out the runs of a sweep and return the exit code.
 
     Trainings are done first, in parallel; then the runs are finished one after the other. If a run fails, the others
-    continue. If the budget is used up, the remaining runs are not started.
+    continue. If the budget is used up or the disk is full, the remaining runs are not started. Without
+    ``retry_failed``, trainings that failed in an earlier command are not repeated.
     """
     display = display or LineDisplay()
-    prefetched = _train(runs, store, executor, display)
+    prefetched = _train(runs, store, executor, display, retry_failed)
     for run_id in prefetched.begun:
         display.ended(run_id)
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
@@ -221,19 +235,24 @@ def work_through(
             count = f"[{number}/{len(remaining)}]"
             code, stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
-            if number < len(remaining):
-                stop.add_note(f"to finish all runs of this command: {_resume_command(store)}")
+            if len(runs) > 1:
+                # Instead of the command that finishes only this run.
+                stop.__notes__ = [
+                    f"all answers so far are stored; to finish all runs of this command: {_resume_command(store)}"
+                ]
             raise
         exit_code = max(exit_code, code)
         not_started = len(remaining) - number
         if stopped and not_started:
             what = "1 further run was" if not_started == 1 else f"{not_started} further runs were"
-            warn(f"the budget is used up: {what} not started")
+            warn(f"{stopped}: {what} not started")
             break
     return exit_code
 
 
-def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay) -> PrefetchedTrainings:
+def _train(
+    runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay, retry_failed: bool
+) -> PrefetchedTrainings:
     training_runs = [run for run in runs if run.plan.task.trains]
     if not training_runs:
         return PrefetchedTrainings()
@@ -243,13 +262,14 @@ def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, display: 
     _print_notes(notes)
     try:
         with display.work("", "trainings") as advance, plugin_output_to_stderr():
-            return prefetch_trainings(training_runs, store, executor, advance)
+            return prefetch_trainings(training_runs, store, executor, advance, retry_failed=retry_failed)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             for run in training_runs:
                 if store.run(run.record.id).status in ("waiting", "running"):
                     store.set_status(run.record.id, "cancelled", "stopped by the user")
-        error.add_note(f"finished trainings are stored; continue with: {_resume_command(store)}")
+        condition = "" if isinstance(error, KeyboardInterrupt) else "when this is fixed, "
+        error.add_note(f"finished trainings are stored; {condition}continue with: {_resume_command(store)}")
         raise
 
 
@@ -260,8 +280,8 @@ def _run_one(
     executor: Executor,
     count: str,
     display: ProgressDisplay,
-) -> tuple[int, bool]:
-    """Carry out one run; return its exit code and whether the budget stopped it."""
+) -> tuple[int, str]:
+    """Carry out one run; return its exit code, and the reason if no further run should be started."""
     # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
     # does not know the options that the sweep varies.
     record = run.record
@@ -272,9 +292,13 @@ def _run_one(
         with display.work(record.id, description) as advance, plugin_output_to_stderr():
             record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
     except LmassayError as error:
+        if is_disk_full(error):
+            # The message has the command that finishes all runs.
+            print_error(str(error))
+            return EXIT_FAILED, "the disk is full"
         print_error(str(error), getattr(error, "__notes__", []))
-        return EXIT_FAILED, False
-    return 0, record.status == "stopped"
+        return EXIT_FAILED, ""
+    return 0, "the budget is used up" if record.status == "stopped" else ""
 
 
 @contextmanager
@@ -297,11 +321,15 @@ def _print_notes(notes: Iterable[str]) -> None:
 
 
 def print_records(
-    records: Sequence[RunRecord], store: Store, as_json: bool, further: Mapping[str, Any] | None = None
+    records: Sequence[RunRecord],
+    store: Store,
+    as_json: bool,
+    further: Mapping[str, Any] | None = None,
+    trained: Collection[str] = (),
 ) -> int:
     """Print the results of runs and return the exit code, which says whether any run is incomplete.
 
-    ``further`` is added to the JSON document.
+    ``further`` is added to the JSON document. ``trained`` are the ids of runs that train models.
     """
     if as_json:
         # The document has the same keys for one run and for many.
@@ -316,7 +344,7 @@ def print_records(
         notes |= dict.fromkeys(few_label_notes(record))
     for note in notes:
         warn(note)
-    return report_unfinished(records, store)
+    return report_unfinished(records, store, trained)
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
@@ -337,36 +365,66 @@ def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
             )
 
 
-def report_unfinished(records: Sequence[RunRecord], store: Store) -> int:
-    """Print which runs have examples in error or were stopped, and return the exit code."""
+def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Collection[str] = ()) -> int:
+    """Print which runs have examples in error or were stopped, with what helps, and return the exit code.
+
+    ``trained`` are the ids of runs that train models.
+    """
     unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
     if not unfinished:
         return 0
+    waiting = [record for record in records if record.status == "waiting"]
+    is_single = len(unfinished) + len(waiting) == 1
     for record in unfinished[:_MAX_UNFINISHED_RUNS]:
-        print_error(f"{record.id}: {record.note}; {_remedy(record, store)}")
-        for text, number in store.errors(record.id):
+        reasons = store.errors(record.id) or store.unscored_reasons(record.id)
+        words = [record.id] if is_single or len(records) == 1 or record.status == "incomplete" else []
+        print_error(f"{record.id}: {record.note}; {_remedy(record, store, reasons, words, record.id in trained)}")
+        for text, number in reasons:
             say(f"  {number} × {text}")
     not_listed = unfinished[_MAX_UNFINISHED_RUNS:]
     if not_listed:
-        remedy = "" if all(map(_is_imported, not_listed)) else f"; try all again with: {_resume_command(store)}"
         what = "1 more run is" if len(not_listed) == 1 else f"{len(not_listed)} more runs are"
+        remedy = "" if all(map(_is_imported, not_listed)) else f"; to finish all: {_resume_command(store)}"
         print_error(f"{what} not complete{remedy}")
     return EXIT_WITH_ERRORS
 
 
-def _remedy(record: RunRecord, store: Store) -> str:
+def _remedy(
+    record: RunRecord, store: Store, reasons: Sequence[tuple[str, int]], words: Sequence[str], trains: bool
+) -> str:
+    """Return what helps with an unfinished run; the command works if it is followed."""
     if _is_imported(record):
         # Resuming would only read the same log again.
         return (
             "the log does not contain the whole run: finish it with lmassay resume where it was made, "
             "then export and import it again"
         )
-    return f"try again with: {_resume_command(store, record.id)}"
+    if record.status == "stopped":
+        return f"to continue with a larger budget: {_resume_command(store, *words, *_larger_budget(record))}"
+    if not store.count(record.id)["error"]:
+        # All requests were answered, so nothing would be requested again.
+        return "the reasons are below; change the data, the task or the model, then start a new run"
+    if trains:
+        return f"when the cause is fixed, repeat the trainings: {_resume_command(store, *words, '--retry-failed')}"
+    if all(_TEMPORARY.search(text) for text, _ in reasons):
+        return f"try again with: {_resume_command(store, *words)}"
+    return f"when the cause is fixed, continue with: {_resume_command(store, *words)}"
+
+
+def _larger_budget(record: RunRecord) -> list[str]:
+    """Return the options that double the budget of a run."""
+    budget = record.config.get("budget") or {}
+    options: list[str] = []
+    if budget.get("usd"):
+        options += ["--budget-usd", f"{2 * budget['usd']:g}"]
+    if budget.get("tokens"):
+        options += ["--budget-tokens", str(2 * budget["tokens"])]
+    return options
 
 
 def _is_imported(record: RunRecord) -> bool:
     return "imported" in record.depends_on
 
 
-def _resume_command(store: Store, *runs: str) -> str:
-    return command_line("resume", *runs, "--results", store.folder)
+def _resume_command(store: Store, *words: str) -> str:
+    return command_on_results(store.folder, "resume", *words)

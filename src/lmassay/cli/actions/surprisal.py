@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from lmassay.cli.actions.run import EXIT_WITH_ERRORS, plugin_output_to_stderr
 from lmassay.cli.console import say, warn
-from lmassay.errors import UserError
+from lmassay.cli.endings import format_by_ending
 from lmassay.reporting.formats.spreadsheet import write_csv
 from lmassay.reporting.headline import counted
 from lmassay.running.word_surprisal import (
@@ -35,9 +35,9 @@ def surprisal_command(
     """Score every word or token of a text with a local model: how unexpected it is, in bits or nats."""
     if output == Path("-"):
         output = None
-    if output is not None and output.suffix not in (".tsv", ".csv"):
-        raise UserError(f"-o {output}: the name must end in .tsv or .csv")
+    form = "tsv"
     if output is not None:
+        form = format_by_ending(output, {".tsv": "tsv", ".csv": "csv"})
         forbid_overwriting({"-o": output}, {"--in": source})
     lines = list(open_text(source, "input").read())
     with plugin_output_to_stderr():
@@ -59,7 +59,7 @@ def surprisal_command(
         count = _write(sys.stdout, scored(), "\t")
     else:
         with atomic_write(output, newline="") as stream:
-            count = _write(stream, scored(), "," if output.suffix == ".csv" else "\t")
+            count = _write(stream, scored(), "," if form == "csv" else "\t")
     for number, reason in unread:
         warn(f"{source}, line {number}: {reason}; it was left out")
     note = correction_note(local_model, per, correction)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from lmassay.errors import UserError
 from lmassay.interchange.exports import export_of
 from lmassay.interchange.lm_eval.run_metadata import KEY, UnloggedExample, metadata_of
 from lmassay.plugins.evaluations import metric_of
+from lmassay.storage.file_names import safe_name, same_file_key
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Row, RunRecord
@@ -349,29 +349,6 @@ def _json_line(sample: Sample) -> str:
 # --- file names: as the harness makes them, valid on every file system, all different ---------------------------------
 
 
-# Characters that change the path or that some file system refuses; control characters, line ends and marks that reorder
-# text, which must not reach a terminal; lone surrogates, which UTF-8 cannot represent.
-_UNSAFE = re.compile(
-    r"[\"<>:/|\\?*\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+",
-)
-# Windows reserves these names for devices.
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)", re.IGNORECASE)
-_MAX_BYTES = 120
-
-
-def safe_name(name: str) -> str:
-    """A name that can be a part of a path.
-
-    >>> safe_name("acme/lengths: 1b"), safe_name("CON"), safe_name("..")
-    ('acme__lengths__ 1b', '_CON', '_')
-    """
-    # File systems limit bytes, not characters.
-    text = _UNSAFE.sub("__", name).encode()[:_MAX_BYTES].decode(errors="ignore").strip(". ")
-    if not text or _RESERVED.fullmatch(text.partition(".")[0]):
-        return f"_{text}"
-    return text
-
-
 class TaskNames:
     """Gives each log of a run a safe name, which is used both in its file name and in the totals."""
 
@@ -388,16 +365,11 @@ class TaskNames:
     def _free(self, name: str) -> str:
         free_name = name
         number = 1
-        while _file_system_key(free_name) in self._taken:
+        while same_file_key(free_name) in self._taken:
             number += 1
             free_name = f"{name}_{number}"
-        self._taken.add(_file_system_key(free_name))
+        self._taken.add(same_file_key(free_name))
         return free_name
-
-
-def _file_system_key(name: str) -> str:
-    """The same for all names that some file system takes as one: they may ignore case and Unicode normalisation."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def stamp(moment: datetime, run: str) -> str:

@@ -5,19 +5,23 @@ Keys and addresses come from environment variables. A key is read when it is nee
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
+import socket
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
 import lmassay
-from lmassay.errors import ConfigError, ModelError
+from lmassay.errors import ConfigError, FatalModelError, ModelError
 from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.plugins.options import check_variable_name, refuse_written_keys
 from lmassay.redaction import redact, remember_secret
@@ -31,6 +35,8 @@ MAX_BATCH_BODY = 512 << 20
 MAX_SCORES_BODY = 128 << 20
 """Bytes. The probabilities of a whole vocabulary take about 100 bytes per token."""
 
+# Seconds for a handshake that only tests whether a server speaks TLS.
+_TLS_TIMEOUT = 3.0
 # Digits of a Content-Length.
 _LONGEST_LENGTH = 20
 
@@ -146,10 +152,21 @@ async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: in
     trust_env = not is_loopback(endpoint.url)
     headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json"}
     headers |= {"Accept-Encoding": "gzip", **endpoint.headers}
+    options: dict[str, Any] = {}
+    if not trust_env and os.environ.get("SSL_CERT_FILE"):
+        # httpx2 reads this variable together with those of proxies.
+        options["verify"] = _context_of(Path(os.environ["SSL_CERT_FILE"]))
     async with _BoundedClient(
-        max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers
+        max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers, **options
     ) as http:
         yield Client(http, endpoint)
+
+
+def _context_of(certificates: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=certificates)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"SSL_CERT_FILE: {certificates} has no certificates that can be read: {error}") from error
 
 
 class _BoundedClient(httpx2.AsyncClient):
@@ -158,9 +175,18 @@ class _BoundedClient(httpx2.AsyncClient):
     def __init__(self, max_body: int, **options: Any) -> None:
         super().__init__(**options)
         self._max_body = max_body
+        self._has_answered = False
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        response = await super().send(request, stream=True, **options)
+        try:
+            response = await super().send(request, stream=True, **options)
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            if not self._has_answered and await asyncio.to_thread(_speaks_tls, request.url):
+                raise FatalModelError(
+                    f"the server at {redact(str(request.url))} speaks TLS; write https:// instead of http://"
+                ) from None
+            raise
+        self._has_answered = True
         try:
             if self._is_known_to_be_small(response.headers):
                 await response.aread()
@@ -188,6 +214,22 @@ class _BoundedClient(httpx2.AsyncClient):
             return False
         length = headers.get("content-length", "")
         return length.isdecimal() and len(length) < _LONGEST_LENGTH and int(length) <= self._max_body
+
+
+def _speaks_tls(url: httpx2.URL) -> bool:
+    """Whether an unencrypted request went to a port for TLS, where servers just close the connection."""
+    if url.scheme != "http":
+        return False
+    context = ssl.create_default_context()
+    # Nothing is sent over this connection, so it does not matter who answers.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with socket.create_connection((url.host, url.port or 80), timeout=_TLS_TIMEOUT) as connection:
+            context.wrap_socket(connection).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:

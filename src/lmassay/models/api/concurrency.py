@@ -18,7 +18,7 @@ from typing import Any
 from lmassay.budget import Budget
 from lmassay.errors import BudgetReached, ConfigError, FatalModelError, LmassayError
 from lmassay.models.api.background import ResultQueue, in_background
-from lmassay.models.api.failures import Failure, failure_of
+from lmassay.models.api.failures import Failure, failure_of, no_connection_message
 from lmassay.types import Request, Response
 
 Answered = tuple[int, Response]
@@ -40,6 +40,8 @@ MAX_CONSECUTIVE_FAILURES = 50
 # than a minute has passed, however often it was tried; after the longer time it is given up in any case.
 BUSY_PATIENCE = 90.0
 MAX_BUSY_PATIENCE = 300.0
+# Seconds during which all connections are refused.
+REFUSED_PATIENCE = 8.0
 # Requests in flight at the start.
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
@@ -259,6 +261,7 @@ class _Executor:
         self._unsaved = 0
         self._failed_in_a_row = 0
         self._broken_in_a_row = 0
+        self._refused_since = math.inf
         self._ending: LmassayError | None = None
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
@@ -367,6 +370,7 @@ class _Executor:
                 raise
             return failure
         self._broken_in_a_row = 0
+        self._refused_since = math.inf
         self._limiter.answered()
         self._answer(job, response)
         return None
@@ -374,8 +378,8 @@ class _Executor:
     def _on_failure(self, job: _Job, ticket: int, failure: Failure, is_probe: bool) -> None:
         if failure.unreachable and not self._reached:
             # Nothing ever answered at this address: every further request would fail in the same way, slowly.
-            message = f"no server answers at {self._server}: {failure.message}; is it running?"
-            failure = Failure(message, fatal=True)
+            failure = Failure(no_connection_message(self._server, failure), fatal=True)
+        failure = self._fatal_if_refused_for_long(failure)
         self._reached = self._reached or not failure.unreachable
         if self._succeeded and failure.status in _ABOUT_ONE_REQUEST:
             failure = replace(failure, fatal=False)
@@ -399,6 +403,17 @@ class _Executor:
             self._unsaved -= 1
             job.due = self._loop.time() + pause
             self._put_back(job)
+
+    def _fatal_if_refused_for_long(self, failure: Failure) -> Failure:
+        """A server that ended is not waited for as long as requests may be tried; a restart takes seconds."""
+        if not failure.refused:
+            self._refused_since = math.inf
+            return failure
+        self._refused_since = min(self._refused_since, self._loop.time())
+        if self._loop.time() - self._refused_since < REFUSED_PATIENCE:
+            return failure
+        message = f"the server at {self._server} has ended: {failure.message} for {REFUSED_PATIENCE:.0f} seconds"
+        return Failure(f"{message}; start it again", fatal=True)
 
     def _pause(self, job: _Job, failure: Failure, is_probe: bool) -> float | None:
         if not failure.busy:

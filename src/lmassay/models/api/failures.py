@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -47,6 +48,18 @@ _TOO_DEEP = f"the server's answer is JSON that is nested more than {_DEEPEST} le
 # Digits.
 _LONGEST_INTEGER = 300
 
+# OpenSSL's reasons if the first bytes of a server are not TLS.
+_NOT_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+    "UNKNOWN_PROTOCOL",
+    "PACKET_LENGTH_TOO_LONG",
+)
+
+# What nginx and servers in Go answer to an unencrypted request at a port for TLS.
+_NEEDS_TLS = ("plain http request was sent to https port", "http request to an https server")
+
 # Bytes of a body that are searched for the signs above.
 _SEARCHED_BYTES = 20_000
 # An excerpt of a body: characters shown, and words and characters that are searched for keys before it is cut.
@@ -69,7 +82,9 @@ class Failure:
     fatal: bool = False
     """Every further request would fail as well."""
     unreachable: bool = False
-    """No server is known to listen at the address."""
+    """No connection could be made."""
+    refused: bool = False
+    """The machine is there, but no program listens at the port."""
     finish: Finish | None = None
     """Not a failure of the server: the request ended in this way, e.g. in a content filter."""
     status: int | None = None
@@ -195,8 +210,16 @@ def failure_of(error: Exception) -> Failure | None:
 
 def _failure_of_connection(error: Exception) -> Failure | None:
     reason = redact(str(error) or type(error).__name__)
+    causes = _causes(error)
+    if isinstance(error, httpx2.ConnectError):
+        for cause in causes:
+            if isinstance(cause, ssl.SSLError):
+                return _failure_of_tls(cause)
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-        return Failure(reason, retryable=True, unreachable=True)
+        refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+        if refused:
+            reason = "connection refused"
+        return Failure(reason, retryable=True, unreachable=True, refused=refused)
     if isinstance(error, httpx2.TimeoutException):
         return Failure(TOO_LATE, retryable=True)
     if isinstance(error, httpx2.DecodingError):
@@ -204,6 +227,44 @@ def _failure_of_connection(error: Exception) -> Failure | None:
     if isinstance(error, httpx2.TransportError):
         return Failure(f"the connection broke: {reason}", retryable=True)
     return None
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The exceptions that led to this one, including those in groups. A host may have several addresses."""
+    causes: list[BaseException] = []
+    open_errors: list[BaseException | None] = [error]
+    while open_errors:
+        current = open_errors.pop()
+        if current is None or current in causes:
+            continue
+        causes.append(current)
+        open_errors += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            open_errors += current.exceptions
+    return causes
+
+
+def _failure_of_tls(error: ssl.SSLError) -> Failure:
+    """There is a server, but no encrypted connection to it. Only a broken handshake may succeed at the next attempt."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".")
+        if "not valid for" in reason:
+            return Failure(f"TLS: the certificate is for another host: {reason}", fatal=True)
+        return Failure(
+            f"TLS: the certificate was refused: {reason}; if you trust the server, set SSL_CERT_FILE to a file with "
+            "its certificate or that of its authority",
+            fatal=True,
+        )
+    if error.reason in _NOT_TLS:
+        return Failure("TLS: the server does not speak TLS; write http:// instead of https://", fatal=True)
+    return Failure(f"TLS: {error.reason or error}", retryable=True, unreachable=True)
+
+
+def no_connection_message(server: str, failure: Failure) -> str:
+    """Why the first request failed, if no connection could be made."""
+    if failure.message.startswith("TLS: "):
+        return f"no encrypted connection to {server}: {failure.message}"
+    return f"no server answers at {server}: {failure.message}; is it running?"
 
 
 def failure_of_status(status: int, headers: Mapping[str, str], raw: bytes) -> Failure:
@@ -260,6 +321,8 @@ def _remedy(body: str) -> str:
     without_new_name = body.replace("max_completion_tokens", "")
     if "max_completion_tokens" in body and "max_tokens" in without_new_name:
         return "set `token_parameter: max_completion_tokens` for this model"
+    if _contains_any(body.lower(), _NEEDS_TLS):
+        return "the server speaks TLS; write https:// instead of http://"
     if "temperature" in body and _contains_any(body.lower(), _UNSUPPORTED):
         return "set `temperature: omit` for this model"
     return ""

@@ -25,7 +25,7 @@ from lmassay.models.api.blanks import MORE_THAN_ANY_VOCABULARY, CompletionsBlank
 from lmassay.models.api.client import Client
 from lmassay.models.api.concurrency import RequestPolicy, with_tries
 from lmassay.models.api.dialects import token_count
-from lmassay.models.api.failures import failure_of, refuse_error
+from lmassay.models.api.failures import failure_of, no_connection_message, refuse_error
 from lmassay.models.api.llama_cpp import LlamaCppPrefix, LlamaCppScorer, find_prefix
 from lmassay.models.api.scoring import (
     SEPARATORS,
@@ -426,9 +426,7 @@ class _Attempt:
         if failure is None:
             raise error
         if failure.unreachable:
-            raise FatalModelError(
-                f"no server answers at {self.connection.url}: {failure.message}; is it running?"
-            ) from error
+            raise FatalModelError(no_connection_message(self.connection.url, failure)) from error
         if failure.status in _UNKNOWN_REQUEST or failure.finish is not None:
             raise _NotSupportedError(f"{path}: {failure.message}") from error
         if isinstance(error, ModelError) and not failure.retryable and not failure.fatal:

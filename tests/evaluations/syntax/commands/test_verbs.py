@@ -276,16 +276,6 @@ def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
     assert lmassay_process("run", place / "c.yaml", "--results", place / "r", "--json", env=environment).returncode == 0
 
 
-def test_a_file_name_that_the_environment_cannot_spell_is_reported(tmp_path):
-    skip_if_python_cannot_start(ASCII)
-    write_config(
-        tmp_path / "c.yaml", {"task": {"name": "robustness", "src": "문장.txt", "attack": "case"}, "model": "echo"}
-    )
-    done = lmassay_process("run", tmp_path / "c.yaml", env=ASCII)
-    assert done.returncode == 2
-    assert "PYTHONUTF8=1" in done.stderr
-
-
 def test_the_version_is_printed():
     import lmassay as package
 

@@ -9,11 +9,21 @@ import click
 from lmassay.cli.options import calls, json_option, results_option
 
 
-@click.command(epilog="Example: lmassay protocol --format tex -o table.tex", short_help="Judge few-shot runs.")
+@click.command(epilog="Example: lmassay protocol -o table.tex", short_help="Judge few-shot runs.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Judge all few-shot runs in the folder together.")
-@click.option("--format", "form", type=click.Choice(["text", "md", "tex", "csv"]), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; standard output if not given.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "md", "tex", "csv"]),
+    help="Format of the tables.  [default: by the ending of -o, else text]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write: .md, .tex, .csv or .json.  [default: standard output]",
+)
 @results_option
 @json_option
 @calls("lmassay.evaluations.fewshot.commands.actions.protocol:protocol")

@@ -28,7 +28,7 @@ from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, S
 from lmassay.reporting.headline import counted
 from lmassay.reporting.sections import results_section as generic_section
 from lmassay.running import kept
-from lmassay.storage.provenance import command_line
+from lmassay.storage.commands import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -250,6 +250,6 @@ def _missing_trainings(study: Study) -> list[Block]:
     caption = "They are left out of all means and never counted as scores."
     if len(splits_by_row) > _MAX_MISSING:
         caption += f" The first {_MAX_MISSING} of {len(splits_by_row)}."
-    caption += " Try again: lmassay resume RUN."
+    caption += " To continue: lmassay resume RUN; with --retry-failed, failed trainings are repeated."
     summary = f"Trainings without a result: {failed} failed, {not_done} not done"
     return [Folded(summary, [Table(caption, [header], [Body(rows)])])]

@@ -14,9 +14,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import say
+from lmassay.cli.endings import format_by_ending
 from lmassay.cli.tables import print_table
 from lmassay.errors import DataError, UserError
 from lmassay.running import kept
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_decoded, open_text
 from lmassay.storage.store import Store
 from lmassay.types.controls import escape_controls_in_json, replace_controls
@@ -50,16 +52,16 @@ def predict(
     """Label new texts with a model that a few-shot run trained and kept (keep: best)."""
     from lmassay.evaluations.fewshot.predictions import predictions
 
+    if output == Path("-"):
+        output = None
+    if output is not None:
+        format_by_ending(output, {ending: ending for ending in _ENDINGS})
     groups = _kept_groups(run, results)
     if listed:
         _print_groups(groups)
         return
     if source is None:
         raise UserError("--in is missing: give the file with the texts to label, or --list to see the trained models")
-    if output == Path("-"):
-        output = None
-    if output is not None and output.suffix not in _ENDINGS:
-        raise UserError(f"-o {output}: the name must end in {', '.join(_ENDINGS)}")
     if output is not None:
         forbid_overwriting({"-o": output}, {"--in": source})
     group = _chosen_group(groups, split)
@@ -72,7 +74,7 @@ def predict(
         _write(sys.stdout, rows, task, ".jsonl")
     else:
         with atomic_write(output, newline="") as stream:
-            _write(stream, rows, task, output.suffix)
+            _write(stream, rows, task, output.suffix.lower())
     where = f"; written to {output}" if output is not None else ""
     texts = "1 text" if len(rows) == 1 else f"{len(rows):,} texts"
     say(f"labelled {texts} with {_named(group)}{where}")
@@ -97,7 +99,7 @@ def _kept_groups(run: str, results: Path) -> list[_KeptGroup]:
     for example, folders in folders_by_example.items():
         for one in folders:
             if not one.is_dir():
-                command = f"lmassay resume {record.id} --results {results}"
+                command = command_on_results(results, "resume", record.id)
                 raise DataError(f"the trained model {one} is missing; train it again: {command}")
         groups.append(_KeptGroup(example, [open_kept(one) for one in folders]))
     return groups

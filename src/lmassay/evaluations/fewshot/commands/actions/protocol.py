@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lmassay.cli.console import print_json, say
+from lmassay.cli.endings import format_by_ending
 from lmassay.cli.options import chosen_runs
 from lmassay.cli.tables import print_sentence, print_table, print_wide_table
 from lmassay.errors import UserError
@@ -22,28 +24,37 @@ if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
     from lmassay.evaluations.fewshot.report.tables import ProtocolTable
 
+_ENDINGS = {".md": "md", ".markdown": "md", ".tex": "tex", ".csv": "csv", ".json": "json"}
 _MAX_NOTES = 12
 _MAX_NOTES_IN_BRIEF = 4
 
 
-def protocol(runs: Sequence[str], every: bool, form: str, output: Path | None, results: Path, as_json: bool) -> None:
+def protocol(
+    runs: Sequence[str], every: bool, form: str | None, output: Path | None, results: Path, as_json: bool
+) -> None:
     """Evaluate few-shot runs by the FewNLU protocol and print or write its tables."""
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
     if every and runs:
         raise UserError("--all judges every few-shot run; give either --all or names of runs")
-    if as_json and form != "text":
+    if as_json and form not in (None, "text"):
         raise UserError(f"--json and --format {form}: give only one of them")
-    if output is not None and form == "text":
-        raise UserError("-o needs --format md, tex or csv")
+    if output == Path("-"):
+        output = None
+    if as_json:
+        form = "json"
+    elif output is not None and form is None:
+        form = format_by_ending(output, _ENDINGS, other=", or give --format md, tex or csv")
+    elif output is not None and form == "text":
+        raise UserError("--format text is for the terminal; -o needs --format md, tex or csv")
     with Store(results) as store:
         records = store.runs() if every else chosen_runs(store, runs)
         studies = read_studies(store, records)
     if not studies:
         location = f"in {results}" if every else "among these"
         raise UserError(f"there is no few-shot run {location}; see `lmassay ls`, or give --all for all runs")
-    if as_json or form != "text":
-        _write(studies, "json" if as_json else form, output)
+    if form not in (None, "text"):
+        _write(studies, form, output)
         return
     for number, study in enumerate(studies):
         if number:
@@ -146,13 +157,19 @@ def _print_notes(strategy: Strategy, limit: int) -> None:
         print_sentence(f"note: {len(texts) - limit} more: lmassay protocol --format md")
 
 
+def _json_text(studies: Sequence[Study]) -> str:
+    from lmassay.evaluations.fewshot.report import formats
+
+    return json.dumps(formats.document(studies), indent=2, allow_nan=False) + "\n"
+
+
 def _write(studies: Sequence[Study], form: str, output: Path | None) -> None:
     from lmassay.evaluations.fewshot.report import formats
 
-    if form == "json":
+    if form == "json" and output is None:
         print_json(formats.document(studies))
         return
-    writers = {"md": formats.markdown, "tex": formats.latex, "csv": formats.csv_text}
+    writers = {"md": formats.markdown, "tex": formats.latex, "csv": formats.csv_text, "json": _json_text}
     text = writers[form](studies)
     if output is not None:
         with atomic_write(output, newline="") as stream:

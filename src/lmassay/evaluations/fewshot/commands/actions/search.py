@@ -26,7 +26,7 @@ from lmassay.running.jobs import Executor
 from lmassay.running.labels import with_values_in_label
 from lmassay.running.runner import Plan
 from lmassay.running.sweep import prefetch_trainings, record_runs
-from lmassay.storage.provenance import command_line
+from lmassay.storage.commands import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 

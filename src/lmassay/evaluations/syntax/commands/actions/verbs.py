@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmassay.cli.console import say, warn
+from lmassay.cli.endings import format_by_ending
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.lemmas import Lemma, build_verb_list, read_verbs
 from lmassay.evaluations.syntax.unimorph import PLURAL, SINGULAR, LexiconVerbs, is_lexicon, verbs_of_lexicon
@@ -28,6 +29,8 @@ def verbs(
         raise ConfigError("standard input can be read only once; give a file for SOURCE or for --with")
     # The list of --with may be written again, joined with the new verbs.
     forbid_overwriting({"-o": output}, {"SOURCE": source})
+    if output.suffix:
+        format_by_ending(output, {".csv": "csv"})
     bases: list[str] = []
     lemmas: list[Lemma] = [] if present is None else list(read_verbs(present).lemmas)
     # Opened once, because it may be a pipe.

@@ -1,0 +1,28 @@
+"""Formats by the ending of a file's name: what ``-o`` writes is what the name says, or the name is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmassay.errors import UserError
+
+HTML = {".html": "html", ".htm": "html"}
+
+
+def format_by_ending(
+    output: Path, endings: Mapping[str, str], *, without_ending: str | None = None, other: str = ""
+) -> str:
+    """Return the format that the name of an output file stands for.
+
+    ``without_ending`` is the format of a name without an ending, such as that of a pipe. ``other`` is added to the
+    message for a name that is refused.
+    """
+    ending = output.suffix.lower()
+    if not ending and without_ending is not None:
+        return without_ending
+    if ending in endings:
+        return endings[ending]
+    names = list(endings)
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    raise UserError(f"-o {output}: the name must end in {listed}{other}")

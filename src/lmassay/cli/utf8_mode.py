@@ -1,0 +1,43 @@
+"""File names in any locale: an ASCII locale must not keep lmassay from files with other names."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmassay.errors import UserError
+
+
+def restart_in_utf8_mode() -> None:
+    """Start Python again in its UTF-8 mode if file names are ASCII here; otherwise, return.
+
+    Python does this itself for the locale C, unless a variable such as PYTHONUTF8=0 prevents it.
+    """
+    if not is_restart_needed(os.name, sys.getfilesystemencoding()) or not sys.executable:
+        return
+    # Worker processes inherit the variable.
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], environment)  # noqa: S606 - no shell
+
+
+def is_restart_needed(system: str, file_name_encoding: str) -> bool:
+    """Return whether file names that are not ASCII would be unusable. On Windows, they are always Unicode.
+
+    >>> is_restart_needed("posix", "ascii"), is_restart_needed("posix", "utf-8"), is_restart_needed("nt", "utf-8")
+    (True, False, False)
+    """
+    return system == "posix" and codecs.lookup(file_name_encoding).name == "ascii"
+
+
+def refuse_undecodable_names(arguments: Sequence[str]) -> None:
+    """Raise a UserError for a file name whose bytes are not text here: it cannot be stored or shown."""
+    for name in (*arguments, str(Path.cwd())):
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UserError(
+                f"the name {name!a} has bytes that are not {sys.getfilesystemencoding()}; rename the file or folder"
+            ) from None

@@ -1,0 +1,96 @@
+"""File names on all systems: as they are spelled on the disk, and spelled so that every system accepts them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+# Characters that change the path or that some file system refuses; control characters, line ends and marks that reorder
+# text, which must not reach a terminal; lone surrogates, which UTF-8 cannot represent.
+_UNSAFE = re.compile(
+    r"[\"<>:/|\\?*\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+",
+)
+# Windows reserves these names for devices, with any ending.
+_RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[\d¹²³]", re.IGNORECASE)
+# File systems limit bytes, not characters.
+_MAX_BYTES = 120
+
+
+def safe_name(name: str) -> str:
+    """Return a name that can be a part of a path on every system.
+
+    >>> safe_name("acme/lengths: 1b"), safe_name("CON"), safe_name(".."), safe_name("nul.txt")
+    ('acme__lengths__ 1b', '_CON', '_', '_nul.txt')
+    """
+    text = _UNSAFE.sub("__", name).encode()[:_MAX_BYTES].decode(errors="ignore").strip(". ")
+    if not text or is_reserved(text):
+        return f"_{text}"
+    return text
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether Windows takes a name for a device.
+
+    >>> is_reserved("Nul"), is_reserved("com1.txt"), is_reserved("console")
+    (True, True, False)
+    """
+    return _RESERVED.fullmatch(name.partition(".")[0].rstrip()) is not None
+
+
+def same_file_key(name: str) -> str:
+    """Return a key that is equal for all names that some file system takes for the same.
+
+    They may ignore case and Unicode normalisation.
+
+    >>> same_file_key("Model") == same_file_key("MODEL")
+    True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def spelled_on_disk(path: Path) -> Path:
+    """Return a path as the disk spells it, if it exists only in another Unicode normalisation.
+
+    macOS writes Hangul and accents decomposed (NFD), editors write them composed (NFC). On Linux, a file that came from
+    a Mac is not found under the name that the user types. Parts that are not found stay as they are.
+    """
+    if str(path).isascii() or path.exists():
+        return path
+    spelled = Path(path.anchor)
+    for part in path.parts[len(spelled.parts) :]:
+        spelled /= _spelled_part(spelled, part)
+    return spelled
+
+
+def _spelled_part(folder: Path, part: str) -> str:
+    if part.isascii() or (folder / part).exists():
+        return part
+    composed = unicodedata.normalize("NFC", part)
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return part
+    return next((name for name in names if unicodedata.normalize("NFC", name) == composed), part)
+
+
+def paths_spelled_on_disk(value: Any, base: Path) -> Any:
+    """Return a value of a configuration, with the files and folders that it names spelled as on the disk."""
+    if isinstance(value, dict):
+        return {key: paths_spelled_on_disk(inner, base) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [paths_spelled_on_disk(inner, base) for inner in value]
+    if not isinstance(value, str) or value.isascii():
+        return value
+    # A user's class is written file.py:Name.
+    file, separator, name = value.partition(".py:")
+    written = file + separator.removesuffix(":")
+    try:
+        spelled = spelled_on_disk(base / Path(written).expanduser())
+        if spelled.exists() and not (base / Path(written).expanduser()).exists():
+            return str(spelled) + (f":{name}" if separator else "")
+    except (OSError, ValueError, RuntimeError):
+        # A text that is too long, contains a zero byte or names an unknown user's home is not a path.
+        return value
+    return value
