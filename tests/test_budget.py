@@ -113,6 +113,7 @@ def config(plug_ins, **more) -> RunConfig:
     return RunConfig.model_validate({"task": task, "model": model, **more})
 
 
+@pytest.mark.fault(18)
 def test_a_run_stops_at_its_budget_with_what_was_answered_judged(plug_ins, tmp_path):
     with Store(tmp_path / "r", create=True) as store:
         record = runner.start(runner.plan(config(plug_ins, budget={"tokens": 450})), store)
@@ -150,6 +151,7 @@ def test_money_without_prices_is_refused_before_anything_is_asked(plug_ins):
         runner.plan(RunConfig(task=task, model={"name": model, "priced": False}, budget={"usd": 1.0}))
 
 
+@pytest.mark.fault(17)
 def test_an_unknown_price_makes_the_cost_unknown_not_zero(plug_ins, tmp_path):
     task, model = plug_ins
     with Store(tmp_path / "r", create=True) as store:

@@ -182,6 +182,7 @@ def test_a_heavy_library_is_imported_in_its_home_only(library):
             assert place.startswith(HOMES[library]), f"{place} imports {library}"
 
 
+@pytest.mark.fault(48)
 def test_nothing_is_executed_or_unpickled():
     forbidden = re.compile(r"(?<![\w.])(eval|exec)\(|pickle|shell=True|yaml\.load\(|torch\.load\(|os\.system")
     for path in FILES:
@@ -202,6 +203,7 @@ def test_the_public_face_is_what_it_says():
         _ = lmassay.nothing
 
 
+@pytest.mark.fault(54)
 def test_importing_lmassay_loads_nothing_heavy():
     heavy = {"torch", "scipy", "numpy", "pydantic", "sacrebleu", "numba", "click", "rich", "httpx2"}
     code = f"import sys, lmassay; print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy!r}))"

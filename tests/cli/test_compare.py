@@ -182,6 +182,7 @@ def test_a_document_has_the_method_and_not_every_cluster(folder, compare):
     assert "estimate" not in row
 
 
+@pytest.mark.fault(46)
 def test_answers_cannot_steer_the_terminal(compare, tmp_path):
     add(tmp_path, "base", [scored("\x1b[31mred", accuracy=1.0), scored("b", accuracy=1.0)])
     add(tmp_path, "new", [scored("\x1b[31mred", accuracy=0.0), scored("b", accuracy=1.0)])

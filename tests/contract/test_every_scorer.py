@@ -60,6 +60,7 @@ def test_scores_lie_in_the_unit_interval_and_come_one_a_pair(each):
     assert all(isinstance(score, float) and 0 <= score <= 1 for score in scores)
 
 
+@pytest.mark.fault(41)
 def test_a_text_is_most_like_itself(each):
     same = each.score(TEXTS[:2], TEXTS[:2], lang="en")
     other = each.score(TEXTS[:2], TEXTS[1::-1], lang="en")
@@ -67,6 +68,7 @@ def test_a_text_is_most_like_itself(each):
     assert all(a > b for a, b in zip(same, other, strict=True))
 
 
+@pytest.mark.fault(41)
 def test_the_order_and_company_of_pairs_do_not_matter(each):
     hyps, refs = TEXTS, TEXTS[1:] + TEXTS[:1]
     together = each.score(hyps, refs, lang="en")

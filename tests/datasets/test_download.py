@@ -144,6 +144,7 @@ def test_a_redirect_is_not_followed(fetch, server):
         fetch()
 
 
+@pytest.mark.fault(25)
 def test_wrong_content_is_not_kept(fetch, server, tmp_path):
     server.behaviour = lambda handler, content, _: handler.reply(200, b"x" * len(content))
     with pytest.raises(DataError, match="is not the published file"):

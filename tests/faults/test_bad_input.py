@@ -55,6 +55,7 @@ SIDES = ["--src", "src", "--adv-src", "adv"]
 CUSTOM = [*SIDES, "--custom-scores-source", "scorers.py", "--s-src"]
 
 
+@pytest.mark.fault(26)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

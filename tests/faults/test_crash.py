@@ -63,6 +63,7 @@ def results_of(folder: Path):
         return record.status, record.results, list(store.rows(record.id))
 
 
+@pytest.mark.fault(1)
 @pytest.mark.parametrize("when", [1, 60, 180])
 def test_kill_minus_nine_then_resume_equals_an_unbroken_run_and_pays_nothing_twice(tmp_path, when):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -135,6 +136,7 @@ def test_kill_minus_nine_of_a_chat_run_loses_no_answer_and_repeats_no_request(tm
     assert values["ooc"] == pytest.approx(1 / 30)
 
 
+@pytest.mark.fault(2)
 def test_ctrl_c_says_how_to_go_on_and_exits_130(tmp_path):
     with openai_server(latency=0.01) as server:
         process = started(tmp_path, config(tmp_path, server.url))
@@ -149,6 +151,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_130(tmp_path):
         assert results_of(tmp_path)[0] == "done"
 
 
+@pytest.mark.fault(10)
 def test_an_example_that_fails_for_ever_is_an_error_and_the_exit_code_says_so(tmp_path):
     broken = SENTENCES[7]
     with openai_server(lambda body, _: failure(500) if prompt_of(body) == broken else completion("x")) as server:
@@ -161,6 +164,7 @@ def test_an_example_that_fails_for_ever_is_an_error_and_the_exit_code_says_so(tm
     assert "HTTP 500" in rows[7].error
 
 
+@pytest.mark.fault(13)
 def test_a_wrong_key_stops_the_run_at_the_first_call(tmp_path):
     with openai_server(lambda *_: failure(401, "bad key")) as server:
         done = lmassay("run", config(tmp_path, server.url), "--results", tmp_path / "results")
@@ -170,6 +174,7 @@ def test_a_wrong_key_stops_the_run_at_the_first_call(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.fault(4)
 def test_a_results_folder_that_cannot_be_written_is_reported_before_the_first_paid_call(tmp_path):
     (tmp_path / "file").touch()
     with openai_server() as server:
@@ -179,6 +184,7 @@ def test_a_results_folder_that_cannot_be_written_is_reported_before_the_first_pa
     assert "cannot write to the results folder" in done.stderr
 
 
+@pytest.mark.fault(45)
 def test_the_key_is_in_no_file_log_or_page(tmp_path):
     key = "sentinel-key-0123456789"
     environment = {"OPENAI_API_KEY": key}
@@ -197,6 +203,7 @@ def test_the_key_is_in_no_file_log_or_page(tmp_path):
             assert key.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.fault(6)
 def test_two_runs_may_share_a_results_folder_at_the_same_time(tmp_path):
     with openai_server(latency=0.002) as server:
         file = config(tmp_path, server.url)
@@ -210,6 +217,7 @@ def test_two_runs_may_share_a_results_folder_at_the_same_time(tmp_path):
         assert one.results == two.results
 
 
+@pytest.mark.fault(37)
 def test_check_and_dry_run_touch_neither_network_nor_disk(tmp_path):
     with openai_server() as server:
         file = config(tmp_path, server.url)

@@ -336,6 +336,7 @@ def test_reports_of_half_characters_are_utf_8_without_controls(hostile_results, 
     assert printable(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.fault(47)
 def test_cells_of_a_csv_export_have_no_controls_and_no_formulas(hostile_results, tmp_path):
     file = tmp_path / "rows.csv"
     done = lmassay("export", "latest", "--format", "csv", "-o", file, "--results", hostile_results)

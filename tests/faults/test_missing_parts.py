@@ -109,6 +109,7 @@ def test_figures_are_one_line_with_the_pip_command(without_extras, folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.fault(53)
 def test_the_core_scores_without_them(without_extras, folder):
     for scorer in ("chrf", "bleu", "zero_one"):
         done = without_extras(*SIDES, "--s-src", scorer, cwd=folder)
@@ -117,6 +118,7 @@ def test_the_core_scores_without_them(without_extras, folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.fault(36)
 @pytest.mark.parametrize(
     ("arguments", "environment"),
     [

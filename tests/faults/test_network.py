@@ -105,6 +105,7 @@ def test_chaos(name, count, caplog):
     assert KEY not in repr(answers)
 
 
+@pytest.mark.fault(11, 16)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", ["openai", "claude"])
 def test_a_fault_for_ever_is_bounded_and_named(name, fault):
@@ -119,6 +120,7 @@ def test_a_fault_for_ever_is_bounded_and_named(name, fault):
         assert server.prompts.count("bad") <= TRIES
 
 
+@pytest.mark.fault(9, 15)
 @pytest.mark.parametrize("kind", chaos.FAULTS)
 def test_every_fault_of_the_chaos_server_ends_as_it_says(kind):
     fault = chaos.FAULTS[kind]
@@ -137,6 +139,7 @@ def test_every_fault_of_the_chaos_server_ends_as_it_says(kind):
     assert server.requests == (4 if fault.outcome == "retried" else 3)
 
 
+@pytest.mark.fault(12)
 @pytest.mark.parametrize("kind", chaos.ODD_ANSWERS)
 def test_every_odd_answer_is_recorded_as_it_is(kind):
     behaviour = chaos.Behaviour(rate=0.0)
@@ -153,6 +156,7 @@ def test_every_odd_answer_is_recorded_as_it_is(kind):
     assert server.requests == 3
 
 
+@pytest.mark.fault(45)
 @pytest.mark.parametrize("name", ["openai", "azure", "clova", "claude"])
 @pytest.mark.parametrize("reply", [failure(401, f"bad key {KEY}"), failure(302, Location=f"http://h/?key={KEY}")])
 def test_no_key_in_a_traceback(name, reply):

@@ -100,6 +100,7 @@ def everything_printed_and_written(tmp_path: Path, env: dict[str, str]) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.fault(45)
 @pytest.mark.parametrize("place", ["error", "answer", "exception", "identity", "log"])
 @pytest.mark.parametrize("options", [{"api_key": "${MY_API_KEY}"}, {"nested": {"api_key": "${MY_API_KEY}"}}])
 def test_a_plug_in_that_repeats_its_key_leaks_it_nowhere(tmp_path, place, options):

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not hasattr(soak.signal, "SIGKILL"), reason="nee
 SHORT = soak.Options(requests=1000, concurrency=16, seed=5, kills=1)
 
 
+@pytest.mark.fault(3)
 @pytest.mark.slow
 def test_a_run_with_faults_a_kill_and_a_full_disk_equals_one_without(tmp_path):
     lines: list[str] = []

@@ -97,6 +97,7 @@ def wait_for_end(pid: int) -> None:
     raise AssertionError(f"the process {pid} is still there")
 
 
+@pytest.mark.fault(38)
 def test_two_processes_give_the_numbers_of_one(tmp_path, whole):
     done = lmassay("run", write_sweep(tmp_path), "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
@@ -178,6 +179,7 @@ def test_a_training_that_fails_is_marked_and_the_sweep_goes_on(tmp_path):
     assert len(trained(tmp_path)) == 8, "a failed training was tried again"
 
 
+@pytest.mark.fault(3)
 def test_a_full_disk_in_a_training_is_reported(tmp_path):
     done = lmassay("run", write_sweep(tmp_path, fail="28/"), "--results", tmp_path / "results")
     assert done.returncode == 1

@@ -194,6 +194,7 @@ def test_a_script_in_the_data_stays_text(served):
     assert "<script>alert(1)" not in page
 
 
+@pytest.mark.fault(50)
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.10", "example.org", "::"])
 def test_other_hosts_than_this_machine_are_refused(run, host):
     with pytest.raises(UserError, match="on this machine only"):

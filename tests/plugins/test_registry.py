@@ -38,6 +38,7 @@ def test_a_decorator_registers_into_the_registry_in_force():
     assert "only-here" not in current_registry().names("scorer")
 
 
+@pytest.mark.fault(34)
 def test_a_name_taken_twice_names_both_places(tmp_path):
     child = Registry(current_registry())
     for name in ("one.py", "two.py"):
@@ -100,6 +101,7 @@ def test_a_missing_file_and_a_missing_name_are_distinguished(tmp_path):
         Registry(current_registry()).get("scorer", f"{tmp_path / 'some.py'}:overlap_")
 
 
+@pytest.mark.fault(35)
 def test_an_installed_plug_in_is_listed_and_a_broken_one_does_not_spoil_the_list(tmp_path, monkeypatch):
     info = tmp_path / "plug-1.0.dist-info"
     info.mkdir()

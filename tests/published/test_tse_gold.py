@@ -113,6 +113,7 @@ def test_every_curve_equals_that_of_the_original_with_every_lemma(model, name):
     check_curves(model, reference, reference["results"][name], "none")
 
 
+@pytest.mark.fault(39)
 @pytest.mark.parametrize(("model", "name"), list(cases("released")))
 def test_every_curve_equals_that_of_the_original_as_released(model, name):
     reference = gold(f"gold_{model}_released")

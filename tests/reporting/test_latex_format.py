@@ -100,6 +100,7 @@ def test_other_scripts_in_the_tables_alone_are_reported():
     assert "% Compile with lualatex or xelatex" in text
 
 
+@pytest.mark.fault(47)
 @given(st.text(max_size=40))
 def test_no_text_leaves_an_open_brace_or_a_line_break(text):
     made = escape(text)

@@ -80,6 +80,7 @@ def test_an_environment_variable_is_filled_in_when_the_run_is_built_and_not_befo
         run.build_model()
 
 
+@pytest.mark.fault(32)
 def test_all_mistakes_are_reported_at_once_with_key_and_line(tmp_path):
     text = """\
 task:
@@ -216,6 +217,7 @@ def test_a_subclass_has_the_options_of_its_parent(tmp_path):
     assert "transform" in refuse(tmp_path, GOOD.replace("echo", "{name: 'mine.py:Mine', transform: nonsense}"))
 
 
+@pytest.mark.fault(32)
 def test_a_bomb_of_anchors_is_refused(tmp_path):
     text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     text += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8))
@@ -248,6 +250,7 @@ def test_an_override_reaches_every_entry_of_a_list(tmp_path):
     assert [run.model["label"] for run in load(tmp_path, text, "model.label=x")] == ["x", "x"]
 
 
+@pytest.mark.fault(33)
 def test_false_on_the_command_line_beats_true_in_the_file(tmp_path):
     text = GOOD.replace("model: echo", "model: {name: outputs, files: {out: a}, keep_bom: true}")
     (run,) = load(tmp_path, text, "model.keep_bom=false")

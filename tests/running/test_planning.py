@@ -90,6 +90,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.fault(19)
 def test_answers_are_not_reused_after_a_module_next_to_the_plug_in_has_changed(folder):
     run(folder)
     assert value(folder) == 2

@@ -125,6 +125,7 @@ def test_a_second_run_asks_nothing(store, model):
     assert model.prompts == []
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize(
     "changes",
     [{"model": {"name": "counting", "revision": "2"}}, {"seed": 7}, {"task": {"name": "lengths", "words": ["zz"]}}],
@@ -136,6 +137,7 @@ def test_another_model_seed_or_question_misses_the_cache(store, model, changes):
     assert model.prompts
 
 
+@pytest.mark.fault(20)
 def test_sampled_answers_are_never_shared(store, model):
     sampled = {"name": "lengths", "temperature": 1.0}
     runner.start(planned(task=sampled), store)
@@ -158,6 +160,7 @@ def test_an_error_is_no_score_and_resume_tries_it_again(store, model):
     assert record.results[0].value == pytest.approx(20 / 6)
 
 
+@pytest.mark.fault(12)
 def test_a_refusal_is_unscored_and_not_remembered_as_an_answer(store, model):
     model.refuse.add("bb")
     record = runner.start(planned(), store)
@@ -213,6 +216,7 @@ def test_progress_is_reported_up_to_the_end(store):
     assert progress_values[-1] == 6
 
 
+@pytest.mark.fault(22)
 def test_duplicate_ids_are_refused(store, monkeypatch):
     monkeypatch.setattr(Lengths, "examples", lambda self: iter([Example("x", {"word": "a"})] * 2))
     with pytest.raises(DataError, match="two examples have the id 'x'"):
@@ -224,6 +228,7 @@ def test_a_task_without_examples_is_refused(store):
         runner.start(planned(task={"name": "lengths", "words": []}), store)
 
 
+@pytest.mark.fault(14)
 def test_a_model_that_cannot_do_the_verb_is_refused_before_anything_is_asked(model, monkeypatch):
     monkeypatch.setattr(Lengths, "needs", frozenset({"slot"}))
     with pytest.raises(ConfigError, match="counting cannot rank words at a blank"):

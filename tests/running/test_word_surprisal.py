@@ -138,6 +138,7 @@ def test_csv_is_written_where_the_name_says_so_and_other_names_are_refused(tmp_p
     assert "must end in .tsv or .csv" in done.stderr
 
 
+@pytest.mark.fault(29)
 def test_a_line_that_is_too_long_is_reported_and_the_others_are_written(tmp_path):
     (tmp_path / "text.txt").write_text("The dog.\n" + "dog " * 5000 + "\n", encoding="utf-8")
     done = command("surprisal", GPT2, "--in", "text.txt", "-o", "scores.tsv", cwd=tmp_path)

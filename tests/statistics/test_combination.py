@@ -71,6 +71,7 @@ def test_a_number_that_lacks_one_of_its_columns_rests_on_nothing():
     assert (combined.value, combined.n, combined.n_unscored) == (None, 0, 2)
 
 
+@pytest.mark.fault(42)
 def test_an_empty_column_is_no_value_and_errors_are_counted_apart():
     combined = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
     assert combined.value is None
@@ -85,6 +86,7 @@ def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_coun
     assert empty_labels(of, combination, everything(of)) == (3, 1)
 
 
+@pytest.mark.fault(40)
 @pytest.mark.parametrize("clusters", [12, 60])
 def test_intervals_cover_what_they_say(clusters):
     hits = 0

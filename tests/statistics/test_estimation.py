@@ -54,6 +54,7 @@ def test_clusters_of_one_row_are_not_clusters():
     assert clustered.interval() == pytest.approx(estimate([Term(values)], bounds=(0.0, 1.0)).interval())
 
 
+@pytest.mark.fault(31)
 def test_clusters_that_are_all_right_may_still_be_similar():
     low, high = bounds_of([12] * 24, [12] * 24)
     rows = 24 * 12 / (1 + 11 * LARGEST_CORRELATION)
@@ -231,6 +232,7 @@ def test_equal_scores_are_close_to_nearly_equal_ones():
     assert same == pytest.approx(nearly, abs=0.01)
 
 
+@pytest.mark.fault(30)
 def test_one_cluster_is_too_few_and_says_so():
     estimated = estimate([Term(np.array([1.0, 0.0, 1.0]), 1.0, [["a", "a", "a"]])], bounds=(0.0, 1.0))
     assert estimated.interval() == (None, None)
@@ -409,6 +411,7 @@ def test_identical_prompts_have_the_interval_of_one(errors):
     assert mean.interval() == pytest.approx(one.interval())
 
 
+@pytest.mark.fault(31)
 def test_scores_that_are_all_the_same_have_an_interval_in_the_middle_of_their_range_too():
     low, high = estimate([Term(np.full(40, 0.5))], bounds=(0.0, 1.0)).interval()
     assert low < 0.5 < high

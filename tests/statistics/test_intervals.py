@@ -98,6 +98,7 @@ def test_few_clusters_cover_too(count):
     assert hits >= 181
 
 
+@pytest.mark.fault(40)
 def test_the_paired_test_keeps_its_size_under_the_null():
     rng = np.random.default_rng(4)
     rejected = 0
@@ -116,6 +117,7 @@ def test_a_real_difference_is_found():
     assert difference.n == 200
 
 
+@pytest.mark.fault(31)
 def test_equal_runs_do_not_differ():
     a = np.random.default_rng(6).random(50)
     difference = paired_difference(a, a)
@@ -123,6 +125,7 @@ def test_equal_runs_do_not_differ():
     assert difference.low < 0 < difference.high
 
 
+@pytest.mark.fault(30)
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_tiny_comparisons_do_not_crash(size):
     difference = paired_difference(np.zeros(size), np.ones(size))
@@ -130,6 +133,7 @@ def test_tiny_comparisons_do_not_crash(size):
     assert difference.p is None or difference.p > 0.05
 
 
+@pytest.mark.fault(41)
 def test_swapping_the_runs_mirrors_the_interval():
     a, b = np.zeros(8), np.array([0, 0, 0, 0, 0, 0.9, 0, 0.05])
     one, other = paired_difference(a, b), paired_difference(b, a)

@@ -150,6 +150,7 @@ def test_a_run_that_is_not_finished_is_whole(tmp_path):
         assert store.drop_damaged_rows("r") == 0
 
 
+@pytest.mark.fault(5)
 def test_one_damaged_run_leaves_the_others_alone(folder):
     edit(folder, CHANGED_RESULT)
     done = lmassay("run", "c.yaml", "--results", "results", cwd=folder)

@@ -58,6 +58,7 @@ def test_a_run_is_found_by_part_of_its_id_and_latest(store):
         store.run("zzz")
 
 
+@pytest.mark.fault(7)
 def test_latest_is_the_run_recorded_last_though_the_clock_was_set_back(store, monkeypatch):
     class Clock(datetime):
         time = datetime(2035, 1, 1, tzinfo=UTC)
@@ -75,6 +76,7 @@ def test_latest_is_the_run_recorded_last_though_the_clock_was_set_back(store, mo
     assert store.run("latest").id == second
 
 
+@pytest.mark.fault(44)
 def test_labels_make_safe_ids(store):
     for label in ("../../etc/passwd", "CON:\\x", "ㅎ" * 300, "<script>"):
         run = new_run(store, label)
@@ -156,6 +158,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
         Store(tmp_path / "file" / "results", create=True)
 
 
+@pytest.mark.fault(5)
 @pytest.mark.parametrize(
     "content", [b"not a database, not at all, really" * 100, b"SQLite format 3\x00" + b"\xff" * 5000]
 )
@@ -173,6 +176,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
         Store(tmp_path, create=True)
 
 
+@pytest.mark.fault(8)
 def test_a_newer_schema_asks_for_an_upgrade(store):
     store.database.execute("PRAGMA user_version = 99")
     store.database.set_digest("", "schema", "99")
@@ -180,6 +184,7 @@ def test_a_newer_schema_asks_for_an_upgrade(store):
         Store(store.folder)
 
 
+@pytest.mark.fault(3)
 def test_a_full_disk_is_reported_in_words(store):
     store.database.execute("PRAGMA max_page_count = 1")
     run_rows = [(i, Row(Example(str(i), {"text": "x" * 10_000}), "scored")) for i in range(100)]

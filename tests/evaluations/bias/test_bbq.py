@@ -194,6 +194,7 @@ def test_a_row_that_is_not_in_order_is_named_with_file_and_line(tmp_path, change
     assert message in str(caught.value)
 
 
+@pytest.mark.fault(22)
 def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path):
     path = write(tmp_path / "x.jsonl", [row(), row(example_id=1), row()])
     with pytest.raises(DataError, match=r"x\.jsonl, line 3: the id 'Age-1-0' is already used in .*x\.jsonl, line 1"):

@@ -195,6 +195,7 @@ def test_tables_and_lists_of_json_are_read_too(tmp_path):
         assert only(tmp_path / "data.yaml") == expected
 
 
+@pytest.mark.fault(24)
 def test_a_list_as_python_writes_it_is_read_and_never_run(tmp_path):
     assert (
         only(describe(tmp_path, [ROW | {"choices": "['The aunt', 'The niece', 'Unknown']"}])).choices[1] == "The niece"
@@ -327,6 +328,7 @@ def test_a_row_that_does_not_fit_is_named_with_file_and_line(tmp_path, changes, 
     assert "rows.jsonl, line 2" in str(caught.value)
 
 
+@pytest.mark.fault(23)
 def test_a_field_that_is_missing_is_named_with_what_there_is(tmp_path):
     row = {("questoin" if key == "question" else key): value for key, value in ROW.items()}
     with pytest.raises(DataError, match=r"line 1: the field 'question' is missing; did you mean 'questoin'"):

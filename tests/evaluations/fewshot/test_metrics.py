@@ -69,6 +69,7 @@ def test_every_metric_lies_between_0_and_1_and_is_1_for_the_truth(rows):
     assert all(value == 1 for value in perfect.values())
 
 
+@pytest.mark.fault(41)
 @given(pairs, st.randoms())
 def test_no_metric_depends_on_the_order_of_examples(rows, rng):
     mixed = list(rows)

@@ -108,12 +108,14 @@ def test_a_tie_is_no_win():
     assert metrics.without_cutoff(forms([[0.2, 0.2]])).ew[0] == 0.0
 
 
+@pytest.mark.fault(27)
 def test_lemmas_with_one_form_in_the_vocabulary_do_not_count():
     whole = metrics.without_cutoff(forms([[0.4, 0.1, 0.3, 0.0]]))
     assert whole.ew[0] == 1.0
     assert whole.mass[0] == pytest.approx(0.5)
 
 
+@pytest.mark.fault(27)
 def test_without_any_lemma_there_is_no_score():
     whole = metrics.without_cutoff(forms([[0.4, 0.0]]))
     assert np.isnan(whole.ew[0])

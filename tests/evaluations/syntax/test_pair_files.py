@@ -39,6 +39,7 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
     assert [p.line for p in read(open_pairs(file))] == [1, 3]
 
 
+@pytest.mark.fault(5)
 @pytest.mark.parametrize(
     ("line", "words"),
     [

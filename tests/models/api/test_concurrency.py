@@ -38,6 +38,7 @@ def test_waits_grow_and_end():
     assert with_tries(failure, 1) == "HTTP 500"
 
 
+@pytest.mark.fault(9)
 def test_a_servers_own_wait_is_kept_but_not_believed_twice():
     policy = RequestPolicy(8, 60.0, tries=6, wait=1.0)
     failure = Failure("HTTP 429", retryable=True, wait=0.1)
@@ -190,6 +191,7 @@ def test_a_server_that_takes_three_at_a_time_is_asked_three_at_a_time(concurrenc
     assert outcome.seconds < 1.1 * 3000 * LATENCY / 3 + 1
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("most", [1, 3, 10, 50])
 @pytest.mark.parametrize("retry_after", [1.0, 0.2, None])
 def test_a_limit_a_second_is_met_without_giving_up_on_anybody(most, retry_after):

@@ -124,6 +124,7 @@ def test_an_answer_without_a_choice_or_a_bad_request_is_an_error_at_once(reply):
         assert len(server.bodies) == 1
 
 
+@pytest.mark.fault(11)
 def test_a_time_out_is_an_error_not_a_hang():
     release = threading.Event()
 

@@ -72,6 +72,7 @@ def test_samples_become_items(tmp_path):
     assert data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -133,6 +134,7 @@ def test_plain_names_stay(name):
     assert file_name_of(name) == name
 
 
+@pytest.mark.fault(44)
 @given(NAME)
 def test_any_name_makes_a_safe_part_of_a_file_name(name):
     made = file_name_of(name)

@@ -88,6 +88,7 @@ def test_text_is_cut_at_the_end_of_what_may_be_shortened(tokenizer):
     assert tokens(tokenizer, encoded) == ["[CLS]", "one", "two", "?", "[SEP]", "[MASK]", "four", "[SEP]"]
 
 
+@pytest.mark.fault(29)
 def test_text_that_may_not_be_shortened_and_is_too_long_is_an_error_with_lengths(tokenizer):
     made = pvp(tokenizer, lambda self, a, b: ([a[0], b, [self.mask_id]], []), max_seq_length=5)
     message = r"train-1: the parts that may not be shortened have 6 tokens.*the window has 5"
@@ -148,6 +149,7 @@ def test_a_word_outside_the_vocabulary_is_named(tokenizer):
         pvp(tokenizer, cls=Wrong).label_token_ids()
 
 
+@pytest.mark.fault(28)
 def test_a_label_outside_the_verbalizer_is_named(tokenizer):
     with pytest.raises(ConfigError, match="no word for the label 'perhaps'"):
         pvp(tokenizer, label_list=["no", "yes", "perhaps"]).label_token_ids()

@@ -236,6 +236,7 @@ def test_a_change_anywhere_in_the_file_of_an_own_model_asks_it_again(tmp_path):
         assert row["details"]["out"].endswith(suffix)
 
 
+@pytest.mark.fault(46)
 def test_terminal_escapes_in_data_do_not_reach_the_terminal(tmp_path):
     write_lines(tmp_path / "src.txt", ["one two three"])
     task = {
@@ -261,6 +262,7 @@ def skip_if_python_cannot_start(environment):
         pytest.skip("with an ASCII locale, Python does not start from a folder whose name is not ASCII")
 
 
+@pytest.mark.fault(52)
 @pytest.mark.parametrize(("name", "environment"), [("a b", ASCII), ("폴더 with spaces", {"PYTHONIOENCODING": "cp949"})])
 def test_a_console_that_is_not_utf8_does_not_crash(tmp_path, name, environment):
     skip_if_python_cannot_start(environment)

@@ -70,6 +70,7 @@ def test_labels_of_any_type_become_those_of_the_task(task, label, tmp_path):
     assert read(task, tmp_path, ROWS[task])[0].label == label
 
 
+@pytest.mark.fault(28)
 @pytest.mark.parametrize("task", ["rte", "cb", "boolq", "wic", "copa", "wsc"])
 def test_a_label_outside_the_task_is_an_error_with_its_line(task, tmp_path):
     with pytest.raises(DataError, match=r"train\.jsonl, line 2: 'label' is 'perhaps'; the labels are"):
