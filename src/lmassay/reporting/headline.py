@@ -158,7 +158,7 @@ class Headline:
 
 
 def one_per_metric(shown: Sequence[Headline]) -> list[Headline]:
-    """The first headline of each evaluation and metric, whichever model it is of."""
+    """The first headline of each evaluation and metric, of any model."""
     first: dict[tuple[str, str], Headline] = {}
     for headline in shown:
         first.setdefault((headline.evaluation.name, headline.metric), headline)

@@ -1,6 +1,6 @@
 """Repeated sampling: each example is asked several times, at a temperature above 0.
 
-A sample is a row of its own, with the id ``example~2`` and the group ``sampled_example``. The task never sees that: its
+A sample is a separate row, with the id ``example~2`` and the group ``sampled_example``. The task never sees that: its
 requests are made from the original example, and so are its scores.
 """
 

@@ -1,6 +1,6 @@
 """Batches of scored examples as the store writes them: two packed parts, each with a digest.
 
-Statistics need ids, groups and scores; texts are in a part of their own, which they do not read.
+Statistics need ids, groups and scores; texts are in a separate part, which they do not read.
 """
 
 from __future__ import annotations

@@ -363,7 +363,7 @@ class Bias(Task):
             picked = example.inputs["order"][position]
             own_values = columns(item, picked)
             if not item.is_control:
-                # Control questions have metrics of their own and do not count in any other.
+                # Control questions have their own metrics and do not count in any other.
                 own_values["letter"] = float(position)
             role = _role(item, picked)
         if item.is_control:

@@ -141,7 +141,7 @@ class InContext(PromptMethod):
         return [self._question(inputs.task, shown, example) for example in examples]
 
     def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
-        """The score of each label; the largest is the prediction. Raises NoChoiceError if an answer is no label."""
+        """The score of each label; the largest is the prediction. Raises NoChoiceError if an answer is not a label."""
         candidates = self._candidates(task, example)
         if self._answer_by == "logprobs":
             scores = [self._log_probability(response) for response in responses]

@@ -166,7 +166,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _request_order(sample: LogSample) -> tuple[int, int] | None:
-    """Return which request is about the good and which about the bad sentence; None if this is no such comparison."""
+    """Return which request is about the good and which about the bad sentence; None if it compares something else."""
     good = sample.doc.get("sentence_good")
     bad = sample.doc.get("sentence_bad")
     if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:

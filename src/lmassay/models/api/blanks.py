@@ -34,7 +34,7 @@ from lmassay.types import Candidates, Response, Slot
 
 # More tokens than any vocabulary has. vLLM then answers how many it allows.
 MORE_THAN_ANY_VOCABULARY = 1 << 20
-# Ids and counts of tokens have few digits; a longer number is no id, and Python may refuse to read it.
+# Ids and counts of tokens have few digits; a longer number is not an id, and Python may refuse to read it.
 _MAX_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
 _TOKEN_ID = re.compile(r"token_id:(\d{1,12})")
 # Servers compute in 16 bits, so the probabilities of a large vocabulary do not add up to exactly 1.
@@ -110,7 +110,7 @@ class CompletionsBlanks(CompletionsScorer):
     async def _filled_in(
         self, request: Slot, context: str, is_first_word: bool
     ) -> tuple[Candidates, int | None, int | None]:
-        """The words' own log-probabilities, each in a text of its own; no ranks."""
+        """The words' own log-probabilities, each in its own text; no ranks."""
         logprobs = np.full(len(request.candidates), np.nan)
         spellings: list[tuple[int, ...]] = []
         tokens_in: int | None = 0

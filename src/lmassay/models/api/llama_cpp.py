@@ -319,7 +319,7 @@ class LlamaCppScorer:
 
 
 def _piece_as_bytes(piece: Any) -> bytes:
-    """The bytes of a token: /tokenize returns a text, or a list of numbers if the bytes are no text."""
+    """The bytes of a token: /tokenize returns a text, or a list of numbers if the bytes are not a text."""
     if isinstance(piece, str):
         return piece.encode("utf-8", "surrogatepass")
     if not isinstance(piece, list):

@@ -150,7 +150,7 @@ class CausalLM:
         in_trees.sort(key=sequences.__getitem__)
         in_rectangles.sort(key=lambda index: len(sequences[index]))
         reader = PrefixReader(self._model, self._device)
-        # If logits are needed from the beginning of every text, all of it must be read and a cache is no use.
+        # If logits are needed from the beginning of every text, all of it must be read, and a cache does not help.
         longest_prefix = max((first_needed[index] for index in in_trees), default=0)
         use_cache = longest_prefix >= MIN_CACHED_PREFIX and self.caches_paths
 

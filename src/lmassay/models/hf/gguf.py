@@ -186,7 +186,7 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
 
 @contextlib.contextmanager
 def _in_own_folder(path: Path) -> Iterator[Path]:
-    """The file in a folder of its own, so that files next to it do not influence the conversion."""
+    """The file in a separate folder, so that files next to it do not influence the conversion."""
     with tempfile.TemporaryDirectory(prefix="lmassay-") as folder:
         file = Path(folder) / path.name
         try:

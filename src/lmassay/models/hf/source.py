@@ -34,7 +34,7 @@ _TOKENIZER_FILES = (
     "source.spm",
     "target.spm",
 )
-# The class of a tokenizer that is only what its files say. Every other class adds special tokens of its own.
+# The class of a tokenizer that is only what its files say. Every other class adds its own special tokens.
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.

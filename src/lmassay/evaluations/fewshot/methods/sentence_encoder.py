@@ -358,7 +358,7 @@ def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
 
 
 def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, seed: int) -> list[Pair]:
-    """For each text ``generations`` partners of its own label (target 1) and as many of other labels (target 0)."""
+    """For each text, ``generations`` partners with the same label (target 1) and as many with others (target 0)."""
     rng = random.Random(seed)
     same: dict[int, list[str]] = {}
     other: dict[int, list[str]] = {}

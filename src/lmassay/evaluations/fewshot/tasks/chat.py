@@ -11,7 +11,7 @@ BLANK = "____"
 ANSWERS = "{answers}"
 """Stands for the list of possible answers in an instruction."""
 DEFAULT_INSTRUCTION = f'Fill in the blank "{BLANK}" in the last text. {{answers}} Answer with one of them only.'
-"""The instruction of a task that has none of its own."""
+"""The default instruction, for tasks that do not define one."""
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 

@@ -56,7 +56,7 @@ _KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ोे्िुपरकतचट", "ओएअइउफऱखथछठ"),
         (".ंमनवलस..य", ".ँण...शष"),
     ),
-    # Japanese kana by JIS X 6002. The marks of voiced kana are keys of their own, which a typo keeps.
+    # Japanese kana by JIS X 6002. The marks of voiced kana are separate keys, which a typo keeps.
     "kana": (
         ("ぬふあうえおやゆよわほへ", "..ぁぅぇぉゃゅょを.."),
         ("たていすかんなにらせ", "..ぃ......."),

@@ -1,4 +1,4 @@
-"""Computes COMET scores in an environment of its own: reads requests and writes answers as lines of JSON.
+"""Computes COMET scores in a separate environment: reads requests and writes answers as lines of JSON.
 
 This file is run by a Python that has unbabel-comet and need not have lmassay, so it imports nothing of lmassay. The
 first answer has the version, or an error; each later one answers a request.

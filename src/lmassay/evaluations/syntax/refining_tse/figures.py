@@ -215,7 +215,7 @@ def _legend(results: Results, templates: Sequence[str]) -> list[LegendEntry]:
     solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve")]
     dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed")]
     if all(name in TEMPLATES for name in templates):
-        # The published sets share their marks; others have a mark of their own, shown beside their names.
+        # The published sets share their marks; others have their own mark, shown next to their names.
         solid.append(Dot(0.5, 0.5, radius=3))
         dashed.append(Dot(0.5, 0.5, "cross", radius=3))
     keys.append(LegendEntry("Top cutoffs", [Group(solid, style="neutral")]))
