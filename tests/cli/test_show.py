@@ -8,6 +8,8 @@ import shlex
 
 import pytest
 
+from lmassay.types import Example, Row, Score
+from tests.compare_kit import add, scored, unscored
 from tests.helpers import ROOT, lmassay, write_config, write_lines
 from tests.reporting.small_runs import config, two_constructions, write_pairs
 
@@ -126,7 +128,47 @@ def test_a_task_without_a_headline_shows_all_it_has(tmp_path):
     shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
     assert shown.splitlines()[1].split()[:3] == ["metric", "group", "value"]
     assert "more " not in shown
-    assert lmassay("show", "latest", "--all", cwd=tmp_path).stdout == shown
+    everything = lmassay("show", "latest", "--all", cwd=tmp_path).stdout
+    assert everything.partition("signature")[0] == shown
+
+
+def test_the_signature_is_shown_on_request_and_the_latest_run_without_an_argument(folder):
+    short = lmassay("show", cwd=folder).stdout
+    assert short == lmassay("show", "latest", cwd=folder).stdout
+    assert "signature" not in short
+    assert lmassay("show", "--signature", cwd=folder).stdout.startswith(f"{short}signature  lmassay:")
+
+
+def test_unscored_examples_are_counted_by_reason(tmp_path):
+    results = tmp_path / "results"
+    rows = [scored(0, accuracy=1.0), unscored(1), unscored(2)]
+    rows.append(Row(Example("3", {}), "unscored", Score(unscored={"answer": "no answer: too_long"})))
+    result = {"metric": "accuracy", "group": "overall", "value": 1.0, "n": 1, "n_unscored": 3}
+    add(results, "one", rows, results=[result])
+    assert "unscored   3 (2 × refused, 1 × no answer: too_long)" in lmassay("show", cwd=tmp_path).stdout
+    (document,) = json.loads(lmassay("show", "--json", cwd=tmp_path).stdout)["runs"]
+    assert document["unscored"] == {"refused": 2, "no answer: too_long": 1}
+    for form in ("html", "md"):
+        lmassay("report", "-o", f"r.{form}", cwd=tmp_path)
+        text = (tmp_path / f"r.{form}").read_text(encoding="utf-8")
+        assert "Unscored examples of label on model one: 3 (2 × refused, 1 × no answer: too_long)." in text
+
+
+def test_a_metric_that_a_scored_example_lacks_counts_if_it_is_a_headline(tmp_path):
+    row = Row(Example("0", {}), "scored", Score({"ew": 1.0}, {"tse": "several tokens", "ew@top0.5": "no lemma"}))
+    result = {"metric": "tse", "group": "overall", "value": None, "n": 0, "n_unscored": 1}
+    add(tmp_path / "results", "one", [row], results=[result], headline=["tse", "ew"])
+    assert "unscored   1 (1 × several tokens)\n" in lmassay("show", "--all", cwd=tmp_path).stdout
+
+
+def test_a_run_in_which_nothing_can_be_scored_says_why(tmp_path):
+    write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"fails_on": ""}))
+    source = (tmp_path / "made.py").read_text(encoding="utf-8")
+    head = "        for request in requests:\n"
+    too_long = "            yield Response(finish='too_long')\n            continue\n"
+    (tmp_path / "made.py").write_text(source.replace(head, f"{head}{too_long}"), encoding="utf-8")
+    done = lmassay("run", "c.yaml", cwd=tmp_path)
+    assert "examples could be scored (no answer: too_long)" in done.stderr
 
 
 def test_a_run_without_results_shows_what_became_of_it(tmp_path):

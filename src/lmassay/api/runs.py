@@ -281,6 +281,16 @@ class Run:
         return self.record.status
 
     @property
+    def note(self) -> str:
+        """The note that a user wrote on the run (``lmassay note``); empty if there is none."""
+        return self.record.annotation.note
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the run (``lmassay tag``)."""
+        return list(self.record.annotation.tags)
+
+    @property
     def notes(self) -> list[str]:
         """What the task and the model have to say about the run, such as possible problems with the data."""
         return list(self.record.provenance.notes)

@@ -31,6 +31,9 @@ _CORE = {
     "Results": (
         Command("ls", "List the runs in a results folder.", f"{_CLI}.ls:ls"),
         Command("show", "Show the results of a run.", f"{_CLI}.show:show"),
+        Command("note", "Write a note on a run.", f"{_CLI}.annotate:note"),
+        Command("tag", "Tag a run.", f"{_CLI}.annotate:tag"),
+        Command("rm", "Remove runs from a results folder.", f"{_CLI}.rm:rm"),
         Command("compare", "Compare runs on the examples they share.", f"{_CLI}.compare:compare"),
         Command("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures.", f"{_CLI}.report:report"),
         Command("view", "Browse a results folder in Datasette.", f"{_CLI}.view:view"),

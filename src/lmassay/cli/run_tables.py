@@ -9,13 +9,20 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import without_controls
-from lmassay.cli.tables import is_narrow, print_sentence, print_table, stdout_console
-from lmassay.reporting.numbers import clusters_text, interval_text, no_interval_notes, short_text, value_text
+from lmassay.cli.tables import counted, is_narrow, print_sentence, print_table, stdout_console
+from lmassay.reporting.numbers import (
+    clusters_text,
+    interval_text,
+    no_interval_notes,
+    short_text,
+    unscored_text,
+    value_text,
+)
 from lmassay.reporting.overview import Overview, in_parts, overview_of
 from lmassay.reporting.run_labels import label_runs
 from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.commands import command_on_results
-from lmassay.storage.store import DAMAGED, Store
+from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
 
 _NARROW_METRICS = 3
@@ -31,8 +38,8 @@ def interval_title(record: RunRecord) -> str:
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 
-def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> None:
-    """Print the results of a run, its most frequent errors, its cost and its signature.
+def print_run(record: RunRecord, store: Store, *, everything: bool = False, with_signature: bool = False) -> None:
+    """Print the results of a run, its most frequent errors, why examples are unscored, its cost, tags and note.
 
     A task with many results puts some metrics first; only these are printed, by group, unless ``everything`` is set.
     """
@@ -49,12 +56,31 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False) -> N
         return
     for text, number in store.errors(record.id):
         click.echo(without_controls(f"error      {number} × {text}"))
-    for text, number in store.unscored_reasons(record.id):
-        click.echo(without_controls(f"unscored   {number} × {text}"))
+    reasons = unscored_text(store.unscored_reasons(record))
+    if reasons:
+        click.echo(without_controls(f"unscored   {reasons}"))
     spending = store.spending(run=record.id)
     if spending is not None:
         click.echo(without_controls(f"spent      {spending.describe()}"))
-    click.echo(without_controls(f"signature  {record.signature}"))
+    if record.annotation.tags:
+        click.echo(without_controls(f"tags       {' '.join(record.annotation.tags)}"))
+    if record.annotation.note:
+        # Further lines of a note are indented under the first.
+        note = record.annotation.note.replace("\n", "\n           ")
+        for line in f"note       {note}".split("\n"):
+            click.echo(without_controls(line))
+    if with_signature:
+        click.echo(without_controls(f"signature  {record.signature}"))
+
+
+def print_total_spending(amounts: Sequence[Spending]) -> None:
+    """Print what several runs spent together; nothing if at most one of them spent something."""
+    if len(amounts) < 2:
+        return
+    total = Spending()
+    for spent in amounts:
+        total = total.plus(spent)
+    print_sentence(f"spent by {counted(len(amounts), 'run')}: {total.describe()}")
 
 
 def _print_results(title: str, record: RunRecord) -> None:
@@ -203,7 +229,7 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     headers = [*names, *metrics, *counts, "run"]
     numbers = range(len(names), len(headers) - 1)
     print_table(
-        f"{len(records)} runs; full results of a run: lmassay show RUN",
+        f"{counted(len(records), 'run')}; full results of a run: lmassay show RUN",
         headers,
         rows,
         right=numbers,
@@ -211,6 +237,12 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     )
     for note in [*labelled.notes, *no_interval_notes(printed_results)]:
         print_sentence(note)
+    for record in records:
+        reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
+        if reasons:
+            print_sentence(f"{record.label} on {record.model}: unscored: {reasons}")
+    amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
+    print_total_spending([spent for spent in amounts if spent is not None])
 
 
 def _overall_results(record: RunRecord) -> dict[str, Result]:

@@ -7,9 +7,10 @@ import click
 from lmassay.cli.options import calls, json_option, results_option
 
 
-@click.command(epilog="Example: lmassay show latest --json", short_help="Show the results of a run.")
-@click.argument("run", metavar="RUN")
-@click.option("--all", "everything", is_flag=True, help="Print every result, however many there are.")
+@click.command(epilog="Example: lmassay show 1a2b3c --signature", short_help="Show the results of a run.")
+@click.argument("run", metavar="[RUN]", default="latest")
+@click.option("--all", "everything", is_flag=True, help="Print every result, and the signature.")
+@click.option("--signature", is_flag=True, help="Also print the signature: everything that the numbers depend on.")
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print only the configuration, ready for `lmassay run`.")
 @click.option("--provenance", is_flag=True, help="Also print the configuration, versions and machine.")
 @results_option
@@ -18,6 +19,6 @@ from lmassay.cli.options import calls, json_option, results_option
 def show() -> None:
     """Show the results of a run with intervals, n, errors and unscored examples.
 
-    RUN is an id, the beginning or end of an id, or latest. If a task has hundreds of results, only the main ones are
-    shown; --all and --json give all.
+    RUN is an id, the beginning or end of an id, or latest, which is the default. If a task has hundreds of results,
+    only the main ones are shown; --all and --json give all.
     """

@@ -32,6 +32,17 @@ def is_narrow() -> bool:
     return stdout_console().width < _WIDE_TERMINAL
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "run"), counted(2000, "run"), counted(2, "reply", "replies")
+    ('1 run', '2,000 runs', '2 replies')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {plural or noun + 's'}"
+
+
 def print_sentence(text: str) -> None:
     """Print a sentence among the results: wrapped between words on a terminal, on one line in a file."""
     console = stdout_console()

@@ -132,6 +132,10 @@ def _library(record: RunRecord) -> dict[str, Any]:
     signature: Mapping[str, str] = record.depends_on
     lmassay_version = record.provenance.versions.get("lmassay", lmassay.__version__)
     details = {"signature": record.signature, "run": record.id, **_unfinished(record)}
+    if record.annotation.tags:
+        details["tags"] = " ".join(record.annotation.tags)
+    if record.annotation.note:
+        details["note"] = record.annotation.note
     for number, note in enumerate(record.provenance.notes, 1):
         details[f"note_{number}"] = str(note)
     if "imported" not in signature:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in_plural
 from lmassay.types import OVERALL, Result, RunRecord
 
+_MAX_NAMED_REASONS = 4
 _MAX_NAMED_GROUPS = 4
 
 
@@ -82,6 +83,22 @@ def no_interval_notes(results: Iterable[Result]) -> list[str]:
 def clusters_text(result: Result) -> str:
     """How many clusters a number rests on, such as ``10 nouns, 2 verb pairs``; empty for independent examples."""
     return ", ".join(counted_labels(count, name) for name, count in result.clusters.items())
+
+
+def unscored_text(reasons: Sequence[tuple[str, int]]) -> str:
+    """How many examples have no score, by reason; empty if all have one.
+
+    >>> unscored_text([("no answer: too_long", 10), ("no answer: empty", 2)])
+    '12 (10 × no answer: too_long, 2 × no answer: empty)'
+    """
+    if not reasons:
+        return ""
+    total = sum(number for _, number in reasons)
+    named = [f"{number:,} × {reason}" for reason, number in reasons[:_MAX_NAMED_REASONS]]
+    if len(reasons) > _MAX_NAMED_REASONS:
+        others = sum(number for _, number in reasons[_MAX_NAMED_REASONS:])
+        named.append(f"{others:,} for other reasons")
+    return f"{total:,} ({', '.join(named)})"
 
 
 def p_text(p: float | None) -> str:

@@ -62,6 +62,7 @@ Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
 """Called with the number of examples done (a fraction counts) and the total number, if known."""
 _MAX_NOTE_LENGTH = 500
+_MAX_REASONS = 3
 # With many workers, a chunk has more examples, so that all of them have work; but not more than fit into memory.
 _MAX_CHUNK_FACTOR = 32
 SERVER = "server"
@@ -251,7 +252,9 @@ def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
     elif counts["error"]:
         store.set_status(run, "incomplete", f"{counts['error']} examples in error")
     elif not counts["scored"]:
-        store.set_status(run, "incomplete", f"none of {counts['unscored']} examples could be scored")
+        reasons = store.unscored_reasons(store.run(run))
+        why = "" if not reasons else f" ({'; '.join(reason for reason, _ in reasons[:_MAX_REASONS])})"
+        store.set_status(run, "incomplete", f"none of {counts['unscored']} examples could be scored{why}")
     else:
         store.set_status(run, "done")
         store.forget_lock(run)

@@ -42,6 +42,8 @@ CREATE TABLE rows (
 );
 CREATE INDEX rows_in_order ON rows (run, position);
 """
+TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
+"""The tables with a column that names the run."""
 # Since schema 2. If the price of one answer is unknown, so is the sum: in SQL, adding NULL gives NULL.
 SPENDING = """
 CREATE TABLE IF NOT EXISTS spending (

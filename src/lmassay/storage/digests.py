@@ -23,7 +23,9 @@ ROWS = "rows"
 """Not a digest: how many examples of each state the results were computed from (before schema 7: how many)."""
 SPENDING = "spending"
 """What a run spent (since schema 7)."""
-PARTS = (RECORD, STATE, RESULTS, ROWS, SPENDING)
+ANNOTATION = "annotation"
+"""Not a digest: the user's note and tags with their own digest, see :mod:`lmassay.storage.annotations`."""
+PARTS = (RECORD, STATE, RESULTS, ROWS, SPENDING, ANNOTATION)
 SHORT_SIZE = 8
 """Bytes of the digest of a row's scores, its texts, or an answer."""
 # The columns of a run that are covered by the digests of its record and of its state.

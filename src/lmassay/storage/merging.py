@@ -2,9 +2,10 @@
 
 Every run is copied with its examples, answers, costs and digests. A run that is in several folders is copied once. If
 two copies of a run differ, that is a conflict: the complete copy is kept; if both or neither are complete, the one with
-more finished examples; if they have equally many, the first one. If two folders have different answers to the same
-request (models are sampled, or servers changed), the cache keeps the first, and the runs of the other folder keep their
-own under another key, so that every run still shows the answers that its scores were computed from.
+more finished examples; if they have equally many, the first one. Notes and tags of both copies are kept. If two folders
+have different answers to the same request (models are sampled, or servers changed), the cache keeps the first, and the
+runs of the other folder keep their own under another key, so that every run still shows the answers that its scores
+were computed from.
 """
 
 from __future__ import annotations
@@ -22,19 +23,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmassay.errors import StoreError
+from lmassay.storage.annotations import annotation_text, combined
 from lmassay.storage.batches import BATCH_COLUMNS
-from lmassay.storage.database import KEPT_MODELS, OWN_ANSWER_MARK, SCHEMA, STORE_FILE, is_damage, plain_errors
-from lmassay.storage.digests import keys_digest, text_of
+from lmassay.storage.database import (
+    KEPT_MODELS,
+    OWN_ANSWER_MARK,
+    SCHEMA,
+    STORE_FILE,
+    TABLES_OF_RUN,
+    is_damage,
+    plain_errors,
+)
+from lmassay.storage.digests import ANNOTATION, keys_digest, text_of
 from lmassay.storage.records import DAMAGED
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
 from lmassay.storage.single_rows import UNREADABLE
 from lmassay.storage.store import Store
-from lmassay.types import RunRecord
+from lmassay.types import Annotation, RunRecord
 
 T = TypeVar("T")
 _RESPONSE_CELLS = len(StoredResponse._fields) + 1
-# The tables with a column that names the run.
-_TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
 
 
 @dataclass(slots=True)
@@ -199,10 +207,14 @@ class _Merge:
                     self._outcome.damaged.append(record.id)
             elif self._is_same(record.id):
                 self._outcome.duplicates.append(record.id)
+                self._combine_annotations(present[record.id], record)
             elif self._takes_precedence(record, present[record.id]):
                 self._delete_run(record.id)
                 self._copy_run(record.id)
                 copied.append(record.id)
+                self._combine_annotations(present[record.id], record)
+            else:
+                self._combine_annotations(present[record.id], record)
         self._outcome.copied = copied
         return copied
 
@@ -261,7 +273,7 @@ class _Merge:
 
     def _copy_run(self, run: str) -> None:
         self._copy_rows_of_table("runs", "id", run)
-        for table in _TABLES_OF_RUN:
+        for table in TABLES_OF_RUN:
             self._copy_rows_of_table(table, "run", run)
 
     def _copy_rows_of_table(self, table: str, key: str, run: str) -> None:
@@ -273,9 +285,17 @@ class _Merge:
             (run,),
         )
 
+    def _combine_annotations(self, present: RunRecord, record: RunRecord) -> None:
+        """Keep the notes and tags of both copies of a run, whichever copy is kept."""
+        annotation = combined(present.annotation, record.annotation)
+        if annotation == Annotation():
+            return
+        stored = annotation_text(record.id, annotation)
+        self._db.execute("INSERT OR REPLACE INTO main.digests VALUES (?, ?, ?)", (record.id, ANNOTATION, stored))
+
     def _delete_run(self, run: str) -> None:
         self._db.execute("DELETE FROM main.runs WHERE id = ?", (run,))
-        for table in _TABLES_OF_RUN:
+        for table in TABLES_OF_RUN:
             self._db.execute(f"DELETE FROM main.{table} WHERE run = ?", (run,))  # noqa: S608
 
     def _copy_answers(self, copied: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from lmassay.errors import StoreError
 from lmassay.redaction import config_without_keys, redact, redacted_value
 from lmassay.storage import digests
+from lmassay.storage.annotations import annotation_text
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
 from lmassay.storage.database import STORE_FILE, plain_errors
@@ -19,7 +20,7 @@ from lmassay.storage.migration import RECORD_COLUMNS
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
 from lmassay.storage.single_rows import StoredRow
 from lmassay.storage.store import Store
-from lmassay.types import canonical
+from lmassay.types import Annotation, canonical
 
 _Update = list[tuple[str, tuple[Any, ...]]]
 """SQL statements with their values that belong together."""
@@ -58,6 +59,7 @@ def _without_secrets(store: Store) -> Iterator[_Update]:
     """Yield what to change in each record, row, batch and answer that contains a secret."""
     for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
         yield from _record_without_secrets(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
+    yield from _annotations_without_secrets(store)
     rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
     for number, *columns, stored_digest in rows:
         row = StoredRow(*columns)
@@ -116,6 +118,15 @@ def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator
         if part in stored_digests:
             update.append(("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (run, part, value)))
     yield update
+
+
+def _annotations_without_secrets(store: Store) -> Iterator[_Update]:
+    for record in store.runs():
+        note = redact(record.annotation.note)
+        tags = tuple(redact(tag) for tag in record.annotation.tags)
+        if Annotation(note, tags) != record.annotation:
+            text = annotation_text(record.id, Annotation(note, tags))
+            yield [("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (record.id, digests.ANNOTATION, text))]
 
 
 def _responses_without_secrets(store: Store) -> Iterator[_Update]:

@@ -30,7 +30,7 @@ from lmassay.storage.single_rows import (
     digest_of_scores,
     parsed_outcomes,
 )
-from lmassay.types import Example, Row, RowBatch, Score
+from lmassay.types import Example, Row, RowBatch, RunRecord, Score
 
 _MAX_ID_LENGTH = 80
 
@@ -165,16 +165,25 @@ class RowReader:
             numbers = Counter(row.error or "" for _, row in self.single_score_rows(run, "state = 'error'"))
         return sorted(numbers.items(), key=_by_frequency)[:limit]
 
-    def unscored_reasons(self, run: str, limit: int = 3) -> list[tuple[str, int]]:
-        """Return the most frequent reasons why examples of a run have no score at all, with their counts."""
+    def unscored_reasons(self, record: RunRecord) -> list[tuple[str, int]]:
+        """Return why examples have no score, each reason with its number of examples, the most frequent first.
+
+        An example without any score counts with all its reasons; of the others, only the main metrics count.
+        """
+        if record.results and not any(result.n_unscored for result in record.results):
+            return []
+        run = record.id
         numbers: Counter[str] = Counter()
         with self.reading(run):
-            for row, is_damaged in self.single_rows(run, "state = 'unscored'"):
+            for row, is_damaged in self.single_rows(run, "unscored != '{}'"):
                 if is_damaged:
                     raise self._example_error(run, row.id)
-                # All metrics of an example usually have the same reason.
-                numbers.update(dict.fromkeys(map(str, json.loads(row.unscored).values()), 1))
-        return sorted(numbers.items(), key=_by_frequency)[:limit]
+                reasons = dict(json.loads(row.unscored))
+                if row.state != "unscored" and record.design.headline:
+                    reasons = {metric: reasons[metric] for metric in reasons if metric in record.design.headline}
+                if reasons:
+                    numbers["; ".join(dict.fromkeys(reasons.values()))] += 1
+        return sorted(numbers.items(), key=_by_frequency)
 
     # --- which examples are there ---------------------------------------------------------------------------------
 

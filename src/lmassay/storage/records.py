@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.storage import digests
+from lmassay.storage.annotations import annotation_from_text
 from lmassay.storage.migration import RECORD_COLUMNS
 from lmassay.storage.provenance import command_line
-from lmassay.types import Provenance, Result, RunRecord, provenance_from_dict
+from lmassay.types import Annotation, Provenance, Result, RunRecord, provenance_from_dict
 
 DAMAGED = "damaged"
 """The status of a run whose record or results are not what was written."""
@@ -79,6 +80,10 @@ class StoredRecord:
             return digests.RECORD in self.digests and self.fields["results"] != "[]"
         return expected != digests.results_digest(self.id, self.fields["results"])
 
+    def has_damaged_annotation(self) -> bool:
+        """Return whether the user's note and tags are not what was written."""
+        return annotation_from_text(self.id, self.digests.get(digests.ANNOTATION)) is None
+
     def parsed(self, **changes: Any) -> RunRecord:
         """Return the run; ``changes`` replace columns."""
         fields = {**self.fields, **changes}
@@ -86,6 +91,7 @@ class StoredRecord:
             "config": json.loads(fields["config"]),
             "provenance": provenance_from_dict(json.loads(fields["provenance"])),
             "results": [Result(**stored) for stored in json.loads(fields["results"])],
+            "annotation": annotation_from_text(self.id, self.digests.get(digests.ANNOTATION)) or Annotation(),
         }
         return RunRecord(**{**fields, **parsed})
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from lmassay.errors import DamageError, StoreError
 from lmassay.storage import digests
+from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.database import APPLICATION_ID, SCHEMA, STORE_FILE, first_line
 from lmassay.storage.pages import Record, read_records
@@ -200,10 +201,22 @@ class _Content:
         elif size == _DIGEST_SIZE and values[1] in digests.PARTS and isinstance(values[2], str):
             run, part, value = values
             parts = self.digests.setdefault(run, {})
+            if part == digests.ANNOTATION:
+                self._add_annotation(run, value)
+                return
             if parts.setdefault(part, value) != value:
                 self.ambiguous.add(run)
         elif size in _KEYS_SIZES and all(isinstance(value, str) for value in values[:3]):
             self.keys.append((values[0], values[1], values[2], values[3] if size > 3 else None))
+
+    def _add_annotation(self, run: str, value: str) -> None:
+        """Keep the latest note and tags of a run that are undamaged; an old page may have earlier ones."""
+        if annotation_from_text(run, value) is None:
+            return
+        parts = self.digests.setdefault(run, {})
+        present = parts.get(digests.ANNOTATION)
+        if present is None or time_of_change(present) < time_of_change(value):
+            parts[digests.ANNOTATION] = value
 
 
 def _content_of(backup: Path, temporary: Path) -> _Content:
@@ -339,6 +352,8 @@ class _Rebuilding:
             else:
                 self._database.execute("UPDATE runs SET results = '[]' WHERE id = ?", (run,))
             self._insert_spending(run, parts)
+            if digests.ANNOTATION in parts:
+                self._database.set_digest(run, digests.ANNOTATION, parts[digests.ANNOTATION])
         if not is_whole:
             self._store.set_status(run, "interrupted", "repaired after damage; not all examples could be saved")
             self._repair.incomplete.append(run)
@@ -350,7 +365,7 @@ class _Rebuilding:
             needs_state = digests.STATE in parts or self._needs_digests
             if needs_state and parts.get(digests.STATE) != digests.state_digest(fields):
                 return False
-            if not parts:
+            if not set(parts) - {digests.ANNOTATION}:
                 # The run is older than digests. Nothing shows whether its results are damaged but the file itself.
                 return self._content.is_sound and isinstance(json.loads(fields["results"]), list)
             if digests.RESULTS not in parts:

@@ -31,6 +31,7 @@ from typing import Any
 from lmassay.errors import DamageError, StoreError, closest
 from lmassay.redaction import redact, redacted_value, value_without_keys
 from lmassay.storage import digests
+from lmassay.storage.annotations import store_annotation
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
 from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, first_line, plain_errors
@@ -50,6 +51,7 @@ from lmassay.storage.records import DAMAGED, RECORD_QUERY, RECORDS_QUERY, Stored
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, is_damaged_response
 from lmassay.storage.single_rows import ROW_COLUMNS, UNREADABLE, StoredRow, writable
 from lmassay.types import (
+    Annotation,
     NewRun,
     Request,
     Response,
@@ -196,6 +198,12 @@ class Store(RowReader):
                 state = {"id": run, "status": status, "note": redact(note), "created": created, "finished": finished}
                 self.database.set_digest(run, digests.STATE, state_digest(state))
 
+    def annotate(self, run: str, annotation: Annotation) -> None:
+        """Replace the user's note and tags on a run; the run may be in progress."""
+        tags = tuple(redact(tag) for tag in annotation.tags)
+        with plain_errors(self.file), self.database.transaction():
+            store_annotation(self.database, run, Annotation(redact(annotation.note), tags))
+
     def set_signature(self, run: str, signature: str, signature_parts: Mapping[str, str]) -> None:
         """Replace a run's signature, and the dict of its parts in the provenance."""
         with plain_errors(self.file), self.database.transaction():
@@ -268,6 +276,10 @@ class Store(RowReader):
             if stored.has_damaged_state(needs_digest=needs_digest):
                 note = f"its status is not what lmassay wrote; compute its results again: {again}"
                 return stored.parsed(results="[]", status=DAMAGED, note=note)
+            if stored.has_damaged_annotation():
+                repair = command_line("doctor", "--results", self.folder, "--fix")
+                note = f"its note or tags are not what lmassay wrote; `{repair}` removes them and keeps the results"
+                return stored.parsed(results="[]", status=DAMAGED, note=note)
             if stored.fields["status"] == "running" and not is_held(self._lock_file(stored.id)):
                 return stored.parsed(status="interrupted")
             return stored.parsed()
@@ -315,6 +327,12 @@ class Store(RowReader):
         """Remove the lock file of a run that is complete; call it while holding the lock."""
         with suppress(OSError):
             self._lock_file(run).unlink(missing_ok=True)
+
+    def is_in_progress(self, record: RunRecord) -> bool:
+        """Return whether a process is working on a run, or on the sweep in which the run waits for its turn."""
+        if record.status == "running":
+            return True
+        return record.status == "waiting" and is_held(self._lock_file(f"sweep-{record.sweep}"))
 
     # --- answers --------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ from lmassay.types.responses import (
 )
 from lmassay.types.row_batch import RowBatch
 from lmassay.types.runs import (
+    Annotation,
     CardPart,
     NewRun,
     Provenance,
@@ -80,6 +81,7 @@ from lmassay.types.scores import (
 __all__ = [
     "INTERVAL_RULE",
     "OVERALL",
+    "Annotation",
     "Answer",
     "Better",
     "Candidate",

@@ -119,6 +119,16 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotation:
+    """What a user has written about a run."""
+
+    note: str = ""
+    """A text."""
+    tags: tuple[str, ...] = ()
+    """Short names by which runs are selected."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run as it is stored: configuration, status, provenance and results, without its examples."""
 
@@ -155,6 +165,8 @@ class RunRecord:
     mark: str = ""
     """A mark such as ``[b]`` that distinguishes runs with different settings when they are shown together. It is not
     stored."""
+    annotation: Annotation = field(default_factory=Annotation)
+    """The user's note and tags."""
 
     @property
     def design(self) -> Design:
@@ -200,6 +212,8 @@ class RunRecord:
             "model": self.model,
             "label": self.label,
             "status": self.status,
+            "note": self.annotation.note,
+            "tags": list(self.annotation.tags),
             "signature": self.signature,
             "results": [result.as_dict() for result in self.results],
         }

@@ -2,38 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from lmassay.cli.console import print_json, warn
+from lmassay.cli.console import print_json, say, warn
+from lmassay.cli.filters import RunFilter
+from lmassay.cli.run_tables import print_total_spending
 from lmassay.cli.tables import is_narrow, print_sentence, print_table
+from lmassay.errors import DamageError, UserError, did_you_mean
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.run_labels import label_runs
-from lmassay.storage.store import DAMAGED, Store
-from lmassay.types import Result, RunRecord
+from lmassay.storage.store import DAMAGED, Spending, Store
+from lmassay.types import Result, RunRecord, find_metric
+
+_MAX_NOTE_WIDTH = 40
 
 
-def ls(results: Path, as_json: bool) -> None:
+def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     """List the runs in a results folder with their main result."""
     with Store(results) as store:
-        runs = store.runs()
+        all_runs = store.runs()
+        runs = _sorted(selected.select(all_runs), order)
+        spending = {record.id: _spending(store, record) for record in runs}
     for record in runs:
         if record.status == DAMAGED:
             warn(f"the run {record.id} is damaged: {record.note}")
     if as_json:
-        print_json({"runs": [record.as_json() for record in runs]})
+        documents = []
+        for record in runs:
+            document = record.as_json()
+            spent = spending[record.id]
+            if spent is not None:
+                document["spending"] = asdict(spent)
+            documents.append(document)
+        print_json({"runs": documents})
         return
+    if all_runs and not runs:
+        say(f"none of {len(all_runs):,} runs matches")
+        return
+    print_list(runs, None if order in _KEYS else order)
+    print_total_spending([spent for spent in spending.values() if spent is not None])
+
+
+def _spending(store: Store, record: RunRecord) -> Spending | None:
+    if record.status == DAMAGED:
+        return None
+    try:
+        return store.spending(run=record.id)
+    except DamageError as error:
+        warn(str(error))
+        return None
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+_KEYS: dict[str, Callable[[RunRecord], str]] = {
+    # Runs are read in the order in which they were recorded.
+    "created": lambda record: "",
+    "label": lambda record: record.label.lower(),
+    "model": lambda record: record.model.lower(),
+    "task": lambda record: record.task.lower(),
+}
+
+
+def _sorted(records: Sequence[RunRecord], order: str) -> list[RunRecord]:
+    """Return runs in the order that the user chose; equal ones stay in the order in which they were recorded."""
+    if order in _KEYS:
+        return sorted(records, key=_KEYS[order])
+    metrics: dict[str, None] = {}
+    for record in records:
+        metrics |= dict.fromkeys(result.metric for result in record.results)
+    if order not in metrics and records:
+        hint = did_you_mean(order, [*_KEYS, *metrics])
+        raise UserError(f"--sort: no listed run has the metric '{order}'{hint}")
+    return sorted(records, key=lambda record: _rank(record, order))
+
+
+def _rank(record: RunRecord, metric: str) -> tuple[bool, float]:
+    """Return a key that sorts the best run first, and runs without a value last."""
+    result = record.result(metric)
+    if result is None or result.value is None:
+        return True, 0.0
+    declaration = find_metric(metric, record.provenance.metrics)
+    better = "higher" if declaration is None else declaration.better
+    if better == "zero":
+        return False, abs(result.value)
+    return False, result.value if better == "lower" else -result.value
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def print_list(runs: Sequence[RunRecord], metric: str | None = None) -> None:
+    """Print runs, one per row, with a metric; by default with the main result of each."""
     narrow = is_narrow()
     labelled = label_runs(runs)
-    rows = [_row(record, narrow) for record in labelled.records]
+    has_tags = any(record.annotation.tags for record in runs)
+    has_notes = any(record.annotation.note for record in runs)
     headers = ["run", "label", "status", "result", "n"]
     if not narrow:
         headers.insert(2, "model")
-    print_table("", headers, rows, right=(len(headers) - 1,), whole=(0,))
+    right = (len(headers) - 1,)
+    if has_tags:
+        headers.append("tags")
+    if has_notes:
+        headers.append("note")
+    rows = []
+    for record in labelled.records:
+        row = _row(record, narrow, metric)
+        if has_tags:
+            row.append(" ".join(record.annotation.tags))
+        if has_notes:
+            row.append(_shortened(record.annotation.note))
+        rows.append(row)
+    print_table("", headers, rows, right=right, whole=(0,))
     for note in labelled.notes:
         print_sentence(note)
 
 
-def _row(record: RunRecord, narrow: bool) -> list[object]:
+def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
     label = f"{record.task}: {record.label}"
     if narrow:
         # The end of an id is enough to name a run, and the model goes below the label.
@@ -41,11 +129,19 @@ def _row(record: RunRecord, narrow: bool) -> list[object]:
     else:
         row = [record.id, label, record.model]
     row.append(record.status)
-    result = _main_result(record)
+    result = _main_result(record) if metric is None else record.result(metric)
     if result is None:
         return [*row, "", ""]
     text = short_text(result, "\n" if narrow else " ")
     return [*row, f"{result.metric} {text}", result.n]
+
+
+def _shortened(note: str) -> str:
+    """Return the beginning of a note in one line; `lmassay show` prints all of it."""
+    line = " ".join(note.split())
+    if len(line) <= _MAX_NOTE_WIDTH:
+        return line
+    return f"{line[: _MAX_NOTE_WIDTH - 1].rstrip()}…"
 
 
 def _main_result(record: RunRecord) -> Result | None:

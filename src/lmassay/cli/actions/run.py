@@ -36,6 +36,7 @@ EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
 _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
+_MAX_REASONS = 3
 _MAX_COMBINATIONS = 6
 # Errors that may not occur again.
 _TEMPORARY = re.compile(
@@ -376,7 +377,7 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
     waiting = [record for record in records if record.status == "waiting"]
     is_single = len(unfinished) + len(waiting) == 1
     for record in unfinished[:_MAX_UNFINISHED_RUNS]:
-        reasons = store.errors(record.id) or store.unscored_reasons(record.id)
+        reasons = store.errors(record.id) or store.unscored_reasons(record)[:_MAX_REASONS]
         words = [record.id] if is_single or len(records) == 1 or record.status == "incomplete" else []
         print_error(f"{record.id}: {record.note}; {_remedy(record, store, reasons, words, record.id in trained)}")
         for text, number in reasons:

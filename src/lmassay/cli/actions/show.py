@@ -18,7 +18,9 @@ from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
 
-def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool) -> None:
+def show(
+    run: str, everything: bool, signature: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool
+) -> None:
     """Show the results of a run with intervals, n, errors and unscored examples."""
     with Store(results) as store:
         record = store.run(run)
@@ -33,10 +35,13 @@ def show(run: str, everything: bool, as_yaml: bool, provenance: bool, results: P
         spending = None
         if record.status != DAMAGED:
             spending = store.spending(run=record.id)
+            reasons = store.unscored_reasons(record)
+            if reasons:
+                document["unscored"] = dict(reasons)
         if spending:
             document["spending"] = asdict(spending)
         if not as_json:
-            print_run(record, store, everything=everything)
+            print_run(record, store, everything=everything, with_signature=everything or signature)
     if provenance:
         document["config"] = record.config
         document["provenance"] = record.provenance.as_dict()

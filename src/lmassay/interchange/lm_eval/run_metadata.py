@@ -51,6 +51,9 @@ class RunMetadata:
     signature: str = ""
     status: str = "done"
     note: str = ""
+    """Why the run is not done, if it is not."""
+    user_note: str = ""
+    tags: Sequence[str] = ()
     headline: Sequence[str] = ()
     combinations: Mapping[str, Combination] = field(default_factory=dict)
     depends_on: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +78,8 @@ def metadata_of(record: RunRecord, metrics: Sequence[str], unlogged: Sequence[Un
             signature=record.signature,
             status=record.status,
             note=record.note,
+            user_note=record.annotation.note,
+            tags=list(record.annotation.tags),
             headline=list(record.design.headline),
             combinations=combinations,
             depends_on=depends_on,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmassay.errors import UserError
 from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Heading, Note, Section
 from lmassay.reporting.comparison_tables import differences_table, ranking_table
+from lmassay.reporting.numbers import unscored_text
 from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
@@ -94,6 +95,10 @@ def task_blocks(
     if not section.tells_errors:
         for record in records:
             yield from _errors(store, record)
+    for record in records:
+        reasons = unscored_text(store.unscored_reasons(record))
+        if reasons:
+            yield Note(f"Unscored examples of {record.label} on {record.model}: {reasons}.")
     yield from _comparisons(store, records, section)
 
 
@@ -155,5 +160,14 @@ def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
         command = started_by(record)
         yield Note(
             f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}. "
-            f"Created {record.created}. Signature: {record.signature} Command: {command}"
+            f"Created {record.created}. Signature: {record.signature} Command: {command}{_annotation_text(record)}"
         )
+
+
+def _annotation_text(record: RunRecord) -> str:
+    text = ""
+    if record.annotation.tags:
+        text += f" Tags: {', '.join(record.annotation.tags)}."
+    if record.annotation.note:
+        text += f" Note: {' '.join(record.annotation.note.split())}"
+    return text

@@ -57,11 +57,11 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 _RUN_COLUMNS = ("run", "task", "model", "label", "status")
 _RESULT_COLUMNS = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
-COLUMNS = (*_RUN_COLUMNS, *_RESULT_COLUMNS, "confidence", "signature")
+COLUMNS = (*_RUN_COLUMNS, *_RESULT_COLUMNS, "confidence", "signature", "tags", "note")
 
 
 def results_csv(records: Sequence[RunRecord]) -> str:
-    """One line per result, with the run, the interval, the counts and the signature.
+    """One line per result, with the run, the interval, the counts, the signature, tags and note.
 
     Numbers are not rounded; a missing number is an empty cell. A run without results has one line with its status.
     """
@@ -69,9 +69,10 @@ def results_csv(records: Sequence[RunRecord]) -> str:
     for record in records:
         run = [record.id, record.task, record.model, record.label, record.status]
         computed_with = [record.settings.confidence, record.signature]
+        annotation = [" ".join(record.annotation.tags) or None, record.annotation.note or None]
         results: list[dict[str, Any]] = [result.as_dict() for result in record.results]
         if not results:
             results.append({})
         for result in results:
-            rows.append([*run, *(result.get(column) for column in _RESULT_COLUMNS), *computed_with])
+            rows.append([*run, *(result.get(column) for column in _RESULT_COLUMNS), *computed_with, *annotation])
     return csv_text(COLUMNS, rows)

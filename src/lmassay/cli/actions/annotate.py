@@ -1,0 +1,89 @@
+"""What ``lmassay note`` and ``lmassay tag`` do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from lmassay.cli.console import print_json, say, without_controls
+from lmassay.errors import UserError, did_you_mean
+from lmassay.storage.store import DAMAGED, Store
+from lmassay.types import Annotation, RunRecord
+
+_MAX_NOTE_LENGTH = 10_000
+# A tag can be typed without quotes, and a pattern of --tag cannot be mistaken for one.
+_TAG = re.compile(r"[\w][\w.:+-]{0,49}")
+
+
+def note(run: str, text: str | None, results: Path, as_json: bool) -> None:
+    """Write or print the note on a run."""
+    record = _record(results, run)
+    if text is not None:
+        if len(text) > _MAX_NOTE_LENGTH:
+            raise UserError(f"the note has {len(text):,} characters; write at most {_MAX_NOTE_LENGTH:,}")
+        record = _changed(results, record, replace(record.annotation, note=text.strip()))
+    if as_json:
+        print_json(_as_json(record))
+    elif text is None:
+        if record.annotation.note:
+            click.echo(without_controls(record.annotation.note))
+        else:
+            say(f"{record.id} has no note")
+    else:
+        say(f"note {'written on' if record.annotation.note else 'removed from'} {record.id}")
+
+
+def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bool) -> None:
+    """Add, remove or print the tags of a run."""
+    if remove and not names:
+        raise UserError("--remove: name the tags to remove")
+    record = _record(results, run)
+    if names:
+        tags = _without(record, names) if remove else _with(record, names)
+        record = _changed(results, record, replace(record.annotation, tags=tags))
+    if as_json:
+        print_json(_as_json(record))
+    elif record.annotation.tags:
+        click.echo(without_controls(" ".join(record.annotation.tags)))
+    else:
+        say(f"{record.id} has no tags")
+
+
+def _record(results: Path, run: str) -> RunRecord:
+    with Store(results) as store:
+        record = store.run(run)
+    if record.status == DAMAGED:
+        raise UserError(f"the run {record.id} is damaged: {record.note}")
+    return record
+
+
+def _changed(results: Path, record: RunRecord, annotation: Annotation) -> RunRecord:
+    """Store a note and tags, and return the run with what is stored now."""
+    # With create=True, the schema of an older store is updated.
+    with Store(results, create=True) as store:
+        store.annotate(record.id, annotation)
+        return store.run(record.id)
+
+
+def _with(record: RunRecord, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if _TAG.fullmatch(name) is None:
+            raise UserError(
+                f"'{name}' cannot be a tag; use up to 50 letters, digits and the characters _ . : + -, without spaces"
+            )
+    return tuple(dict.fromkeys([*record.annotation.tags, *names]))
+
+
+def _without(record: RunRecord, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in record.annotation.tags:
+            raise UserError(f"{record.id} has no tag '{name}'{did_you_mean(name, record.annotation.tags)}")
+    return tuple(name for name in record.annotation.tags if name not in names)
+
+
+def _as_json(record: RunRecord) -> dict[str, object]:
+    return {"run": record.id, "note": record.annotation.note, "tags": list(record.annotation.tags)}

@@ -1,0 +1,57 @@
+"""The user's note and tags on a run.
+
+They are stored next to the digests of the run, as JSON with its own digest: so they are copied, merged and repaired
+together with the run, and stores of earlier versions need no new table.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from lmassay.storage.database import Database
+from lmassay.storage.digests import ANNOTATION
+from lmassay.storage.single_rows import UNREADABLE
+from lmassay.types import Annotation, canonical, digest
+
+
+def annotation_text(run: str, annotation: Annotation, changed: str = "") -> str:
+    """Return a note and tags as they are stored; ``changed`` is when they were changed, by default now."""
+    changed = changed or datetime.now(UTC).isoformat(timespec="microseconds")
+    content = {"note": annotation.note, "tags": list(annotation.tags), "changed": changed}
+    return canonical({**content, "digest": digest(run, canonical(content))})
+
+
+def annotation_from_text(run: str, stored: str | None) -> Annotation | None:
+    """Read what :func:`annotation_text` wrote; empty if there is nothing, None if it is not what was written."""
+    if stored is None:
+        return Annotation()
+    try:
+        content = json.loads(stored)
+        expected = content.pop("digest")
+        if expected != digest(run, canonical(content)):
+            return None
+        return Annotation(content["note"], tuple(content["tags"]))
+    except UNREADABLE:
+        return None
+
+
+def time_of_change(stored: str) -> str:
+    """Return when a stored note and tags were changed, so that the latest of several can be chosen."""
+    return str(json.loads(stored)["changed"])
+
+
+def store_annotation(database: Database, run: str, annotation: Annotation) -> None:
+    """Store a note and tags; if both are empty, nothing is stored. Call it in a transaction."""
+    if annotation == Annotation():
+        database.execute("DELETE FROM digests WHERE run = ? AND part = ?", (run, ANNOTATION))
+    else:
+        database.set_digest(run, ANNOTATION, annotation_text(run, annotation))
+
+
+def combined(first: Annotation, second: Annotation) -> Annotation:
+    """Return the tags of both, and both notes unless one contains the other."""
+    notes = [first.note]
+    if second.note not in first.note:
+        notes = [second.note] if first.note in second.note else [first.note, second.note]
+    return Annotation("\n".join(notes), tuple(dict.fromkeys([*first.tags, *second.tags])))

@@ -1,0 +1,117 @@
+"""Removes runs from a results folder.
+
+The cached answers stay unless the caller asks to delete them, because they may have been paid for, and a run that is
+repeated uses them again. An answer is deleted only if no remaining run uses or received it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmassay.errors import StoreError
+from lmassay.storage.blanking import altered_response_key
+from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What was removed."""
+
+    runs: list[str]
+    """The ids of the runs."""
+    answers: int
+    """How many cached answers were deleted."""
+    kept_answers: int
+    """How many cached answers only the removed runs used, and which were kept."""
+    models: int
+    """How many trained models were deleted."""
+
+
+def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: bool = False) -> Removal:
+    """Remove runs with their examples, costs, notes and trained models; with ``with_answers`` also their answers."""
+    for record in records:
+        if store.is_in_progress(record):
+            raise StoreError(f"the run {record.id} is in progress; stop it first, or wait until it has finished")
+    removed = [record.id for record in records]
+    with ExitStack() as locks:
+        for run in removed:
+            locks.enter_context(store.lock(run))
+        unused_answers = _answers_of_no_other_run(store, removed)
+        with plain_errors(store.file), store.database.transaction():
+            for run in removed:
+                store.database.execute("DELETE FROM runs WHERE id = ?", (run,))
+                for table in TABLES_OF_RUN:
+                    store.database.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608
+            if with_answers:
+                keys = [(key,) for key in unused_answers]
+                store.database.executemany("DELETE FROM responses WHERE key = ?", keys)
+        models = _remove_kept_models(store.folder / KEPT_MODELS, removed)
+        for run in removed:
+            store.forget_lock(run)
+    # SQLite keeps the size of the file unless it is written again. Another process that works on the folder prevents
+    # this; then the space is used for later runs.
+    with suppress(sqlite3.OperationalError):
+        store.database.execute("VACUUM")
+    answers = len(unused_answers)
+    return Removal(removed, answers if with_answers else 0, 0 if with_answers else answers, models)
+
+
+def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
+    """Return the keys of the answers that only the removed runs use or received."""
+    other_runs = [record.id for record in store.runs() if record.id not in removed]
+    candidates = set(_used_keys(store, removed))
+    with plain_errors(store.file):
+        for run in removed:
+            query = "SELECT key FROM responses WHERE run = ?"
+            candidates.update(key for (key,) in store.database.execute(query, (run,)))
+        candidates.difference_update(_used_keys(store, other_runs))
+        # An answer that a run has received may not belong to a finished example yet.
+        for run in other_runs:
+            query = "SELECT key FROM responses WHERE run = ?"
+            candidates.difference_update([key for (key,) in store.database.execute(query, (run,))])
+        query = "SELECT 1 FROM responses WHERE key = ?"
+        return {key for key in candidates if store.database.execute(query, (key,)).fetchone() is not None}
+
+
+def _used_keys(store: Store, runs: Iterable[str]) -> Iterator[str]:
+    """Yield the keys under which the answers to the examples of some runs may be stored."""
+    for run in runs:
+        with store.reading(run):
+            for _, stored_keys, is_damaged in store.stored_keys(run):
+                if is_damaged:
+                    continue
+                for key in json.loads(stored_keys):
+                    yield key
+                    yield altered_response_key(key)
+
+
+def _remove_kept_models(folder: Path, removed: Sequence[str]) -> int:
+    """Delete the trained models that only the removed runs kept; return how many."""
+    candidates: set[str] = set()
+    for run in removed:
+        listing = folder / f"{run}.json"
+        if listing.is_file():
+            candidates.update(_listed_models(listing))
+            listing.unlink()
+    if not candidates:
+        return 0
+    for listing in folder.glob("*.json"):
+        candidates.difference_update(_listed_models(listing))
+    for name in candidates:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return len(candidates)
+
+
+def _listed_models(listing: Path) -> set[str]:
+    names: set[str] = set()
+    for models in json.loads(listing.read_text(encoding="utf-8")).values():
+        names.update(Path(name).name for name in models)
+    return names

@@ -1,0 +1,86 @@
+"""``lmassay rm`` removes what was asked for, after a confirmation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmassay.storage.store import Store
+from lmassay.types import Response
+from tests.compare_kit import add, rates
+from tests.helpers import lmassay
+
+
+@pytest.fixture
+def folder(tmp_path):
+    add(tmp_path, "20260101-000000-x-aaaaaa", rates([1, 0]))
+    add(tmp_path, "20260101-000000-x-bbbbbb", rates([1, 0]), status="failed")
+    add(tmp_path, "20260101-000000-x-cccccc", rates([1, 0]), status="failed", model="other")
+    with Store(tmp_path, create=True) as store:
+        store.add_response("key", "20260101-000000-x-aaaaaa", "model", {}, Response("yes"))
+    return tmp_path
+
+
+def endings(folder):
+    with Store(folder) as store:
+        return [record.id[-1] for record in store.runs()]
+
+
+def test_named_runs_are_removed(folder):
+    done = lmassay("rm", "aaaaaa", "cccccc", "--yes", "--results", folder)
+    assert done.returncode == 0, done.stderr
+    assert "removed 2 runs; 1 cached answer that no other run uses is kept for later runs" in done.stderr
+    assert endings(folder) == ["b"]
+
+
+def test_runs_are_selected_as_in_ls(folder):
+    lmassay("rm", "--status", "failed", "--model", "other", "--yes", "--results", folder)
+    assert endings(folder) == ["a", "b"]
+
+
+def test_answers_are_deleted_on_request(folder):
+    done = lmassay("rm", "aaaaaa", "--answers", "--yes", "--json", "--results", folder)
+    assert json.loads(done.stdout) == {
+        "runs": ["20260101-000000-x-aaaaaa"],
+        "answers": 1,
+        "kept_answers": 0,
+        "models": 0,
+    }
+
+
+def test_without_a_terminal_nothing_is_removed_unless_yes_is_given(folder):
+    done = lmassay("rm", "--status", "failed", "--results", folder)
+    assert done.returncode == 2
+    assert "2 runs would be removed; add --yes" in done.stderr
+    assert endings(folder) == ["a", "b", "c"]
+
+
+def test_a_command_without_runs_and_filters_is_refused(folder):
+    done = lmassay("rm", "--yes", "--results", folder)
+    assert done.returncode == 2
+    assert "name the runs to remove, or select them" in done.stderr
+    assert endings(folder) == ["a", "b", "c"]
+
+
+def test_a_filter_that_no_run_meets_is_an_error(folder):
+    done = lmassay("rm", "--tag", "none", "--yes", "--results", folder)
+    assert done.returncode == 2
+    assert "no run in" in done.stderr
+
+
+def test_a_run_in_progress_is_refused(folder):
+    with Store(folder, create=True) as store:
+        run = store.run("aaaaaa").id
+        store.set_status(run, "running")
+        with store.lock(run):
+            done = lmassay("rm", "aaaaaa", "bbbbbb", "--yes", "--results", folder)
+    assert done.returncode == 2
+    assert f"the run {run} is in progress" in done.stderr
+    assert endings(folder) == ["a", "b", "c"]
+
+
+def test_a_missing_folder_is_not_created(tmp_path):
+    done = lmassay("rm", "latest", "--yes", "--results", tmp_path / "none")
+    assert done.returncode == 2
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,87 @@
+"""Runs are removed with everything that belongs to them, and with nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmassay.errors import StoreError
+from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN
+from lmassay.storage.removal import remove_runs
+from lmassay.storage.store import Store
+from lmassay.types import Response
+from tests.compare_kit import add, rates
+
+
+@pytest.fixture
+def store(tmp_path):
+    for run in ("one", "two"):
+        add(tmp_path, run, rates([1, 0]))
+    with Store(tmp_path, create=True) as opened:
+        yield opened
+
+
+def use_answer(store, run, key):
+    """Record an answer, and that an example of the run used it."""
+    if not store.cached_keys([key]):
+        store.add_response(key, run, "model", {}, Response("yes"))
+    (row, *_) = store.rows(run)
+    store.add_rows(run, [(0, row)], {row.example.id: [key]})
+    store.set_results(run, store.run(run).results)
+
+
+def test_nothing_of_a_removed_run_is_left(store):
+    removal = remove_runs(store, [store.run("one")])
+    assert removal.runs == ["one"]
+    for table in TABLES_OF_RUN:
+        assert store.database.execute(f"SELECT COUNT(*) FROM {table} WHERE run = 'one'").fetchone() == (0,)
+    assert [record.id for record in store.runs()] == ["two"]
+
+
+def test_the_other_runs_stay_whole(store):
+    before = list(store.rows("two"))
+    remove_runs(store, [store.run("one")])
+    assert list(store.rows("two")) == before
+    assert store.damage_of("two") is None
+
+
+def test_a_run_in_progress_is_refused_and_stays(store):
+    store.set_status("one", "running")
+    with store.lock("one"), pytest.raises(StoreError, match="the run one is in progress"):
+        remove_runs(store, [store.run("one")])
+    assert len(store.runs()) == 2
+
+
+def test_a_run_that_waits_in_a_sweep_in_progress_is_refused(store):
+    store.set_status("one", "waiting")
+    record = store.run("one")
+    with store.lock_sweep(record.sweep), pytest.raises(StoreError, match="is in progress"):
+        remove_runs(store, [record])
+
+
+def test_cached_answers_are_kept_unless_they_are_to_be_deleted(store):
+    use_answer(store, "one", "k1")
+    removal = remove_runs(store, [store.run("one")])
+    assert (removal.answers, removal.kept_answers) == (0, 1)
+    assert store.cached_keys(["k1"]) == {"k1"}
+
+
+def test_only_answers_that_no_other_run_uses_are_deleted(store):
+    use_answer(store, "one", "shared")
+    use_answer(store, "two", "shared")
+    store.add_response("own", "one", "model", {}, Response("no"))
+    store.add_response("received by two", "two", "model", {}, Response("no"))
+    removal = remove_runs(store, [store.run("one")], with_answers=True)
+    assert removal.answers == 1
+    assert store.cached_keys(["shared", "own", "received by two"]) == {"shared", "received by two"}
+
+
+def test_trained_models_that_another_run_keeps_are_not_deleted(store):
+    folder = store.folder / KEPT_MODELS
+    for name in ("a", "b"):
+        (folder / name).mkdir(parents=True)
+    (folder / "one.json").write_text(json.dumps({"x": ["a", "b"]}), encoding="utf-8")
+    (folder / "two.json").write_text(json.dumps({"x": ["b"]}), encoding="utf-8")
+    assert remove_runs(store, [store.run("one")]).models == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["b", "two.json"]
