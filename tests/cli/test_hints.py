@@ -1,0 +1,166 @@
+"""An inventory of the hints in the source: every command, option and extra that a message names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+
+import click
+import pytest
+
+from lmassay.cli import app
+from lmassay.cli.commands import command_table
+from lmassay.models.embedded import EMBEDDED
+from tests.helpers import ROOT, lmassay, write_config, write_lines
+
+SOURCE = ROOT / "src" / "lmassay"
+# A command in a text, with words, placeholders and options behind it.
+COMMAND = re.compile(r"(?<![.\w-])lmassay ((?:[a-z][a-z-]*)(?: (?:--?[a-z][a-z-]*|[A-Z]+|[a-z][a-z-]*|\{\}))*)")
+# Words after the name of the program that are not commands.
+NOT_COMMANDS = {
+    *(
+        "and",
+        "because",
+        "can",
+        "cannot",
+        "changes",
+        "does",
+        "for",
+        "has",
+        "in",
+        "is",
+        "itself",
+        "made",
+        "objects",
+        "of",
+    ),
+    *("or", "store", "the", "to", "was", "with", "wrote"),
+}
+# These have the options of the originals, which may be abbreviated.
+COMPATIBILITY = {"fewnlu", "kobbq", "teapot", "tse"}
+
+
+@cache
+def texts() -> list[tuple[str, str]]:
+    """Every text in the source that is not a docstring, with its place; a value in it is written ``{}``."""
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        docstrings = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                docstrings.add(id(node.value))
+        skipped = docstrings | {
+            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+        }
+        for node in ast.walk(tree):
+            place = f"{file.relative_to(ROOT)}, line {getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.JoinedStr):
+                parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
+                found.append((place, "".join(parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+                found.append((place, node.value))
+    return found
+
+
+def resolved(words: list[str]) -> tuple[click.Command, list[str]] | None:
+    """The command that the words name, with subcommands, and the words after it; None if there is none."""
+    command: click.Command = app
+    context = click.Context(app)
+    rest = list(words)
+    while rest and isinstance(command, click.Group):
+        inner = command.get_command(context, rest[0])
+        if inner is None:
+            return None if command is app else (command, rest)
+        command = inner
+        rest.pop(0)
+    return command, rest
+
+
+def hints():
+    for place, text in texts():
+        for match in COMMAND.finditer(text):
+            words = match[1].split()
+            if words[0] not in NOT_COMMANDS:
+                yield place, words
+
+
+def test_every_command_in_a_message_exists():
+    problems = []
+    count = 0
+    for place, words in hints():
+        if words[0] not in command_table().by_name:
+            # "lmassay report" is a heading, "lmassay card" a command; a noun would be a mistake of this test.
+            problems.append(f"{place}: lmassay {words[0]}")
+        count += 1
+    assert not problems
+    assert count > 60
+
+
+def test_every_option_in_a_message_is_one_of_its_command():
+    problems = []
+    for place, words in hints():
+        found = resolved(words)
+        if found is None or words[0] in COMPATIBILITY:
+            continue
+        command, rest = found
+        known = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help"}
+        problems += [f"{place}: {' '.join(words)}" for word in rest if word.startswith("-") and word not in known]
+    assert not problems
+
+
+def test_every_extra_in_a_message_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    named = set()
+    for _, text in texts():
+        named.update(re.findall(r"lmassay\[([a-z]+)\]", text))
+    assert named
+    assert named <= extras
+
+
+def test_every_model_that_is_to_be_fetched_is_known():
+    named = set()
+    for _, text in texts():
+        named.update(re.findall(r"lmassay models get ([a-z0-9]+)", text))
+    assert named
+    assert named <= set(EMBEDDED)
+
+
+# --- suggestions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("user")
+    write_lines(place / "src.txt", ["one two three", "four five six"])
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+    write_config(place / "right.yaml", {"task": task, "model": "echo", "resamples": 100})
+    assert lmassay("run", "right.yaml", cwd=place).returncode == 0
+    return place
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("shwo latest", "show latest"),
+        ("show latest --jsn", "show latest --json"),
+        ("report --format cvs -o -", "report --format csv -o -"),
+        ("init robustnes -o new.yaml", "init robustness -o new.yaml"),
+        ("check rigt.yaml", "check right.yaml"),
+        ("check right.yaml --set task.atack=case", "check right.yaml --set task.attack=homoglyph"),
+        ("check right.yaml --set task.attack=charswp", "check right.yaml --set task.attack=charswap"),
+        ("check right.yaml --set model=ecko", "check right.yaml --set model=echo"),
+        ("data show blmp", "data show blimp"),
+    ],
+)
+def test_the_suggested_word_works(folder, wrong, right):
+    refused = lmassay(*wrong.split(), cwd=folder)
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1
+    meant = re.search(r"did you mean '([^']+)'", refused.stderr)[1]
+    assert meant in re.split(r"[ =.]|(?<=right)(?=\.)", right) or meant in right.split()
+    done = lmassay(*right.split(), cwd=folder)
+    assert done.returncode == 0, done.stderr
