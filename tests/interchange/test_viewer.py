@@ -162,6 +162,14 @@ def test_a_request_for_another_host_is_refused(served):
     assert served.get("", host=served.url.split("/")[2].replace("127.0.0.1", "localhost"))[0] == 200
 
 
+def test_no_page_may_load_from_or_send_to_another_server(served):
+    with urllib.request.urlopen(served.url, timeout=_PATIENCE) as response:
+        policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "http" not in policy
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1"])
 def test_the_address_that_is_printed_answers_whichever_of_this_machine_it_is(run, host):
     import httpx

@@ -122,7 +122,7 @@ def redact_logs() -> None:
 def print_traceback(error: BaseException) -> None:
     """Print the traceback of a bug as Python does, without secrets."""
     with suppress(OSError):
-        sys.stderr.write(redact("".join(traceback.format_exception(error))))
+        sys.stderr.write(replace_controls(redact("".join(traceback.format_exception(error)))))
 
 
 # --- results on standard output ---------------------------------------------------------------------------------------
