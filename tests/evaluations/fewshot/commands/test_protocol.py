@@ -191,11 +191,20 @@ def test_a_sweep_that_was_killed_is_reported_with_the_way_on(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "beginning"), [("t.md", "#"), ("t.csv", "model,method,"), ("t.json", "{"), ("t.tex", "% Needs")]
+)
+def test_the_ending_of_the_file_decides_what_is_written(folder, tmp_path, name, beginning):
+    printed(folder, "-o", str(tmp_path / name))
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--all", "latest"], "give either --all or names"),
         (["--json", "--format", "md"], "give only one of them"),
-        (["-o", "table.txt"], "-o needs"),
+        (["-o", "table.txt"], "the name must end in .md, .markdown, .tex, .csv or .json"),
+        (["-o", "table.md", "--format", "text"], "-o needs --format md, tex or csv"),
         (["nothing"], "there is no run 'nothing'"),
     ],
 )
