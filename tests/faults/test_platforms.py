@@ -83,6 +83,13 @@ def test_a_name_that_is_not_text_is_refused_in_one_line(tmp_path):
     assert "rename the file or folder" in done.stderr
 
 
+@posix_only
+def test_help_is_printed_in_a_folder_that_was_deleted(tmp_path):
+    program = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, [sys.executable, '-m', 'lmassay', '-h'])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["cp949", "cp1252", "ascii"])
 def test_no_command_fails_on_a_console_that_cannot_show_the_text(tmp_path, encoding):
     folder = hangul_folder(tmp_path)

@@ -6,6 +6,7 @@ import codecs
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lmassay.errors import UserError
@@ -34,7 +35,11 @@ def is_restart_needed(system: str, file_name_encoding: str) -> bool:
 
 def refuse_undecodable_names(arguments: Sequence[str]) -> None:
     """Raise a UserError for a file name whose bytes are not text here: it cannot be stored or shown."""
-    for name in (*arguments, str(Path.cwd())):
+    names = list(arguments)
+    # The working folder may have been deleted.
+    with suppress(OSError):
+        names.append(str(Path.cwd()))
+    for name in names:
         try:
             name.encode("utf-8")
         except UnicodeEncodeError:
