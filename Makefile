@@ -13,11 +13,14 @@ QUIET_INSTALL := -m pip --disable-pip-version-check install --quiet
 PIP := $(BIN)/python $(QUIET_INSTALL) --constraint constraints.txt
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
+# LOCKED=1: install the packages in requirements-dev.txt, whose digests are verified, as CI does.
+LOCKED ?=
+SBOM ?= build/lmassay.cdx.json
 # Arguments: make soak SOAK='--requests 20000 --seed 7'; make fuzz FUZZ='--seconds 60 --seed 7 --only stores'
 SOAK ?=
 FUZZ ?=
 
-.PHONY: demo test test-lowest check docs soak fuzz install install-test clean
+.PHONY: demo test test-lowest check docs soak fuzz sbom install install-test clean
 
 demo: install
 	@echo "== the card: all four questions, asked of a small real model"
@@ -41,6 +44,10 @@ fuzz: install-test
 	@echo "== random damage to everything that lmassay reads"
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzzing $(FUZZ)
 
+sbom: install-test
+	@echo "== the software bill of materials, in $(SBOM)"
+	$(BIN)/python tools/sbom.py $(SBOM)
+
 check: install-test
 	@echo "== style and types"
 	$(BIN)/ruff check .
@@ -61,6 +68,7 @@ install-test: $(VENV)/.test
 $(VENV)/.core: pyproject.toml constraints.txt
 	@echo "== making $(VENV) and installing lmassay into it"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(if $(LOCKED),$(BIN)/python $(QUIET_INSTALL) --require-hashes --no-deps --requirement requirements-dev.txt)
 	$(PIP) --editable '.[hf]'
 	@touch $@
 

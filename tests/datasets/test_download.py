@@ -144,6 +144,19 @@ def test_a_redirect_is_not_followed(fetch, server):
         fetch()
 
 
+def test_an_address_without_tls_is_refused_before_anything_is_sent(source, tmp_path):
+    with pytest.raises(
+        DataError, match=r"http://mirror\.example/small/data\.bin is not protected by TLS; use an https"
+    ):
+        Downloader("http://user:password@mirror.example").fetch(source, NAME, FILE, tmp_path / NAME, lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_this_machine_needs_no_tls(fetch, server):
+    assert server.url.startswith("http://127.0.0.1:")
+    assert fetch().read_bytes() == CONTENT
+
+
 @pytest.mark.fault(25)
 def test_wrong_content_is_not_kept(fetch, server, tmp_path):
     server.behaviour = lambda handler, content, _: handler.reply(200, b"x" * len(content))

@@ -39,6 +39,9 @@ def test_other_commands_are_of_known_tools():
         if words[0] in ("make", "git") or words[0] == ".venv/bin/pre-commit":
             continue
         assert re.fullmatch(r"(\S+/bin/)?python", words[0]), line
+        if words[1].startswith("tools/"):
+            assert (ROOT / words[1]).is_file(), line
+            continue
         assert words[1] == "-m", line
         assert words[2] in MODULES, line
 

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 import lmassay
+from lmassay.addresses import is_loopback
 from lmassay.datasets.entry import DataFile, Source
 from lmassay.errors import DataError
 from lmassay.redaction import redact
@@ -65,7 +66,7 @@ class Downloader:
         """The downloader that the environment asks for."""
         mirror = os.environ.get(MIRROR_VARIABLE, "").strip() or None
         if mirror is not None and not _is_address(mirror) and not Path(mirror).expanduser().is_dir():
-            raise DataError(f"{MIRROR_VARIABLE}: there is no folder {mirror}; give a folder or an http(s) address")
+            raise DataError(f"{MIRROR_VARIABLE}: there is no folder {mirror}; give a folder or an https address")
         return cls(mirror)
 
     def origin(self, source: Source, path: str) -> str:
@@ -83,6 +84,7 @@ class Downloader:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             if _is_address(origin):
+                _require_tls(origin)
                 self._download(origin, file, partial, progress)
             else:
                 _copy(Path(origin), file, partial, progress)
@@ -149,6 +151,14 @@ class Downloader:
 
 def _is_address(text: str) -> bool:
     return urlsplit(text).scheme in ("http", "https")
+
+
+def _require_tls(url: str) -> None:
+    """Refuse to download without TLS: others on the way could read a password and see what is downloaded."""
+    if urlsplit(url).scheme == "http" and not is_loopback(url):
+        raise DataError(
+            f"{MIRROR_VARIABLE}: {_shown(url)} is not protected by TLS; use an https address or a copy in a folder"
+        )
 
 
 def _host(url: str) -> str:

@@ -6,7 +6,6 @@ Keys and addresses come from environment variables. A key is read when it is nee
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import socket
 import ssl
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 import lmassay
+from lmassay.addresses import is_loopback
 from lmassay.errors import ConfigError, FatalModelError, ModelError
 from lmassay.models.api.concurrency import RequestPolicy
 from lmassay.plugins.options import check_variable_name, refuse_written_keys
@@ -256,15 +256,6 @@ def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:
 
 def _unchanged(piece: bytes, room: int) -> bytes:
     return piece
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the server is on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
