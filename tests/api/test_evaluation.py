@@ -353,6 +353,13 @@ def test_data_in_memory_are_kept_with_the_results(tmp_path):
     assert in_process.run(["resume", run.id]).returncode == 0
 
 
+def test_the_names_of_data_distinguish_runs():
+    tasks = [attack(src=lmassay.rows(TEXTS, name="first")), attack(src=lmassay.rows(TEXTS[:1], name="second"))]
+    runs = lmassay.evaluate(tasks, upper)
+    assert [run.label for run in runs] == ["charswap, src=first.txt", "charswap, src=second.txt"]
+    assert runs[0].record.config["model"] == "python:upper"
+
+
 def test_a_column_and_a_table_of_a_data_frame_are_data():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS, "good": ["Cats sleep."] * 3, "bad": ["Cats sleeps."] * 3})

@@ -109,13 +109,16 @@ def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage
             return storage.store(kind, {"name": name, **value.options})
     if isinstance(value, type):
         return objects.add_class(kind, value)
+    if isinstance(value, FunctionModel):
+        _check_kind(kind, value)
+        return objects.add_object(kind, value, value.name)
     if isinstance(value, Task | Model):
         _check_kind(kind, value)
         return objects.add_object(kind, value)
     if is_frame(value):
         raise ConfigError(f"{kind}: this is a data frame; give it as an option: lmassay.task(name, data=…)")
     if kind == "model" and callable(value):
-        return objects.add_object(kind, FunctionModel(value))
+        return specs_of(kind, FunctionModel(value), objects, storage)
     raise ConfigError(
         f"{kind}: give a name, a mapping with the key 'name', or a {kind} object; got {shown_value(value)}"
     )

@@ -38,8 +38,8 @@ class PythonObjects:
 
     by_name: dict[str, PythonObject] = field(default_factory=dict)
 
-    def add_object(self, kind: str, plugin: Any) -> str:
-        """Give an object a name and return it.
+    def add_object(self, kind: str, plugin: Any, name: str = "") -> str:
+        """Give an object a name, by default that of its class, and return it.
 
         A task remembers things about its model, and a model is closed after a run. So every run gets its own copy;
         only the first run of a user's own model gets the model itself, which may count its calls, for example.
@@ -52,7 +52,7 @@ class PythonObjects:
         def create() -> Any:
             return originals.pop() if originals else copy.copy(unused)
 
-        return self._add(kind, type(plugin).__name__, PythonObject(create, source))
+        return self._add(kind, name or type(plugin).__name__, PythonObject(create, source))
 
     def add_class(self, kind: str, cls: Callable[..., Any]) -> str:
         """Give a class, or a function that creates a plug-in, a name and return it."""
