@@ -13,7 +13,6 @@ from lmassay.api.runs import LATEST, Run, Runs, load_run
 from lmassay.errors import UserError, did_you_mean
 from lmassay.interchange.frames import frame
 from lmassay.reporting.chart import LinearAxis
-from lmassay.reporting.compare_page import render
 from lmassay.reporting.comparison_data import ComparedRun, RunComparison, compare_pairs, interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.run_labels import short_run_titles
@@ -89,6 +88,8 @@ class Comparisons(list[Comparison]):
         file = Path(path)
         if file.suffix.lower() not in (".html", ".htm"):
             raise UserError(f"{file} does not end in .html; comparisons are written as HTML pages")
+        from lmassay.reporting.compare_page import render
+
         with ExitStack() as stack:
             text = render(_compared(self.runs, stack))
         with atomic_write(file) as stream:

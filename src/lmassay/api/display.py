@@ -12,8 +12,6 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from lmassay.errors import UserError
-from lmassay.reporting.html_document import without_unwritable
-from lmassay.reporting.report_text import format_of, report_text
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -37,6 +35,9 @@ _STYLE = Markup(
 
 def page(*parts: Markup) -> str:
     """Return the HTML that a notebook shows."""
+    # Imported late, as the other modules for pages: a program that only starts runs does not wait for them.
+    from lmassay.reporting.html_document import without_unwritable
+
     body = Markup("").join(parts)
     return without_unwritable(str(Markup('{}<div class="lmassay">{}</div>').format(_STYLE, body)))
 
@@ -91,6 +92,8 @@ def write_report(folder: Path, records: Sequence[RunRecord], path: Path) -> Path
     """Write a report about runs; the suffix of the file says the format."""
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file, such as {path / 'report.html'}")
+    from lmassay.reporting.report_text import format_of, report_text
+
     form = format_of(path)
     with Store(folder) as store:
         text = report_text(store, records, form)

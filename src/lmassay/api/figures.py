@@ -15,7 +15,6 @@ from lmassay.plugins.evaluations import metric_of
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
 from lmassay.reporting.figure_files import FigureFormat, figure_files, write_figure
 from lmassay.reporting.figure_style import Drawing, standalone
-from lmassay.reporting.formats.content import chapters
 from lmassay.reporting.numbers import interval_text, short_text, value_text
 from lmassay.reporting.run_labels import run_titles
 from lmassay.storage.store import Store
@@ -104,6 +103,8 @@ def runs_figure(records: Sequence[RunRecord], metric: str | None) -> RunFigure:
 
 def report_figures(folder: Path, records: Sequence[RunRecord]) -> list[RunFigure]:
     """Return the figures of the report about runs."""
+    from lmassay.reporting.formats.content import chapters
+
     with Store(folder) as store:
         return [RunFigure(file.drawing.title, file.drawing) for file in figure_files(chapters(store, records))]
 

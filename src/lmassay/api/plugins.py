@@ -13,7 +13,7 @@ from lmassay.errors import ConfigError
 from lmassay.models.functions import FunctionModel
 from lmassay.plugins.data_options import DataStorage
 from lmassay.plugins.python_objects import PythonObjects
-from lmassay.redaction import shown_value
+from lmassay.redaction import REDACTED, is_secret_option, shown_value
 from lmassay.storage.in_memory import is_frame, rows_of
 
 _MAX_SHOWN_ITEMS = 3
@@ -149,7 +149,8 @@ def _check_kind(kind: str, value: Any) -> None:
 def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) -> str:
     arguments = [repr(plugin) if isinstance(plugin, str) else plugin.__name__]
     for name, value in options.items():
-        arguments.append(f"{name}={_short(value)}")
+        # A notebook is often shared with its outputs.
+        arguments.append(f"{name}={REDACTED}" if is_secret_option(name) else f"{name}={_short(value)}")
     return f"{function}({', '.join(arguments)})"
 
 
