@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lmassay.errors import ModelError
+from lmassay.errors import DataError, ModelError
+from lmassay.models.hf.template_limits import EndlessTemplateError, limited_steps, refuse_huge_products
 
 ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
+# Of computing time; a template takes about a millisecond.
+_MAX_SECONDS = 3.0
+# Characters that a template may add, e.g. instructions for tools.
+_MAX_GROWTH = 1_000_000
 _REMEDY = "use turns that it supports, or set the model's option chat: never"
 
 
@@ -38,7 +43,15 @@ class Chat:
     def _from_template(self, messages: Messages) -> str:
         turns = [{"role": role, "content": content} for role, content in messages]
         try:
-            text = str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+            refuse_huge_products(self._tokenizer.chat_template)
+            with limited_steps(_MAX_SECONDS):
+                text = str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        except EndlessTemplateError as error:
+            # Every other example would have to wait as long, so the run ends.
+            raise DataError(
+                f"the chat template of the model in {self._tokenizer.name_or_path} {error}; correct the template, or "
+                "set the model's option chat: never"
+            ) from error
         except Exception as error:
             # A template is a program that came with the model, and it may raise anything.
             reason = (str(error).strip().splitlines() or [repr(error)])[0]
@@ -46,6 +59,8 @@ class Chat:
             raise ModelError(
                 f"the model's chat template refuses these messages ({roles}): {reason}; {_REMEDY}"
             ) from error
+        if len(text) > _MAX_GROWTH + 2 * sum(len(content) for _, content in messages):
+            raise ModelError(f"the model's chat template writes {len(text):,} characters; {_REMEDY}")
         # Some templates silently skip a role that they do not support. They may shorten what the assistant said, e.g.
         # leave out its reasoning.
         for role, content in messages:

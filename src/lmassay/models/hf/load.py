@@ -13,7 +13,8 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from lmassay.errors import ConfigError, DataError, error_with_location
+from lmassay.errors import ConfigError, DataError
+from lmassay.models.hf.folder_errors import folder_problem
 from lmassay.models.hf.source import Kind
 
 # Architectures with relative positions, which have no longest sequence.
@@ -109,7 +110,7 @@ def check_architecture(folder: Path) -> None:
             AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:
         # For a configuration that the library does not understand, it may raise anything.
-        message = f"the model in {folder} cannot be loaded: {_first_line(error)}"
+        message = folder_problem(folder, error)
         if list(folder.glob("*.py")):
             message += "; it comes with its own code: if you trust it, set model.trust_remote_code: true"
         raise DataError(message) from error
@@ -124,7 +125,7 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
             )
     except Exception as error:
         # It also reads config.json; for a damaged file, the library may raise anything.
-        raise DataError(f"the tokenizer in {folder} cannot be read: {_first_line(error)}") from error
+        raise DataError(f"the tokenizer in {folder} cannot be read: {folder_problem(folder, error)}") from error
     # We report texts that are too long ourselves; the library would only print a warning.
     tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
     return tokenizer
@@ -147,7 +148,7 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
         )
     except Exception as error:
         # Anything can be wrong with the files: a damaged file, shapes that do not match, an unknown architecture.
-        raise DataError(f"the model in {folder} cannot be loaded: {_first_line(error)}") from error
+        raise DataError(folder_problem(folder, error)) from error
     missing = sorted(info.get("missing_keys", ()))
     if missing:
         raise DataError(
@@ -187,14 +188,6 @@ def _positions(config: Any, own_name: str) -> int | None:
         if positions:
             return int(positions)
     return None
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    first = lines[0] if lines else error_with_location(error)
-    if first.endswith(":") and len(lines) > 1:
-        first = f"{first} {lines[1].strip()}"
-    return first[:300].rstrip(".")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pydantic import Field
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, MissingExtra, ModelError
 from lmassay.models.cache import read_card
+from lmassay.models.hf.folder_errors import plain_folder_errors, plain_library_errors
 from lmassay.models.hf.source import Kind, ModelSource, find_source
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
@@ -133,6 +134,11 @@ class HuggingFace(Model):
             if importlib.util.find_spec(package) is None:
                 raise MissingExtra("a local Hugging Face model", "hf")
         self.source.check()
+        with plain_folder_errors(self.source.path):
+            self._check_options()
+
+    def _check_options(self) -> None:
+        """Check what depends on both the files and the options."""
         if not self._trust_remote_code and not self._has_known_architecture():
             self._engine_module()
             from lmassay.models.hf.load import check_architecture
@@ -225,6 +231,10 @@ class HuggingFace(Model):
         )
 
     def identity(self) -> Mapping[str, Any]:
+        with plain_folder_errors(self.source.path):
+            return self._identity()
+
+    def _identity(self) -> dict[str, Any]:
         source = self.source
         identity: dict[str, Any] = {"name": self.name, "model": source.name, "weights": source.fingerprint}
         if source.revision:
@@ -256,21 +266,31 @@ class HuggingFace(Model):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def slot(self, requests: Sequence[Slot]) -> Iterator[IndexedResponse]:
-        return _errors_as_responses(self._engine.slot(requests))
+        return self._responses(self._engine.slot(requests))
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[IndexedResponse]:
-        return _errors_as_responses(self._engine.logprobs(requests))
+        return self._responses(self._engine.logprobs(requests))
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[IndexedResponse]:
-        return _errors_as_responses(self._engine.generate(requests))
+        return self._responses(self._engine.generate(requests))
 
     def gradients(self, requests: Sequence[Substitute]) -> Iterator[IndexedResponse]:
-        return _errors_as_responses(self._engine.gradients(requests))
+        return self._responses(self._engine.gradients(requests))
 
     def token_scores(self, texts: Sequence[str], boundary: Any = "none") -> Iterator[tuple[int, Any]]:
         """Score every token of texts, which :func:`lmassay.surprisal` turns into words."""
         scores: Iterator[tuple[int, Any]] = self._engine.token_scores(texts, boundary)
-        return scores
+        with plain_library_errors(self.source.path):
+            yield from scores
+
+    def _responses(self, answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[IndexedResponse]:
+        """Report an error that concerns one request as the response to it."""
+        with plain_library_errors(self.source.path):
+            for index, answer in answers:
+                if isinstance(answer, ModelError):
+                    yield index, Response(error=str(answer))
+                else:
+                    yield index, answer
 
     @property
     def tokenizer(self) -> Any:
@@ -332,14 +352,16 @@ class HuggingFace(Model):
     @cached_property
     def _word_tokenizer(self) -> Any:
         engine = self._engine_module()
-        return engine.open_tokenizer(self.folder, self._prefix, self._leading_space, self._trust_remote_code)
+        with plain_folder_errors(self.source.path):
+            return engine.open_tokenizer(self.folder, self._prefix, self._leading_space, self._trust_remote_code)
 
     @property
     def _engine(self) -> Any:
         if self._key not in _LOADED:
             # The weights of the other model are freed first.
             _LOADED.clear()
-            _LOADED[self._key] = self._open_engine()
+            with plain_folder_errors(self.source.path):
+                _LOADED[self._key] = self._open_engine()
         return _LOADED[self._key]
 
     @cached_property
@@ -384,15 +406,6 @@ def _kept_label(model: str, base: Path) -> str:
         if isinstance(label, str):
             return label
     return ""
-
-
-def _errors_as_responses(answers: Iterator[tuple[int, Response | ModelError]]) -> Iterator[IndexedResponse]:
-    """Report an error that concerns one request as the response to it."""
-    for index, answer in answers:
-        if isinstance(answer, ModelError):
-            yield index, Response(error=str(answer))
-        else:
-            yield index, answer
 
 
 class SmolLM2(HuggingFace):

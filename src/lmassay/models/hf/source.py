@@ -12,6 +12,7 @@ from typing import Any, Literal
 from lmassay.errors import DataError, MissingExtra
 from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
+from lmassay.models.hf.folder_errors import plain_folder_errors, read_json_object, tokenizer_problem
 from lmassay.models.hf.gguf_header import check_gguf
 from lmassay.storage.files import sha256
 
@@ -37,6 +38,7 @@ _TOKENIZER_FILES = (
 # The class of a tokenizer that is only what its files say. Every other class adds its own special tokens.
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
+_OTHER_JSON_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
 
@@ -58,15 +60,9 @@ class ModelSource:
     def config(self) -> dict[str, Any]:
         """The model's config.json."""
         file = self.path / "config.json"
-        try:
-            config = json.loads(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DataError(f"{self.path} is not a model folder: it has no readable config.json") from error
-        except ValueError as error:
-            raise DataError(f"{file} is not valid JSON: {error}") from error
-        if not isinstance(config, dict):
-            raise DataError(f"{file} is not a model configuration; it must contain a JSON object")
-        return config
+        if not file.exists():
+            raise DataError(f"{self.path} is not a model folder: it has no readable config.json")
+        return read_json_object(file)
 
     @cached_property
     def kind(self) -> Kind:
@@ -76,7 +72,14 @@ class ModelSource:
         """
         if self.is_gguf:
             return "causal"
-        heads = [str(name) for name in self.config.get("architectures") or []]
+        with plain_folder_errors(self.path):
+            return self._kind_of_head()
+
+    def _kind_of_head(self) -> Kind:
+        architectures = self.config.get("architectures") or []
+        if not isinstance(architectures, list):
+            raise DataError(f"{self.path / 'config.json'}: architectures must be a list of names")
+        heads = [str(name) for name in architectures]
         for head in heads:
             if head.endswith("EncoderModel"):
                 raise DataError(f"{self.name} is a {head}, an encoder without its decoder; use the whole model")
@@ -130,6 +133,10 @@ class ModelSource:
 
     def check(self) -> None:
         """Raise a DataError for problems that are visible before anything is loaded."""
+        with plain_folder_errors(self.path):
+            self._check_files()
+
+    def _check_files(self) -> None:
         if self.is_gguf:
             check_gguf(self.path)
             return
@@ -143,11 +150,17 @@ class ModelSource:
         for file in self._weights():
             _check_weights(file)
         _check_tokenizer(self.path / "tokenizer.json")
-        _check_tokenizer_config(self.path / "tokenizer_config.json")
+        for name in _OTHER_JSON_FILES:
+            if (self.path / name).exists():
+                read_json_object(self.path / name)
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all files that influence answers: two folders with the same files are the same model."""
+        with plain_folder_errors(self.path):
+            return self._digest_of_files()
+
+    def _digest_of_files(self) -> str:
         if self.is_gguf:
             return sha256(self.path)[:12]
         converted_from = read_card(self.path).get("sha256")
@@ -204,8 +217,7 @@ def _check_tokenizer(file: Path) -> None:
         Tokenizer.from_file(str(file))
     except Exception as error:
         # The library raises a plain Exception for everything that can be wrong with the file.
-        reason = str(error).strip().partition("\n")[0][:300]
-        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name}: {reason}") from error
+        raise DataError(tokenizer_problem(file, error)) from error
 
 
 def _settings_in(file: Path) -> dict[str, Any]:
@@ -215,18 +227,6 @@ def _settings_in(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return settings if isinstance(settings, dict) else {}
-
-
-def _check_tokenizer_config(file: Path) -> None:
-    """Raise a DataError if a tokenizer_config.json is not a JSON object. Some models have none."""
-    if not file.is_file():
-        return
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name} is not JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise DataError(f"the tokenizer in {file.parent} cannot be read: {file.name} must contain a JSON object")
 
 
 def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
