@@ -290,6 +290,14 @@ class Model:
         """Return how many calls to a server the request needs at most, for the estimate of ``lmassay check``."""
         return 1
 
+    def unanswerable(self, requests: Sequence[Request]) -> str:
+        """Return why the model cannot answer the requests of an example, such as a text that is longer than its window.
+
+        Return an empty text if it can, or if that is not known yet. ``lmassay check`` calls it, and refuses a run in
+        which no example can be answered.
+        """
+        return ""
+
     def connect(self, needs: Set[str]) -> ConnectionReport | None:
         """Test whether the server really provides what a task needs; None if there is nothing to test.
 

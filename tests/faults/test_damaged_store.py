@@ -87,6 +87,7 @@ def test_5_commands_on_a_damaged_folder_end_without_a_traceback(truth, folder, s
         "UPDATE runs SET created = '1999-01-01' WHERE rowid = 1",
         "UPDATE runs SET note = 'all is well' WHERE rowid = 1",
         "UPDATE runs SET planned = 7 WHERE rowid = 1",
+        "UPDATE runs SET finished = CAST(x'32ff' AS TEXT) WHERE rowid = 1",
         "DELETE FROM runs WHERE rowid = 1",
     ],
 )
@@ -105,6 +106,8 @@ def test_5_one_damaged_run_is_named_and_the_others_keep_working(truth, folder, s
     assert done.returncode == 0
     assert f"{damaged} is damaged" in done.stdout
     assert lmassay("compare", *truth.comparable, "--results", folder).returncode == 0
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    assert not find_damage(folder)
 
 
 def test_5_a_report_goes_on_without_a_run_whose_examples_are_damaged(truth, folder):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import lmassay, write_config, write_lines
+from tests.helpers import ROOT, lmassay, write_config, write_lines
 
 KINDS = ("causal", "masked", "encoder-decoder", "gguf")
 MAX_ERROR_LINES = 3
@@ -64,11 +64,14 @@ def build(folder: Path) -> Truth:
         write_lines(place / "pairs.jsonl", [json.dumps(pair), json.dumps({**pair, "sentence_good": "A pilot laughs."})])
         task: dict[str, Any] = {"name": "minimal_pairs", "data": "pairs.jsonl"}
         model = "model"
+        limit = None
         if kind == "masked":
             tiny_models.save_model(place / "model", "bert")
         elif kind == "causal":
-            tiny_models.save_model(place / "model", "llama", template=tiny_models.TEMPLATE)
-            task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "prompt": "say {x}", "max_tokens": 4}
+            tiny_models.save_model(place / "model", "llama", template=tiny_models.TEMPLATE, window=2048)
+            data = str(ROOT / "examples" / "bias" / "questions.yaml")
+            task = {"name": "bias", "data": data, "prompt_id": 1, "answer_by": "letters"}
+            limit = 2
         elif kind == "encoder-decoder":
             translators.save("t5", place / "model")
             task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "max_tokens": 4}
@@ -77,7 +80,8 @@ def build(folder: Path) -> Truth:
             test_gguf.setup_module()
             test_gguf.write_gguf(place / "model" / "model.gguf")
             model = "model/model.gguf"
-        write_config(place / "c.yaml", {"task": task, "model": {"name": "hf", "model": model}, "resamples": 100})
+        config = {"task": task, "model": {"name": "hf", "model": model}, "resamples": 100, "limit": limit}
+        write_config(place / "c.yaml", config)
         done = lmassay("check", "c.yaml", cwd=place, env={"LMASSAY_CACHE": str(place / "cache")})
         assert done.returncode == 0, done.stderr
         folders[kind] = place

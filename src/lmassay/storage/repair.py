@@ -309,6 +309,8 @@ class _Rebuilding:
                     continue
                 json.loads(fields["config"])
                 json.loads(fields["provenance"])
+                # A text that is not UTF-8 cannot be written again.
+                "".join(str(fields[name]) for name in digests.RECORD_FIELDS).encode("utf-8")
                 runs[run] = {**fields, **_storable_state(fields)}
             except UNREADABLE:
                 continue
@@ -391,11 +393,13 @@ class _Rebuilding:
                     self._database.set_digest(run, digests.SPENDING, expected)
 
 
-def _storable_state(fields: Mapping[str, Any]) -> dict[str, str]:
+def _storable_state(fields: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the columns of a run that its record does not cover as texts, because the table requires texts."""
-    state = {}
-    for name in ("status", "note", "created", "results"):
+    state: dict[str, str | None] = {}
+    for name in ("status", "note", "created", "results", "finished"):
         state[name] = digests.text_of(fields[name]).encode("utf-8", "backslashreplace").decode()
+    if fields["finished"] is None:
+        state["finished"] = None
     return state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def check(
         raise UserError("give --like at most twice: one earlier run, or two runs to compare")
     with plugin_output_to_stderr():
         planned = plan_all(configs, overrides, selections=selections, strict=strict)
+        _require_answerable_examples(planned.plans)
     plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
@@ -63,6 +65,20 @@ def check(
     if not as_json:
         _print_needs(parsed, needed, plans, earlier_runs)
         _print_servers(online, servers)
+
+
+def _require_answerable_examples(plans: Sequence[Plan]) -> None:
+    """Raise a UserError if a model can answer no example of a run: none would be scored."""
+    for plan in plans:
+        if plan.model is None or plan.task.trains or type(plan.model).unanswerable is Model.unanswerable:
+            continue
+        reason = ""
+        for example in islice(plan.task.examples(), plan.config.limit):
+            reason = plan.model.unanswerable(plan.task.requests(example))
+            if not reason:
+                break
+        if reason:
+            raise UserError(f"no example of {plan.label} can be scored: {reason}")
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModel
 
 from lmassay.errors import DataError, UserError
+from lmassay.models.hf.folder_errors import folder_problem
 from lmassay.models.hf.load import choose_device, quiet_loading, read_tokenizer
 
 Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ class TokenEmbedder:
                 self._model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True)
         except Exception as error:
             # Anything can be wrong with the files of a model.
-            raise DataError(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0][:300]}") from error
+            raise DataError(folder_problem(folder, error)) from error
         self._model.eval().to(choose_device(device))
         layers = int(self._model.config.num_hidden_layers)
         if layer is not None and not 1 <= layer <= layers:

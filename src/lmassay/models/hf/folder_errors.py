@@ -66,7 +66,8 @@ def plain_library_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         if not _is_from_library(error):
             raise
-        raise DataError(folder_problem(path, error)) from error
+        problem = folder_problem(path, error).replace("cannot be loaded", "cannot answer", 1)
+        raise DataError(problem) from error
 
 
 def _is_from_library(error: BaseException) -> bool:
@@ -80,7 +81,7 @@ def folder_problem(path: Path, error: BaseException) -> str:
         problem = _problem_of_json(path / name)
         if problem:
             return problem
-    message = f"the model in {path} cannot be used: {first_line(error)}"
+    message = f"the model in {path} cannot be loaded: {first_line(error)}"
     if isinstance(error, MemoryError):
         return f"{message}; it needs more memory than there is, or the sizes in its config.json are damaged"
     newer = _newer_transformers(path)

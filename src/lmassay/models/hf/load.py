@@ -16,9 +16,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from lmassay.errors import ConfigError, DataError
 from lmassay.models.hf.folder_errors import folder_problem
 from lmassay.models.hf.source import Kind
+from lmassay.models.hf.window import RELATIVE_POSITIONS
 
-# Architectures with relative positions, which have no longest sequence.
-_RELATIVE_POSITIONS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers"})
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -116,6 +115,12 @@ def check_architecture(folder: Path) -> None:
         raise DataError(message) from error
 
 
+def check_head(folder: Path, kind: Kind, trust_remote_code: bool) -> None:
+    """Raise a DataError if the weights lack the head of a language model. They are loaded to find out."""
+    with quiet_loading():
+        _model(folder, kind, "float32", trust_remote_code)
+
+
 def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
     """The tokenizer of a model folder."""
     try:
@@ -180,7 +185,7 @@ def decoder_positions(model: Any) -> int | None:
 
 def _positions(config: Any, own_name: str) -> int | None:
     """The number of positions of a model. ``own_name`` is the key of models whose encoder and decoder differ (LED)."""
-    if config.model_type in _RELATIVE_POSITIONS:
+    if config.model_type in RELATIVE_POSITIONS:
         # Positions are relative, so the number in the configuration is only the length in training.
         return None
     for name in (own_name, "max_position_embeddings", "n_positions"):

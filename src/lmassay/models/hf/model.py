@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from lmassay.contracts import Model
-from lmassay.errors import ConfigError, MissingExtra, ModelError
+from lmassay.errors import ConfigError, DataError, MissingExtra, ModelError
 from lmassay.models.cache import read_card
 from lmassay.models.hf.folder_errors import plain_folder_errors, plain_library_errors
 from lmassay.models.hf.source import Kind, ModelSource, find_source
+from lmassay.models.hf.window import texts_of
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
 # Encoder-decoder architectures that write several languages: M2M100 and NLLB, mBART.
@@ -179,6 +180,39 @@ class HuggingFace(Model):
                     f"model.beams: a beam search finds the most probable text, so temperature {request.temperature:g} "
                     "would have no effect; leave out beams, or set temperature to 0"
                 )
+
+    def unanswerable(self, requests: Sequence[Request]) -> str:
+        if self._missing_head:
+            return self._missing_head
+        with plain_folder_errors(self.source.path):
+            window = self.source.window
+            if window is None:
+                return ""
+            for text in texts_of(requests, sees_right=self.sees_right):
+                # A token is at least one byte long, so most texts need not be split.
+                if len(text.encode("utf-8", "surrogatepass")) < window or self.source.fast_tokenizer is None:
+                    continue
+                tokens = len(self.source.fast_tokenizer.encode(text, add_special_tokens=False).ids)
+                if tokens > window:
+                    return (
+                        f"{self.source.name} reads at most {window} tokens, and a text has {tokens}; shorten the texts "
+                        "or use another model"
+                    )
+        return ""
+
+    @cached_property
+    def _missing_head(self) -> str:
+        """Why the weights are not a language model; empty if they are."""
+        if self.source.names_head:
+            return ""
+        self._engine_module()
+        from lmassay.models.hf.load import check_head
+
+        try:
+            check_head(self.folder, self.kind, self._trust_remote_code)
+        except DataError as error:
+            return str(error)
+        return ""
 
     def _read_older_tokenizer(self) -> None:
         if self.kind == "encoder-decoder":

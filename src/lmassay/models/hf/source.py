@@ -14,6 +14,7 @@ from lmassay.models import embedded
 from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
 from lmassay.models.hf.folder_errors import plain_folder_errors, read_json_object, tokenizer_problem
 from lmassay.models.hf.gguf_header import check_gguf
+from lmassay.models.hf.window import known_window
 from lmassay.storage.files import sha256
 
 Kind = Literal["masked", "causal", "encoder-decoder"]
@@ -105,6 +106,30 @@ class ModelSource:
         return "causal"
 
     @property
+    def names_head(self) -> bool:
+        """Whether the configuration says that the weights have a head, e.g. BertForMaskedLM and not BertModel."""
+        if self.is_gguf:
+            return True
+        architectures = self.config.get("architectures")
+        if not isinstance(architectures, list):
+            return False
+        return any(not str(name).endswith("Model") or "LMHead" in str(name) for name in architectures)
+
+    @cached_property
+    def window(self) -> int | None:
+        """The number of tokens that the model reads at most; None if its files do not say."""
+        if self.is_gguf:
+            return None
+        tokenizer_config = self.path / "tokenizer_config.json"
+        return known_window(self.config, read_json_object(tokenizer_config) if tokenizer_config.is_file() else {})
+
+    @cached_property
+    def fast_tokenizer(self) -> Any:
+        """The tokenizer without transformers, which is imported at once; None if there is no tokenizer.json."""
+        file = self.path / "tokenizer.json"
+        return _read_tokenizer(file) if file.is_file() else None
+
+    @property
     def is_encoder_decoder(self) -> bool:
         """Whether an encoder reads one text and a decoder writes another."""
         return not self.is_gguf and bool(self.config.get("is_encoder_decoder"))
@@ -149,7 +174,7 @@ class ModelSource:
             )
         for file in self._weights():
             _check_weights(file)
-        _check_tokenizer(self.path / "tokenizer.json")
+        _ = self.fast_tokenizer
         for name in _OTHER_JSON_FILES:
             if (self.path / name).exists():
                 read_json_object(self.path / name)
@@ -204,17 +229,15 @@ def _check_weights(file: Path) -> None:
         )
 
 
-def _check_tokenizer(file: Path) -> None:
-    """Raise a DataError if a tokenizer.json cannot be read. A folder may have the files of another kind instead."""
-    if not file.is_file():
-        return
+def _read_tokenizer(file: Path) -> Any:
+    """Read a tokenizer.json. Raises a DataError if that is not possible."""
     try:
         # This library has the tokenizer itself and is imported at once, unlike transformers.
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise MissingExtra("a local Hugging Face model", "hf") from error
     try:
-        Tokenizer.from_file(str(file))
+        return Tokenizer.from_file(str(file))
     except Exception as error:
         # The library raises a plain Exception for everything that can be wrong with the file.
         raise DataError(tokenizer_problem(file, error)) from error

@@ -1,0 +1,37 @@
+"""The longest text that a model can read, as far as its files say so: known without loading the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lmassay.types import Generate, LogProbs, Request, Slot
+
+# Architectures with relative positions, which have no longest sequence.
+RELATIVE_POSITIONS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers"})
+# A tokenizer without a limit states a huge number, 10**30.
+_NO_LIMIT = 10**9
+
+
+def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> int | None:
+    """Return the number of tokens that a model reads at most; None if its files do not say."""
+    text_config = config.get("text_config")
+    if isinstance(text_config, Mapping):
+        config = text_config
+    limits = [tokenizer_config.get("model_max_length")]
+    if config.get("model_type") not in RELATIVE_POSITIONS:
+        names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
+        limits.append(next((config[name] for name in names if config.get(name)), None))
+    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+    return min(known, default=None)
+
+
+def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:
+    """Yield the text that the model must read for each request, without special tokens and chat template."""
+    for request in requests:
+        if isinstance(request, Generate):
+            yield request.prompt + "".join(content for _, content in request.messages)
+        elif isinstance(request, LogProbs):
+            yield "".join(content for _, content in request.messages) + request.context + request.continuation
+        elif isinstance(request, Slot):
+            yield request.left + (request.right if sees_right else "")
