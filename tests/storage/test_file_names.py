@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmassay.storage.file_names import is_reserved, paths_spelled_on_disk, safe_name, same_file_key, spelled_on_disk
+from lmassay.storage.files import open_text
 
 COMPOSED = unicodedata.normalize("NFC", "한글 déjà.txt")
 DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
@@ -56,6 +57,11 @@ def test_a_file_is_found_in_another_normalisation(tmp_path, written, on_disk):
     spelled = paths_spelled_on_disk(value, tmp_path)
     assert Path(spelled["src"]).is_file() or (tmp_path / spelled["src"]).is_file()
     assert spelled["text"] == "한글 문장"
+
+
+def test_a_text_file_is_read_in_another_normalisation(tmp_path):
+    (tmp_path / DECOMPOSED).write_text("one\ntwo\n", encoding="utf-8")
+    assert list(open_text(tmp_path / COMPOSED, "input").read()) == ["one", "two"]
 
 
 def test_a_path_that_is_not_there_stays_as_it_is(tmp_path):

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from lmassay.errors import DataError
+from lmassay.storage.file_names import spelled_on_disk
 
 _BLOCK_SIZE = 1 << 20
 # Seconds; file systems store times in steps of up to two seconds.
@@ -72,6 +73,7 @@ def open_text(path: Path, role: str) -> TextFile:
     Gzip-compressed files are decompressed while they are read. ``-`` is standard input; it and pipes can be read only
     once, so they are copied to a temporary file first.
     """
+    path = spelled_on_disk(path)
     require_file(path, role)
     name = "standard input" if path == STANDARD_INPUT else str(path)
     if is_stream(path):
