@@ -139,6 +139,8 @@ def test_runs_ids_and_folders_are_compared(runs, folder, tmp_path):
     by_id = lmassay.compare(runs[0].id, folder, results=folder)
     assert list(by_id) == list(rows)
     assert "p = " in repr(rows)
+    assert repr(rows[1]).startswith("<Comparison s_src: +0.0000 [")
+    assert repr(rows[1]).endswith("n = 3: charswap on careless against charswap on careful>")
     assert rows.report(tmp_path / "c.html").stat().st_size > 1000
     with pytest.raises(lmassay.UserError, match="give at least two runs"):
         lmassay.compare(runs[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lmassay
-from lmassay.errors import DataError
+from lmassay.errors import ConfigError, DataError
 from lmassay.plugins.data_options import DataStorage
 from lmassay.plugins.python_objects import PythonObjects
 
@@ -57,6 +57,13 @@ def test_a_list_in_a_configuration_is_a_list_of_values_to_try(tmp_path):
     assert stored(tmp_path, lists_are_data=False, file=["a", "b"])["file"] == ["a", "b"]
     first, second = stored(tmp_path, lists_are_data=False, file=[lmassay.rows(["a"]), lmassay.rows(["b"])])["file"]
     assert (lines(first), lines(second)) == (["a"], ["b"])
+
+
+def test_texts_in_a_configuration_are_not_taken_for_names_of_files(tmp_path):
+    with pytest.raises(ConfigError, match=r"task\.file: none of these is a file.*lmassay\.rows"):
+        stored(tmp_path, lists_are_data=False, file=["Hello world.", "Good morning."])
+    (tmp_path / "my file.txt").write_text("a\n", encoding="utf-8")
+    assert stored(tmp_path, lists_are_data=False, file=["my file.txt", "x"])["file"] == ["my file.txt", "x"]
 
 
 def test_an_option_declares_what_it_takes(tmp_path):

@@ -126,8 +126,27 @@ class DataStorage:
                 return self._description(value, mark, key)
             return {name: self._data(inner, mark, f"{key}.{name}") for name, inner in value.items()}
         if isinstance(value, list | tuple):
+            self._refuse_texts(value, mark, key)
             return [self._data(item, mark, f"{key}[{number}]") for number, item in enumerate(value)]
         return value
+
+    def _refuse_texts(self, values: Sequence[Any], mark: InMemory | None, key: str) -> None:
+        """Refuse texts where a list means several files; they would be reported as files that do not exist."""
+        if mark is not None and mark.kind == "rows":
+            return
+        are_texts = all(isinstance(value, str) for value in values) and any(" " in value for value in values)
+        if are_texts and not any(self._is_file(value) for value in values):
+            raise ConfigError(
+                f"{key}: none of these is a file, and a list in a configuration means one run per item; to pass texts, "
+                "write lmassay.rows([…]), or give the task as lmassay.task(name, …)"
+            )
+
+    def _is_file(self, text: str) -> bool:
+        try:
+            return (self.base / text).is_file()
+        except (OSError, ValueError):
+            # A text that is too long for a path.
+            return False
 
     def _is_list_of_data(self, value: Any, mark: InMemory | None, key: str) -> bool:
         if not self.lists_are_data or not isinstance(value, list | tuple):
@@ -153,14 +172,8 @@ class DataStorage:
 
     def _refuse_file_names(self, texts: Sequence[str], key: str) -> None:
         """Refuse names of files where texts are expected: nobody wants the names themselves to be evaluated."""
-        for text in texts:
-            try:
-                is_file = (self.base / text).is_file()
-            except (OSError, ValueError):
-                # A text that is too long for a path.
-                return
-            if not is_file:
-                return
+        if not all(self._is_file(text) for text in texts):
+            return
         raise ConfigError(f"{key}: these are names of files, but a list is data here; give one path, not a list")
 
     def _description(self, description: Mapping[str, Any], mark: InMemory, key: str) -> str:

@@ -18,7 +18,7 @@ from lmassay.statistics.sides import Side
 from lmassay.types import Better
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """One metric of one run against the base run; ``p_adjusted`` holds the false discovery rate over all rows."""
 
@@ -54,6 +54,14 @@ class Comparison:
     def relative(self) -> float | None:
         """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
+
+    def __repr__(self) -> str:
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f" [{self.low:+z.4f}, {self.high:+z.4f}]"
+        p = "" if self.p is None else f", p = {self.p:.4f}"
+        runs = f"{self.new_label} against {self.base_label}"
+        return f"<Comparison {self.metric}: {self.difference:+z.4f}{interval}{p}, n = {self.n:,}: {runs}>"
 
     def as_json(self) -> dict[str, Any]:
         """All fields, with the method of the interval instead of everything that it was computed from."""
