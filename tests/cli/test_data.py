@@ -123,7 +123,7 @@ def test_the_path_is_printed_for_scripts(environment, tmp_path):
 
 def test_verify_finds_a_changed_file(environment, tmp_path):
     lmassay("data", "get", "jblimp", env=environment)
-    assert lmassay("data", "verify", env=environment).stdout == "jblimp: 2 files are as published\n"
+    assert lmassay("data", "verify", env=environment).stdout == "jblimp: 2 files as published\n"
     file = next((tmp_path / "cache" / "data" / "jblimp").rglob("*.jsonl"))
     file.write_text("changed\n", encoding="utf-8")
     done = lmassay("data", "verify", "jblimp", env=environment)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from lmassay.cli import progress
-from tests.helpers import lmassay
+from tests.helpers import lmassay, write_config, write_lines
 from tests.terminal import in_terminal
 
 MODELS = Path(__file__).parents[1] / "reporting" / "card" / "models.py"
@@ -39,5 +41,94 @@ def test_downloads_are_counted_in_megabytes(monkeypatch, capsys):
     with progress.progress_bar("blimp", counts_bytes=True) as advance:
         advance(12_345_678, 29_600_000)
     line = capsys.readouterr().err
-    assert "blimp: 12.3 of 29.6 MB after 0 s, " in line
-    assert " MB/s, " in line
+    assert re.search(r"blimp: 12\.3 of 29\.6 MB · [\d.]+ MB/s · 0:00 elapsed\n", line)
+
+
+SLOW = """
+import time
+from lmassay.models.echo import Echo
+
+class Slow(Echo):
+    def generate(self, requests):
+        for number, response in enumerate(super().generate(requests)):
+            time.sleep(0.4)
+            yield number, response
+"""
+
+
+def sweep(folder, model="slow.py:Slow"):
+    (folder / "slow.py").write_text(SLOW, encoding="utf-8")
+    write_lines(folder / "src.txt", ["one two three four", "five six seven", "eight nine ten"])
+    task = {"name": "robustness", "src": "src.txt", "attack": ["wordswap", "worddrop"]}
+    write_config(folder / "c.yaml", {"task": task, "model": model})
+
+
+def test_a_sweep_has_one_bar_with_labelled_times(tmp_path):
+    sweep(tmp_path)
+    shown = in_terminal("run", "c.yaml", columns=120, cwd=tmp_path)
+    assert shown.returncode == 0, shown.screen
+    text = "\n".join(lines_of(shown.screen))
+    for number in (1, 2):
+        assert re.search(rf"run {number} of 2 · \d/3 examples · 0:\d\d elapsed", text), text
+
+
+def test_a_bar_is_not_preceded_by_a_line_with_the_same_name(tmp_path):
+    sweep(tmp_path)
+    shown = in_terminal("run", "c.yaml", columns=120, cwd=tmp_path, env={"PYTHONUNBUFFERED": "1"})
+    names = [line for line in lines_of(shown.screen) if line.startswith("[1/2] robustness")]
+    assert all("elapsed" in name for name in names)
+
+
+def test_a_log_file_has_a_line_for_each_run_and_progress_of_the_sweep(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    display = progress.SweepDisplay({"a": 2, "b": 1000})
+    with display.work("a", "[1/2] first") as advance:
+        advance(2, 2)
+    with display.work("b", "[2/2] second") as advance:
+        advance(340, 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "[1/2] first",
+        "run 1 of 2 · 2/2 examples · 0:00 elapsed",
+        "[2/2] second",
+        "run 2 of 2 · 340/1,000 examples · 0:00 elapsed",
+    ]
+
+
+def test_the_remaining_time_is_that_of_all_runs(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    display = progress.SweepDisplay({"a": 100, "b": 300})
+    display._started -= 60
+    with display.work("a", "first") as advance:
+        advance(100, 100)
+    assert "1:00 elapsed · about 3:00 left" in capsys.readouterr().err
+
+
+def test_a_single_run_is_not_numbered(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    with progress.SweepDisplay({"a": 1}).work("a", "only") as advance:
+        advance(1, 1)
+    assert capsys.readouterr().err.splitlines()[1] == "1/1 example · 0:00 elapsed"
+
+
+def test_a_run_of_unknown_size_gives_no_estimate(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    display = progress.SweepDisplay({"a": 10, "b": None})
+    display._started -= 60
+    with display.work("a", "first") as advance:
+        advance(5, 10)
+    assert "left" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "total"), [(68, 0, 40), (68, 2, 40), (4, 20, 40), (600, 5, 1000), (60, 40, 40), (60, 9, None)]
+)
+def test_there_is_no_estimate_before_enough_is_known(elapsed, done, total):
+    assert "left" not in progress.times_text(elapsed, done, total)
+
+
+def test_a_run_that_fails_on_a_terminal_is_named_with_its_error(tmp_path):
+    sweep(tmp_path)
+    (tmp_path / "slow.py").write_text(SLOW.replace("time.sleep(0.4)", "1 / 0"), encoding="utf-8")
+    shown = "\n".join(lines_of(in_terminal("run", "c.yaml", columns=120, cwd=tmp_path).screen))
+    assert re.search(r"\[1/2\] robustness: wordswap on echo\nerror: ", shown)

@@ -98,6 +98,20 @@ def test_a_sweep_on_a_terminal_of_80_columns_shows_whole_cells(folder):
     assert sum("2 constructions" in line for line in lines) == 2
 
 
+@pytest.mark.parametrize(("columns", "has_one_line"), [("80", False), ("120", True)])
+def test_a_table_has_one_line_per_run_if_the_terminal_has_room(tmp_path, columns, has_one_line):
+    results = tmp_path / "results"
+    for number in range(3):
+        result = {"metric": "accuracy", "group": "overall", "value": 0.5, "low": 0.25, "high": 0.75, "n": 2}
+        run = f"20260101-000000-quiz-00000{number}"
+        add(results, run, [scored(0, accuracy=1.0)], results=[result], model="a model with a longer name", sweep="s")
+    done = lmassay("ls", cwd=tmp_path, env={**TERMINAL, "COLUMNS": columns})
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert ("model" in lines[0].split()) == has_one_line
+    assert len(lines) == (4 if has_one_line else 7)
+
+
 def test_groups_too_many_for_a_screen_are_left_to_all(folder):
     shown = lmassay("run", "pairs.yaml", cwd=folder).stdout
     assert "  f0 " in shown

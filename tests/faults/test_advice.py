@@ -190,7 +190,7 @@ def test_a_full_disk_is_reported_once_and_the_command_in_it_finishes_all_runs(tm
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("disk is full or the file may not grow") == 1, done.stderr
-    assert "further runs were not started" in done.stderr
+    assert "further runs not started" in done.stderr
     resumed = follow(done.stderr, tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert statuses(tmp_path / "results") == ["done"] * 4

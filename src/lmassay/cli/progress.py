@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
@@ -22,16 +23,21 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
 from lmassay.cli.console import say, stderr_console, use_shared_console, without_controls
+from lmassay.types.wording import counted
 
 _SECONDS_BEFORE_BAR = 1.0
 _SECONDS_BETWEEN_LINES = 30.0
+_MIN_SECONDS_FOR_ESTIMATE = 5.0
+_MIN_DONE_FOR_ESTIMATE = 3.0
+_MIN_SHARE = 0.01
+_BAR_WIDTH = 20
 # On a narrow terminal, the name of a run is shortened before anything else.
 _NAME_COLUMN = Column(ratio=1, no_wrap=True, overflow="ellipsis")
 
@@ -63,8 +69,7 @@ def progress_bar(description: str, *, counts_bytes: bool = False) -> Iterator[Ad
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         *counts,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _Times(),
         console=console,
         transient=True,
         # The bar is drawn by a thread. A plug-in's output may be redirected at that moment, so leave the streams alone.
@@ -104,19 +109,59 @@ def _log_lines(description: str, counts_bytes: bool) -> Advance:
             return
         last_line = now
         elapsed = now - started
-        rate = done / elapsed
+        rate = done / max(elapsed, 1e-9)
         if counts_bytes:
             count = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
             speed = f"{rate / 1e6:.1f} MB/s"
         else:
-            count = f"{int(done)} of {total}" if total else f"{int(done)}"
+            count = f"{int(done):,} of {total:,}" if total else f"{int(done):,}"
             speed = rate_text(rate)
-        remaining = ""
-        if total and rate > 0:
-            remaining = f", {speed}, {(total - done) / rate:.0f} s left"
-        say(f"{description}: {count} after {elapsed:.0f} s{remaining}")
+        parts = [f"{description}: {count}"]
+        if rate > 0:
+            parts.append(speed)
+        say(" · ".join([*parts, times_text(elapsed, done, total)]))
 
     return advance
+
+
+class _Times(ProgressColumn):
+    """The elapsed time, and the remaining time once it can be estimated."""
+
+    def render(self, task: Task) -> Text:
+        total = None if task.total is None else int(task.total)
+        return Text(times_text(task.elapsed or 0.0, task.completed, total))
+
+
+def times_text(elapsed: float, done: float, total: int | None) -> str:
+    """Return the elapsed time in seconds and, once enough is done to estimate it, the remaining time.
+
+    >>> times_text(65, 340, 1000)
+    '1:05 elapsed · about 2:06 left'
+    >>> times_text(68, 0.6, 40)
+    '1:08 elapsed'
+    """
+    text = f"{duration_text(elapsed)} elapsed"
+    if total is None or done >= total or not _is_enough_to_estimate(elapsed, done, total):
+        return text
+    return f"{text} · about {duration_text(elapsed * (total - done) / done)} left"
+
+
+def _is_enough_to_estimate(elapsed: float, done: float, total: int) -> bool:
+    """Return whether the speed so far says something: the first examples also load the model or fill the queue."""
+    return elapsed >= _MIN_SECONDS_FOR_ESTIMATE and done >= _MIN_DONE_FOR_ESTIMATE and done >= _MIN_SHARE * total
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as minutes and seconds, with hours if there are any.
+
+    >>> duration_text(65), duration_text(7384)
+    ('1:05', '2:03:04')
+    """
+    minutes, remaining_seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{remaining_seconds:02}"
+    return f"{minutes}:{remaining_seconds:02}"
 
 
 class _Rate(ProgressColumn):
@@ -151,7 +196,7 @@ class ProgressDisplay(Protocol):
 
 
 class LineDisplay:
-    """Prints a line when a run begins and shows a bar while it lasts."""
+    """Prints a line when a run begins and shows the progress of this run while it lasts."""
 
     @contextmanager
     def work(self, run: str, description: str) -> Iterator[Advance]:
@@ -162,6 +207,155 @@ class LineDisplay:
 
     def ended(self, run: str) -> None:
         pass
+
+
+class SweepDisplay:
+    """Shows the progress of all runs of a command in one place: on a terminal one bar, in a log file lines.
+
+    ``sizes`` has the number of examples of each run, in the order of the runs; None if it is unknown. On a terminal,
+    the bar names the run it works on; in a log file, each run has a line at its beginning.
+    """
+
+    def __init__(self, sizes: Mapping[str, int | None]) -> None:
+        self._sizes = dict(sizes)
+        self._numbers = {run: number for number, run in enumerate(sizes, 1)}
+        self._finished: set[str] = set()
+        self._started = time.monotonic()
+        self._last_line = self._started
+
+    @contextmanager
+    def work(self, run: str, description: str) -> Iterator[Advance]:
+        if not run:
+            with progress_bar(description) as advance:
+                yield advance
+            return
+        state = _RunState(run)
+
+        def advance(done: float, total: int | None, /) -> None:
+            state.done = done
+            if total is not None:
+                self._sizes[run] = total
+            if not is_animated:
+                self._write_line(state)
+
+        console = stderr_console()
+        is_animated = _can_animate(console)
+        try:
+            if is_animated:
+                with _delayed_bar(console, description, lambda: self._share(state), lambda: self._text(state)):
+                    yield advance
+            else:
+                say(description)
+                yield advance
+        except BaseException:
+            if is_animated:
+                # The bar, which named the run, is gone; the message about the failure comes next.
+                say(description)
+            raise
+        finally:
+            self._finished.add(run)
+
+    def ended(self, run: str) -> None:
+        self._finished.add(run)
+
+    def _write_line(self, state: _RunState) -> None:
+        now = time.monotonic()
+        if now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            say(self._text(state))
+
+    def _text(self, state: _RunState) -> str:
+        """Return such as ``run 2 of 6 · 340/1,000 examples · 1:05 elapsed · about 2:10 left``."""
+        size = self._sizes.get(state.run)
+        count = counted(int(state.done), "example")
+        if size is not None:
+            count = f"{int(state.done):,}/{counted(size, 'example')}"
+        parts = [count]
+        if len(self._sizes) > 1:
+            parts.insert(0, f"run {self._numbers[state.run]} of {len(self._sizes)}")
+        elapsed = time.monotonic() - self._started
+        parts.append(times_text(elapsed, self._done_by_command(state), self._total_of_command()))
+        return " · ".join(parts)
+
+    def _total_of_command(self) -> int | None:
+        """Return the number of examples of all runs; None if that of one is unknown."""
+        sizes = list(self._sizes.values())
+        known_sizes = [size for size in sizes if size is not None]
+        return sum(known_sizes) if len(known_sizes) == len(sizes) else None
+
+    def _done_by_command(self, state: _RunState) -> float:
+        """Return how many examples of all runs are done; a run that failed or was stopped counts as done."""
+        return state.done + sum(self._sizes[run] or 0 for run in self._finished)
+
+    def _share(self, state: _RunState) -> float | None:
+        total = self._total_of_command()
+        if not total:
+            return None
+        return min(self._done_by_command(state) / total, 1.0)
+
+
+@dataclass(slots=True)
+class _RunState:
+    """How many examples of a run are done."""
+
+    run: str
+    done: float = 0.0
+
+
+@contextmanager
+def _delayed_bar(
+    console: Console, description: str, share: Callable[[], float | None], text: Callable[[], str]
+) -> Iterator[None]:
+    """Show a bar after a second; ``share`` returns how much is done, if known, and ``text`` what is next to the bar."""
+    progress = Progress(
+        TextColumn("{task.description}", markup=False, table_column=_NAME_COLUMN),
+        _LiveBar(share),
+        _LiveText(text),
+        expand=True,
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    progress.add_task(without_controls(description), total=None)
+    timer = threading.Timer(_SECONDS_BEFORE_BAR, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        progress.stop()
+
+
+class _LiveText(ProgressColumn):
+    """A text that is computed whenever the bar is drawn, so that the clock also runs during a long step."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._text = text
+
+    def render(self, task: Task) -> Text:
+        return Text(self._text())
+
+
+class _LiveBar(ProgressColumn):
+    """A bar whose length is computed whenever it is drawn; it pulses while the share is unknown."""
+
+    def __init__(self, share: Callable[[], float | None]) -> None:
+        super().__init__()
+        self._share = share
+
+    def render(self, task: Task) -> ProgressBar:
+        share = self._share()
+        return ProgressBar(
+            total=None if share is None else 1.0,
+            completed=share or 0.0,
+            width=_BAR_WIDTH,
+            pulse=share is None,
+            animation_time=task.get_time(),
+        )
 
 
 class BoardDisplay:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import without_controls
-from lmassay.cli.tables import counted, is_narrow, print_sentence, print_table, stdout_console
+from lmassay.cli.tables import fits, print_sentence, print_table, stdout_console
 from lmassay.reporting.numbers import (
     clusters_text,
     interval_text,
@@ -24,6 +25,7 @@ from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.wording import counted
 
 _NARROW_METRICS = 3
 _MIN_LABEL_WIDTH = 12
@@ -115,7 +117,8 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
         click.echo(without_controls(f"{name:<{name_width}} {text}"))
     if overview.left_out:
         command = command_on_results(store.folder, "show", _short_id(record), "--all")
-        click.echo(without_controls(f"{'more':<{name_width}} {overview.left_out} further results: {command}"))
+        more = counted(overview.left_out, "further result")
+        click.echo(without_controls(f"{'more':<{name_width}} {more}: {command}"))
 
 
 def _print_overview_part(title: str, overview: Overview) -> None:
@@ -190,14 +193,47 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     """Print several runs in one table: a row for each run, a column for each main metric."""
     labelled = label_runs(records)
     records = labelled.records
+    table = _table_of_runs(records, store, narrow=False)
+    if not fits(table.headers, table.rows):
+        table = _table_of_runs(records, store, narrow=True)
+    numbers = range(table.names, len(table.headers) - 1)
+    print_table(
+        f"{counted(len(records), 'run')}; full results of a run: lmassay show RUN",
+        table.headers,
+        table.rows,
+        right=numbers,
+        whole=(*numbers, len(table.headers) - 1),
+    )
+    for note in [*labelled.notes, *no_interval_notes(table.results)]:
+        print_sentence(note)
+    for record in records:
+        reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
+        if reasons:
+            print_sentence(f"{record.label} on {record.model}: unscored: {reasons}")
+    amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
+    print_total_spending([spent for spent in amounts if spent is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class _RunsTable:
+    """A table with a row for each run."""
+
+    headers: list[str]
+    rows: list[list[object]]
+    names: int
+    """How many columns name the run."""
+    results: list[Result]
+    """The results in the table."""
+
+
+def _table_of_runs(records: Sequence[RunRecord], store: Store, *, narrow: bool) -> _RunsTable:
+    """Return the table of runs; in the narrow form, the model is below the label, and the interval below the value."""
     overall = [_overall_results(record) for record in records]
-    narrow = is_narrow()
     metrics = _main_metrics(records, overall)
     if narrow:
         metrics = metrics[:_NARROW_METRICS]
     # A task that names its headline metrics has few columns but long labels, so its counts share one column.
     counts_share_column = narrow and any(record.design.headline for record in records)
-    # On a narrow terminal, the model is printed below the label, and the interval below the value.
     separator = "\n" if narrow else " "
     rows = []
     printed_results: list[Result] = []
@@ -226,23 +262,7 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         counts = ["n\nerr/uns"]
     elif narrow:
         counts = ["n", "err", "uns"]
-    headers = [*names, *metrics, *counts, "run"]
-    numbers = range(len(names), len(headers) - 1)
-    print_table(
-        f"{counted(len(records), 'run')}; full results of a run: lmassay show RUN",
-        headers,
-        rows,
-        right=numbers,
-        whole=(*numbers, len(headers) - 1),
-    )
-    for note in [*labelled.notes, *no_interval_notes(printed_results)]:
-        print_sentence(note)
-    for record in records:
-        reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
-        if reasons:
-            print_sentence(f"{record.label} on {record.model}: unscored: {reasons}")
-    amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
-    print_total_spending([spent for spent in amounts if spent is not None])
+    return _RunsTable([*names, *metrics, *counts, "run"], rows, len(names), printed_results)
 
 
 def _overall_results(record: RunRecord) -> dict[str, Result]:

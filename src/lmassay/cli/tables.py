@@ -32,15 +32,12 @@ def is_narrow() -> bool:
     return stdout_console().width < _WIDE_TERMINAL
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "run"), counted(2000, "run"), counted(2, "reply", "replies")
-    ('1 run', '2,000 runs', '2 replies')
-    """
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {plural or noun + 's'}"
+def fits(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Return whether the terminal has room for a table without wrapping any cell."""
+    width = -_COLUMN_GAP
+    for cells in zip(columns, *rows, strict=True):
+        width += _column_width([without_controls(cell) for cell in cells])
+    return width <= stdout_console().width
 
 
 def print_sentence(text: str) -> None:
@@ -67,6 +64,7 @@ def print_table(
     if _min_width(columns, rows, right, whole) > console.width:
         _print_as_lists(console, columns, rows)
         return
+    keeps_numbers_whole = fits(columns, rows) or not is_narrow()
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(
@@ -74,7 +72,7 @@ def print_table(
             Text(without_controls(column)),
             justify="right" if number in right else "left",
             overflow="fold",
-            no_wrap=number in whole or (number in right and not is_narrow()),
+            no_wrap=number in whole or (number in right and keeps_numbers_whole),
         )
     for row in rows:
         table.add_row(*(Text(without_controls(cell)) for cell in row))

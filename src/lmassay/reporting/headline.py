@@ -18,6 +18,7 @@ from lmassay.statistics.power import distinguishable
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
+from lmassay.types.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +173,6 @@ def value_with_interval(result: Result | None) -> str:
     if result.low is None or result.high is None:
         return f"{result.value:.2f} (n = {result.n})"
     return f"{result.value:.2f} [{result.low:.2f}, {result.high:.2f}]"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things: ``1 attack``, ``2 attacks``."""
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun}s"
 
 
 # --- the headlines of all evaluations and models ----------------------------------------------------------------------

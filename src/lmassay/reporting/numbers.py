@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in_plural
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.wording import counted
 
 _MAX_NAMED_REASONS = 4
 _MAX_NAMED_GROUPS = 4
@@ -144,5 +145,5 @@ def _few_labels_text(few_counts: Mapping[str, int], label_name: str) -> str:
     groups = [f"{group.partition('=')[2] or group} {count}" for group, count in ordered]
     named = ", ".join(groups[:_MAX_NAMED_GROUPS])
     if len(groups) > _MAX_NAMED_GROUPS:
-        named += f" and {len(groups) - _MAX_NAMED_GROUPS} more groups"
+        named += f" and {counted(len(groups) - _MAX_NAMED_GROUPS, 'more group')}"
     return f"few {label_in_plural(label_name)} ({named})"

@@ -57,6 +57,7 @@ from lmassay.types import (
     request_as_dict,
     request_key,
 )
+from lmassay.types.wording import counted
 
 Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
@@ -250,11 +251,11 @@ def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
     if stopped_by_budget:
         store.set_status(run, "stopped", stopped_by_budget)
     elif counts["error"]:
-        store.set_status(run, "incomplete", f"{counts['error']} examples in error")
+        store.set_status(run, "incomplete", f"{counted(counts['error'], 'example')} in error")
     elif not counts["scored"]:
         reasons = store.unscored_reasons(store.run(run))
         why = "" if not reasons else f" ({'; '.join(reason for reason, _ in reasons[:_MAX_REASONS])})"
-        store.set_status(run, "incomplete", f"none of {counts['unscored']} examples could be scored{why}")
+        store.set_status(run, "incomplete", f"none of {counted(counts['unscored'], 'example')} could be scored{why}")
     else:
         store.set_status(run, "done")
         store.forget_lock(run)

@@ -18,6 +18,7 @@ from typing import Any
 
 from lmassay.errors import DataError
 from lmassay.storage.files import atomic_write
+from lmassay.types.wording import counted
 
 INPUTS_FOLDER = "inputs"
 """The folder in a results folder with the data that runs were given from memory."""
@@ -44,10 +45,10 @@ class Rows:
 
     def __repr__(self) -> str:
         if self.texts:
-            return f"<{_count(len(self), 'text')} in memory>"
+            return f"<{counted(len(self), 'text')} in memory>"
         columns = self.columns[:_SHOWN_COLUMNS]
         more = ", …" if len(self.columns) > len(columns) else ""
-        return f"<{_count(len(self), 'row')} in memory: {', '.join(columns)}{more}>"
+        return f"<{counted(len(self), 'row')} in memory: {', '.join(columns)}{more}>"
 
     @property
     def columns(self) -> list[str]:
@@ -248,7 +249,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, Path):
         return "a path"
     return f"a value of type {type(value).__name__}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -31,6 +31,7 @@ from lmassay.storage.single_rows import (
     parsed_outcomes,
 )
 from lmassay.types import Example, Row, RowBatch, RunRecord, Score
+from lmassay.types.wording import counted
 
 _MAX_ID_LENGTH = 80
 
@@ -131,7 +132,7 @@ class RowReader:
         if expected is None:
             raise self.damage_error(run, "the number of its examples cannot be read")
         if expected != total:
-            raise self.damage_error(run, f"it has {total:,} examples instead of {expected:,}")
+            raise self.damage_error(run, f"it has {counted(total, 'example')} instead of {expected:,}")
 
     # --- counts ---------------------------------------------------------------------------------------------------
 

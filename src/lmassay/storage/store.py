@@ -65,6 +65,7 @@ from lmassay.types import (
     response_as_dict,
     response_from_dict,
 )
+from lmassay.types.wording import counted
 
 __all__ = [
     "DAMAGED",
@@ -120,7 +121,7 @@ class Spending:
     def describe(self) -> str:
         """Return the numbers as one line of text."""
         cost = "cost unknown (give the model's prices)" if self.usd is None else f"{self.usd:.4f} USD"
-        return f"{self.answers:,} answers, {self.tokens_in:,} tokens in, {self.tokens_out:,} out, {cost}"
+        return f"{counted(self.answers, 'answer')}, {self.tokens_in:,} tokens in, {self.tokens_out:,} out, {cost}"
 
 
 class Store(RowReader):

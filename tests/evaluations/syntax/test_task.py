@@ -434,7 +434,7 @@ def test_what_was_left_out_is_said_before_the_run(files):
     config = write_config(files / "c.yaml", {"task": task, "model": "masked.py:Fixed"})
     done = lmassay("run", config, "--results", files / "r")
     assert "1 duplicate rows are counted once" in done.stderr
-    assert "1 pairs do not differ in exactly one word" in done.stderr
+    assert "1 pair unscored: the sentences do not differ in exactly one word" in done.stderr
     assert "1 contexts have no label" in done.stderr
     assert "1 contexts occur with both labels" in done.stderr
     assert "no agreement noun is repeated" in done.stderr

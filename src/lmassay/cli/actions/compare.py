@@ -13,7 +13,7 @@ import click
 from lmassay.cli.console import print_json, say, warn
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.run_tables import interval_title
-from lmassay.cli.tables import is_narrow, print_sentence, print_table
+from lmassay.cli.tables import fits, is_narrow, print_sentence, print_table
 from lmassay.errors import UserError, did_you_mean
 from lmassay.reporting.comparison_data import (
     DIRECTION_TEXTS,
@@ -265,8 +265,28 @@ def _of_run(comparison: RunComparison, run: str) -> str:
 
 
 def _print_table_of_differences(comparison: RunComparison) -> None:
+    headers, rows = _table_of_differences(comparison, narrow=False)
+    if not fits(headers, rows):
+        headers, rows = _table_of_differences(comparison, narrow=True)
     base = comparison.bases[0].side
-    narrow = is_narrow()
+    has_several_runs = len(comparison.others) > 1
+    base_run = f"{base.record.id} ({base.name})"
+    if len(comparison.bases) > 1:
+        base_run = "the matching run of the base"
+    title = f"against {base_run}"
+    if not has_several_runs:
+        # The name of a single run is in the title; several runs have a column for their names.
+        title = f"{comparison.others[0].side.name} {title}"
+    if comparison.part:
+        title += f", examples with {comparison.part}"
+    first_number_column = 2 if has_several_runs else 1
+    number_columns = range(first_number_column, len(headers))
+    print_table(f"{title}; {comparison.pairing}", headers, rows, right=number_columns)
+
+
+def _table_of_differences(comparison: RunComparison, *, narrow: bool) -> tuple[list[str], list[list[object]]]:
+    """Return headers and rows; the narrow form leaves out the relative difference."""
+    base = comparison.bases[0].side
     has_several_runs = len(comparison.others) > 1
     has_several_tests = len(comparison.rows) > 1
     headers = ["metric"]
@@ -299,18 +319,7 @@ def _print_table_of_differences(comparison: RunComparison) -> None:
             cells.append(p_text(row.p_adjusted))
         cells.append(row.n)
         rows.append(cells)
-    base_run = f"{base.record.id} ({base.name})"
-    if len(comparison.bases) > 1:
-        base_run = "the matching run of the base"
-    title = f"against {base_run}"
-    if not has_several_runs:
-        # The name of a single run is in the title; several runs have a column for their names.
-        title = f"{comparison.others[0].side.name} {title}"
-    if comparison.part:
-        title += f", examples with {comparison.part}"
-    first_number_column = 2 if has_several_runs else 1
-    number_columns = range(first_number_column, len(headers))
-    print_table(f"{title}; {comparison.pairing}", headers, rows, right=number_columns)
+    return headers, rows
 
 
 def _print_standings(comparison: RunComparison) -> None:

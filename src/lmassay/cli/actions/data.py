@@ -16,6 +16,7 @@ from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local
 from lmassay.datasets.download import Downloader
 from lmassay.datasets.entry import EXAMPLES, DataSet
 from lmassay.errors import UserError
+from lmassay.types.wording import counted
 
 _INCOMPLETE = 1
 _MAX_LISTED = 10
@@ -132,7 +133,7 @@ def verify(names: Sequence[str]) -> int:
             )
             status = _INCOMPLETE
         else:
-            click.echo(f"{entry.name}: {len(files)} files are as published")
+            click.echo(f"{entry.name}: {counted(len(files), 'file')} as published")
     if not checked:
         say("no data set was fetched yet; for example: lmassay data get blimp")
     return status

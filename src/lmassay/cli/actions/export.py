@@ -16,6 +16,7 @@ from lmassay.reporting.row_export import write_csv, write_jsonl
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 _WRITERS = {"jsonl": write_jsonl, "csv": write_csv}
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
@@ -57,7 +58,7 @@ def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None
         return
     with atomic_write(output, newline="") as stream:
         count = _WRITERS[form](lambda: store.rows(record.id), stream)
-    say(f"{_counted(count, 'row')} of {record.id} written to {output}")
+    say(f"{counted(count, 'row')} of {record.id} written to {output}")
 
 
 def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
@@ -70,8 +71,8 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
         click.echo(without_controls(file))
     left_out = ""
     if written.left_out:
-        left_out = f"; {_counted(written.left_out, 'example')} without a score left out"
-    say(f"{_counted(written.samples, 'sample')} of {record.id} written{left_out}")
+        left_out = f"; {counted(written.left_out, 'example')} without a score left out"
+    say(f"{counted(written.samples, 'sample')} of {record.id} written{left_out}")
 
 
 def _export_evaluation(store: Store, record: RunRecord, target: Path, organization: str, relationship: str) -> None:
@@ -79,15 +80,9 @@ def _export_evaluation(store: Store, record: RunRecord, target: Path, organizati
     click.echo(without_controls(written.file))
     if written.samples:
         click.echo(without_controls(written.samples))
-    results = _counted(written.results, "result")
-    instances = _counted(written.instances, "instance")
+    results = counted(written.results, "result")
+    instances = counted(written.instances, "instance")
     say(f"{results} and {instances} of {record.id} written")
-
-
-def _counted(number: int, noun: str) -> str:
-    if number == 1:
-        return f"{number} {noun}"
-    return f"{number} {noun}s"
 
 
 def _required_output(output: Path | None, form: str, kind: str) -> Path:

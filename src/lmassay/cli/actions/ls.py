@@ -9,7 +9,7 @@ from pathlib import Path
 from lmassay.cli.console import print_json, say, warn
 from lmassay.cli.filters import RunFilter
 from lmassay.cli.run_tables import print_total_spending
-from lmassay.cli.tables import is_narrow, print_sentence, print_table
+from lmassay.cli.tables import fits, print_sentence, print_table
 from lmassay.errors import DamageError, UserError, did_you_mean
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.run_labels import label_runs
@@ -96,29 +96,35 @@ def _rank(record: RunRecord, metric: str) -> tuple[bool, float]:
 
 def print_list(runs: Sequence[RunRecord], metric: str | None = None) -> None:
     """Print runs, one per row, with a metric; by default with the main result of each."""
-    narrow = is_narrow()
     labelled = label_runs(runs)
+    headers, rows = _table(labelled.records, metric, narrow=False)
+    if not fits(headers, rows):
+        headers, rows = _table(labelled.records, metric, narrow=True)
+    print_table("", headers, rows, right=(headers.index("n"),), whole=(0,))
+    for note in labelled.notes:
+        print_sentence(note)
+
+
+def _table(runs: Sequence[RunRecord], metric: str | None, *, narrow: bool) -> tuple[list[str], list[list[object]]]:
+    """Return the headers and rows of the table, in the form for a wide or a narrow terminal."""
     has_tags = any(record.annotation.tags for record in runs)
     has_notes = any(record.annotation.note for record in runs)
     headers = ["run", "label", "status", "result", "n"]
     if not narrow:
         headers.insert(2, "model")
-    right = (len(headers) - 1,)
     if has_tags:
         headers.append("tags")
     if has_notes:
         headers.append("note")
     rows = []
-    for record in labelled.records:
+    for record in runs:
         row = _row(record, narrow, metric)
         if has_tags:
             row.append(" ".join(record.annotation.tags))
         if has_notes:
             row.append(_shortened(record.annotation.note))
         rows.append(row)
-    print_table("", headers, rows, right=right, whole=(0,))
-    for note in labelled.notes:
-        print_sentence(note)
+    return headers, rows
 
 
 def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:

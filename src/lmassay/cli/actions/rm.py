@@ -13,11 +13,11 @@ from lmassay.cli.actions.ls import print_list
 from lmassay.cli.console import print_json, say
 from lmassay.cli.filters import RunFilter
 from lmassay.cli.options import chosen_runs
-from lmassay.cli.tables import counted
 from lmassay.errors import UserError
 from lmassay.storage.removal import Removal, remove_runs
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 
 def rm(runs: Sequence[str], selected: RunFilter, answers: bool, yes: bool, results: Path, as_json: bool) -> int:

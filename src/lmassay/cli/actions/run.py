@@ -12,7 +12,7 @@ from typing import Any
 
 from lmassay.cli.console import print_error, print_json, say, warn
 from lmassay.cli.options import ExecutorChoice
-from lmassay.cli.progress import LineDisplay, ProgressDisplay
+from lmassay.cli.progress import ProgressDisplay, SweepDisplay
 from lmassay.cli.run_tables import print_run, print_runs
 from lmassay.cli.tables import print_sentence, print_table
 from lmassay.contracts import Model
@@ -22,6 +22,7 @@ from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.numbers import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
+from lmassay.running.cost import ASSUMPTIONS, CostEstimate, cost_text, estimated_cost
 from lmassay.running.jobs import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.planning import Plan
@@ -31,6 +32,7 @@ from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import is_disk_full
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
@@ -145,22 +147,28 @@ def plan_all(
 def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] | None = None) -> None:
     """Print planned runs with the number of their examples and requests; ``further`` is added to the JSON document."""
     rows: list[dict[str, Any]] = []
+    costs: list[CostEstimate] = []
     for plan in plans:
         # A user's own task or model may print something while it is asked for its notes.
         with plugin_output_to_stderr():
             notes = plan.notes
             facts = plan.facts
+            requests = _max_requests(plan)
+            cost = estimated_cost(plan, requests)
         rows.append(
             {
                 "task": plan.task.name,
                 "label": plan.label,
                 "model": plan.model_label,
                 "examples": plan.size,
-                "requests": _max_requests(plan),
+                "requests": requests,
                 "notes": notes,
                 "facts": facts,
             }
         )
+        if cost is not None:
+            costs.append(cost)
+            rows[-1]["cost"] = {**asdict(cost), "assumptions": ASSUMPTIONS}
         if as_json:
             # For a local model, the signature takes seconds.
             rows[-1]["signature"] = plan.signature
@@ -174,10 +182,15 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     columns = ("task", "label", "model", "examples", "requests")
     table = []
     for row in rows:
-        table.append(["unknown" if row[column] is None else row[column] for column in columns])
-    count = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
-    title = f"{count}; request counts are upper bounds, cached answers are not subtracted"
-    print_table(title, columns, table, right=(3, 4))
+        cells = ["unknown" if row[column] is None else row[column] for column in columns]
+        if costs:
+            cells.append(_cost_cell(row))
+        table.append(cells)
+    if costs:
+        columns = (*columns, "cost")
+    title = f"{counted(len(rows), 'run')}; request counts are upper bounds, cached answers are not subtracted"
+    print_table(title, columns, table, right=(3, 4, 5))
+    _print_costs(costs)
     for keys in swept_keys(plans):
         print_sentence(f"{_ONE_RUN_EACH}: {keys}")
     facts_of_all_runs: list[str] = []
@@ -186,6 +199,28 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     # Runs of a sweep often have the same.
     for fact in dict.fromkeys(facts_of_all_runs):
         print_sentence(fact)
+
+
+def _cost_cell(row: Mapping[str, Any]) -> str:
+    cost = row.get("cost")
+    if cost is None:
+        return ""
+    return "unknown" if cost["usd"] is None else cost_text(cost["usd"])
+
+
+def _print_costs(costs: Sequence[CostEstimate]) -> None:
+    """Print the total cost at most, why costs are unknown, and what the estimate assumes."""
+    for reason in dict.fromkeys(cost.unknown for cost in costs if cost.unknown):
+        print_sentence(f"cost unknown: {reason}")
+    amounts = [cost.usd for cost in costs if cost.usd is not None]
+    if not amounts:
+        return
+    total = cost_text(sum(amounts))
+    if len(amounts) < len(costs):
+        print_sentence(f"at most {total} for {len(amounts)} of {counted(len(costs), 'run')}")
+    elif len(costs) > 1:
+        print_sentence(f"at most {total} for {counted(len(costs), 'run')}")
+    print_sentence(ASSUMPTIONS)
 
 
 def _max_requests(plan: Plan) -> int | None:
@@ -225,7 +260,7 @@ def work_through(
     continue. If the budget is used up or the disk is full, the remaining runs are not started. Without
     ``retry_failed``, trainings that failed in an earlier command are not repeated.
     """
-    display = display or LineDisplay()
+    display = display or SweepDisplay({run.record.id: run.plan.size for run in runs})
     prefetched = _train(runs, store, executor, display, retry_failed)
     for run_id in prefetched.begun:
         display.ended(run_id)
@@ -245,8 +280,7 @@ def work_through(
         exit_code = max(exit_code, code)
         not_started = len(remaining) - number
         if stopped and not_started:
-            what = "1 further run was" if not_started == 1 else f"{not_started} further runs were"
-            warn(f"{stopped}: {what} not started")
+            warn(f"{stopped}: {counted(not_started, 'further run')} not started")
             break
     return exit_code
 
@@ -315,7 +349,7 @@ def _print_notes(notes: Iterable[str]) -> None:
     for note in distinct[:_MAX_NOTES]:
         warn(note)
     if len(distinct) > _MAX_NOTES:
-        warn(f"and {len(distinct) - _MAX_NOTES} more notes; the report lists all of them")
+        warn(f"and {counted(len(distinct) - _MAX_NOTES, 'more note')}; the report lists all of them")
 
 
 # --- printing ---------------------------------------------------------------------------------------------------------
@@ -384,9 +418,8 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
             say(f"  {number} × {text}")
     not_listed = unfinished[_MAX_UNFINISHED_RUNS:]
     if not_listed:
-        what = "1 more run is" if len(not_listed) == 1 else f"{len(not_listed)} more runs are"
         remedy = "" if all(map(_is_imported, not_listed)) else f"; to finish all: {_resume_command(store)}"
-        print_error(f"{what} not complete{remedy}")
+        print_error(f"{counted(len(not_listed), 'more run')} not complete{remedy}")
     return EXIT_WITH_ERRORS
 
 

@@ -11,7 +11,6 @@ from lmassay.cli.actions.run import EXIT_WITH_ERRORS, plugin_output_to_stderr
 from lmassay.cli.console import say, warn
 from lmassay.cli.endings import format_by_ending
 from lmassay.reporting.formats.spreadsheet import write_csv
-from lmassay.reporting.headline import counted
 from lmassay.running.word_surprisal import (
     Correction,
     Per,
@@ -23,6 +22,7 @@ from lmassay.running.word_surprisal import (
 )
 from lmassay.storage.files import atomic_write, forbid_overwriting, open_text
 from lmassay.types.controls import replace_controls
+from lmassay.types.wording import counted
 
 _COLUMNS = ("line", "number", "text", "start", "end", "tokens", "surprisal")
 # Lines that are scored at once: enough for full batches, few enough to bound memory.

@@ -10,10 +10,11 @@ from typing import Any
 from lmassay.contracts import CardRequest, CardVariant, DataNeed
 from lmassay.evaluations.bias import evaluation
 from lmassay.evaluations.bias.sources import CONTROL
-from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, value_with_interval
 from lmassay.reporting.variants import pooled
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
+from lmassay.types.wording import counted
 
 _DATA = Path(__file__).parent / "card_data"
 # The prompts that each size of the card asks.

@@ -13,13 +13,14 @@ from lmassay.evaluations.fewshot import evaluation
 from lmassay.evaluations.fewshot.outcomes import ACCURACY
 from lmassay.plugins.evaluations import metric_of
 from lmassay.plugins.options import split_spec
-from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, value_with_interval
 from lmassay.reporting.numbers import p_text
 from lmassay.statistics.combination import mean_over_data_sets
 from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from lmassay.types import Result, RunRecord
+from lmassay.types.wording import counted
 
 GAIN = "gain"
 _LIMITS = (
@@ -223,7 +224,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     scope = [_described(record), _splits_text(store, record, result)]
     tests = tests_of(store, record)
     if tests:
-        scope.append(f"{tests:,} tests")
+        scope.append(counted(tests, "test"))
     baselines = [other for other in records if not _learns(other)]
     beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
     baseline = _baseline(record, baselines)

@@ -11,12 +11,13 @@ import numpy as np
 from lmassay.contracts import CardRequest, CardVariant, DataNeed
 from lmassay.evaluations.robustness import evaluation
 from lmassay.evaluations.robustness.coverage import GROUP, UNCHANGED
-from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, value_with_interval
 from lmassay.reporting.variants import pool
 from lmassay.statistics.intervals import mean_result
 from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord, Settings
+from lmassay.types.wording import counted
 
 _DATA = Path(__file__).parent / "card_data"
 # Examples of what is wanted, because a model without a chat template does not follow instructions.

@@ -42,6 +42,7 @@ from lmassay.reporting.sections import results_section as plain_results
 from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
+from lmassay.types.wording import counted
 
 # Runs with a scatter plot and examples, points of a scatter plot, and examples per run.
 MAX_SCATTERS = 12
@@ -93,7 +94,8 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks.append(Figures(scatters))
     left_out = len(records) - MAX_SCATTERS
     if left_out > 0:
-        blocks.append(Note(f"{left_out} more runs have no scatter plot here; make a report of them alone to see it."))
+        runs = counted(left_out, "more run")
+        blocks.append(Note(f"{runs} without a scatter plot here; make a report of fewer runs to see all."))
     return Section(blocks, example_blocks, compared=[metric for metric, _ in metrics])
 
 
@@ -222,7 +224,7 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
     title = f"{record.label} on {record.model}"
     drawing = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}").svg()
     criterion = "s_src + d_tgt" if has_reference else "s_src / s_tgt"
-    count = f"{len(points)} sentences"
+    count = counted(len(points), "sentence")
     if len(points) < summary.scored:
         count = f"{len(points)} of {summary.scored} sentences"
     return Figure(drawing, f"{title}: {count}. Shaded where the attack succeeds ({criterion} > {threshold:g}).")

@@ -12,10 +12,11 @@ from lmassay.evaluations.syntax import evaluation
 from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.metrics import MEAN_OF_CONSTRUCTIONS, VERB_PAIR
 from lmassay.evaluations.syntax.refining_tse.published import TEMPLATE_SETS
-from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, counted, value_with_interval
+from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, value_with_interval
 from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.wording import counted
 
 _CONSTRUCTIONS = {
     "Simple": "english:simple",

@@ -31,6 +31,7 @@ from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot, digest
+from lmassay.types.wording import counted
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
 # The published cut-offs of refining-tse.
@@ -142,7 +143,7 @@ class Syntax(Task):
         notes = []
         notes += self._verb_list_notes(contexts)
         if dropped:
-            notes.append(f"{len(dropped)} pairs do not differ in exactly one word and are unscored")
+            notes.append(f"{counted(len(dropped), 'pair')} unscored: the sentences do not differ in exactly one word")
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
             notes.append(

@@ -170,7 +170,7 @@ def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypat
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     bias_section = section(tmp_path)
     assert len(drawings(under(bias_section, "By category"))) == 2
-    assert "2 more are not drawn; make a report of these runs alone to see them." in notes(bias_section.blocks)
+    assert "2 more not drawn; make a report of these runs alone to see all." in notes(bias_section.blocks)
 
 
 # --- over prompts -----------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch
     monkeypatch.setattr(comparisons, "MAX_PAIRS", 1)
     bias_section = section(debiased)
     assert under(bias_section, "Default against debiased") == []
-    assert "2 more pairs of runs are not tested here; use `lmassay compare`." in notes(bias_section.blocks)
+    assert "2 more pairs of runs not tested here; use `lmassay compare`." in notes(bias_section.blocks)
 
 
 def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(tmp_path, shared):

@@ -41,6 +41,7 @@ from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.pairing import share_examples
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
+from lmassay.types.wording import counted
 
 MAX_PAIRS = 60
 """At most this many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
@@ -328,7 +329,7 @@ def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     if shown:
         shown.append(Note(_HOW_TO_READ))
     if left_out:
-        shown.append(Note(f"{left_out} more pairs of runs are not tested here; use `lmassay compare`."))
+        shown.append(Note(f"{counted(left_out, 'more pair')} of runs not tested here; use `lmassay compare`."))
     return shown
 
 

@@ -60,7 +60,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
         blocks.append(Folded(f"All numbers of {family.title} by label and category", [by_group(family)]))
     left_out = len(families) - len(drawn_families)
     if left_out:
-        blocks.append(Note(f"{left_out} more are not drawn; make a report of these runs alone to see them."))
+        blocks.append(Note(f"{left_out} more not drawn; make a report of these runs alone to see all."))
     return blocks
 
 

@@ -25,12 +25,12 @@ from lmassay.evaluations.fewshot.report.tables import (
     stability_note,
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, Section, Table, TableRow, name
-from lmassay.reporting.headline import counted
 from lmassay.reporting.sections import results_section as generic_section
 from lmassay.running import kept
 from lmassay.storage.commands import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 # The table of trainings without a result has at most this many rows.
 _MAX_MISSING = 200

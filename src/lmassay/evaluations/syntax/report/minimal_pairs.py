@@ -31,12 +31,12 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.chart import MAX_SERIES
 from lmassay.reporting.example_texts import Exchanges, NamedValues
-from lmassay.reporting.headline import counted
 from lmassay.reporting.numbers import interval_text, number_text
 from lmassay.reporting.run_labels import short_run_titles
 from lmassay.reporting.sections import results_section
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, Row, RunRecord
+from lmassay.types.wording import counted
 
 MAX_EXAMPLES = 8
 MAX_RUNS = 12

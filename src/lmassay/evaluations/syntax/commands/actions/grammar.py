@@ -11,6 +11,7 @@ from lmassay.cli.tables import print_table
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.storage.files import atomic_write
+from lmassay.types.wording import counted
 
 # If a construction has too many pairs, only this many are created, to find two to show.
 _SAMPLE_SIZE = 50
@@ -25,7 +26,8 @@ def write(source: str, folder: Path, seed: int, most: int | None, only: str | No
         with atomic_write(folder / f"{name}.jsonl") as stream:
             for row in rows:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    say(f"{sum(map(len, sets.values()))} pairs in {len(sets)} files written to {folder}")
+    pairs = counted(sum(map(len, sets.values())), "pair")
+    say(f"{pairs} in {counted(len(sets), 'file')} written to {folder}")
 
 
 def show(source: str) -> None:

@@ -1,0 +1,114 @@
+"""What the requests of a run to a metered model cost at most, estimated before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from lmassay.errors import LmassayError
+from lmassay.running.planning import Plan
+from lmassay.types import Generate, LogProbs, Request, Slot
+
+BYTES_PER_TOKEN = 2
+"""Assumed for prompts. English has about 4 bytes of UTF-8 per token, Korean about 2 to 3."""
+TOKENS_OF_CHAT_FORMAT = 20
+"""Assumed for the roles and separators of a request."""
+# Enough examples for a stable mean; reading all would make a check of large data slow.
+_SAMPLED_EXAMPLES = 500
+
+ASSUMPTIONS = (
+    "costs are upper bounds: they assume that no answer is cached, that every answer uses all of max_tokens, and that "
+    f"a prompt has one token per {BYTES_PER_TOKEN} bytes and {TOKENS_OF_CHAT_FORMAT} more"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """The requests, tokens and cost of a run at most, or the reason why the cost is unknown."""
+
+    requests: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    usd: float | None = None
+    unknown: str = ""
+    """Why there is no cost; empty if there is one."""
+
+    def describe(self) -> str:
+        """Return the cost as text, such as ``at most 0.12 USD``."""
+        if self.usd is None:
+            return f"cost unknown: {self.unknown}"
+        return f"at most {cost_text(self.usd)}"
+
+
+def cost_text(usd: float) -> str:
+    """Return a cost with two significant decimals.
+
+    >>> cost_text(12.3456), cost_text(0.01234), cost_text(0)
+    ('12.35 USD', '0.0123 USD', '0.00 USD')
+    """
+    digits = 4 if 0 < usd < 1 else 2
+    return f"{usd:,.{digits}f} USD"
+
+
+def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
+    """Return what a run costs at most; None if its model is not metered, so that it costs nothing.
+
+    ``max_requests`` is the largest number of requests that the run may send.
+    """
+    model = plan.model
+    if model is None or not model.metered or not plan.task.needs:
+        return None
+    if max_requests is None:
+        return CostEstimate(unknown=f"the task {plan.task.name} does not know how many requests it sends")
+    try:
+        sampled = _sampled_tokens(plan)
+    except LmassayError as error:
+        return CostEstimate(max_requests, unknown=f"the requests cannot be built ({error})")
+    if sampled is None:
+        return CostEstimate(max_requests, unknown="the length of the requests is not known before the run")
+    requests, tokens_in, tokens_out = sampled
+    share = max_requests / requests
+    total_in = round(tokens_in * share)
+    total_out = round(tokens_out * share)
+    if model.prices is None:
+        unknown = f"no price for {plan.model_label}; give model.prices"
+        return CostEstimate(max_requests, total_in, total_out, unknown=unknown)
+    return CostEstimate(max_requests, total_in, total_out, model.prices.of(total_in, total_out))
+
+
+def _sampled_tokens(plan: Plan) -> tuple[int, int, int] | None:
+    """Return the requests of the first examples and their tokens at most; None if there are none to count."""
+    limit = _SAMPLED_EXAMPLES if plan.config.limit is None else min(plan.config.limit, _SAMPLED_EXAMPLES)
+    requests = tokens_in = tokens_out = 0
+    for example in islice(plan.task.examples(), limit):
+        for request in plan.task.requests(example):
+            tokens = _max_tokens(request)
+            if tokens is None:
+                return None
+            requests += 1
+            tokens_in += tokens[0]
+            tokens_out += tokens[1]
+    if not requests:
+        return None
+    return requests, tokens_in, tokens_out
+
+
+def _max_tokens(request: Request) -> tuple[int, int] | None:
+    """Return the input and output tokens of a request at most; None if a server is not asked this way."""
+    if isinstance(request, Generate):
+        text = request.prompt + "".join(role + content for role, content in request.messages)
+        return _prompt_tokens(text), request.max_tokens
+    if isinstance(request, LogProbs):
+        text = request.context + request.continuation + "".join(role + content for role, content in request.messages)
+        # A server that scores a prompt generates at least one token.
+        return _prompt_tokens(text), 1
+    if isinstance(request, Slot):
+        # At most one request for each candidate.
+        texts = [request.left + word + request.right for word in request.candidates]
+        return sum(map(_prompt_tokens, texts)), len(texts)
+    return None
+
+
+def _prompt_tokens(text: str) -> int:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return -(-size // BYTES_PER_TOKEN) + TOKENS_OF_CHAT_FORMAT

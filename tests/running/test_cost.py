@@ -1,0 +1,84 @@
+"""What a run costs at most, before it starts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lmassay.budget import Prices
+from lmassay.running.cost import BYTES_PER_TOKEN, TOKENS_OF_CHAT_FORMAT
+from tests.helpers import lmassay, write_config, write_lines
+
+LINES = ["the cat sat on the mat", "a dog ran home", "birds sing in spring"]
+PRICES = {"input": 1.0, "output": 10.0}
+
+
+def configuration(folder, **model):
+    write_lines(folder / "src.txt", LINES)
+    options = {"name": "openai", "base_url": "http://127.0.0.1:1/v1", **model}
+    task = {
+        "name": "robustness",
+        "src": "src.txt",
+        "attack": {"name": "charswap", "rate": 1},
+        "max_tokens": 50,
+        "prompt": "{x}",
+    }
+    return write_config(folder / "c.yaml", {"task": task, "model": options})
+
+
+def check(folder, *options):
+    done = lmassay("check", "c.yaml", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_cost_is_that_of_all_requests_with_the_longest_answers(tmp_path):
+    configuration(tmp_path, model="m", prices=PRICES)
+    (run,) = json.loads(check(tmp_path, "--json"))["runs"]
+    cost = run["cost"]
+    assert cost["requests"] == run["requests"] == 2 * len(LINES)
+    assert cost["tokens_out"] == 50 * cost["requests"]
+    # The attack swaps characters, so the attacked lines are as long as the original ones; the role is "user".
+    texts = 2 * sum(-(-len(f"user{line}") // BYTES_PER_TOKEN) for line in LINES)
+    assert cost["tokens_in"] == pytest.approx(
+        texts + TOKENS_OF_CHAT_FORMAT * cost["requests"], abs=cost["requests"] * 2
+    )
+    assert cost["usd"] == Prices(**PRICES).of(cost["tokens_in"], cost["tokens_out"])
+
+
+def test_check_prints_the_cost_and_what_it_assumes(tmp_path):
+    configuration(tmp_path, model="m", prices=PRICES)
+    shown = check(tmp_path)
+    assert "0.003" in shown
+    assert "costs are upper bounds: they assume that no answer is cached" in shown
+
+
+def test_a_model_without_prices_has_an_unknown_cost(tmp_path):
+    configuration(tmp_path, model="m")
+    shown = check(tmp_path)
+    assert "cost unknown: no price for m; give model.prices" in shown
+    assert "upper bounds: they assume" not in shown
+
+
+def test_the_costs_of_a_sweep_are_added_up(tmp_path):
+    configuration(tmp_path, model=["m", "n"], prices=PRICES)
+    runs = json.loads(check(tmp_path, "--json"))["runs"]
+    total = sum(run["cost"]["usd"] for run in runs)
+    assert f"at most {total:.4f} USD for 2 runs" in check(tmp_path)
+
+
+def test_a_limit_lowers_the_cost(tmp_path):
+    configuration(tmp_path, model="m", prices=PRICES)
+    (run,) = json.loads(check(tmp_path, "--set", "limit=2", "--json"))["runs"]
+    assert run["cost"]["requests"] == 4
+
+
+def test_a_model_that_costs_nothing_has_no_cost_column(tmp_path):
+    write_lines(tmp_path / "src.txt", LINES)
+    write_config(
+        tmp_path / "c.yaml",
+        {"task": {"name": "robustness", "src": "src.txt", "attack": {"name": "charswap", "rate": 1}}, "model": "echo"},
+    )
+    shown = check(tmp_path)
+    assert "cost" not in shown
