@@ -13,7 +13,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lmassay.errors import LmassayError, PluginError, error_with_location
 from lmassay.types import (
@@ -73,6 +73,10 @@ class Task:
     """The minimum number of examples to process at a time."""
     trains: bool = False
     """Whether the task requests trainings. The runs of a sweep share trainings and run them in parallel."""
+    option_help: ClassVar[Mapping[str, str]] = {}
+    """Option → its meaning in a few words, which ``lmassay tasks NAME`` prints. Subclasses inherit the entries."""
+    config_example: ClassVar[str] = ""
+    """An example for a configuration, as one line of YAML."""
     scores_unusable: bool = False
     """Whether ``score`` also gets responses without an answer, such as refusals (``Response.usable`` is False). If not,
     an example with such a response is unscored. Set it for a task whose examples have many requests each. An example
@@ -232,6 +236,10 @@ class Model:
     """Whether to count tokens, which may cost money."""
     prices: Prices | None = None
     """The prices of the tokens of a metered model; None if they are unknown."""
+    option_help: ClassVar[Mapping[str, str]] = {}
+    """Option → its meaning in a few words, which ``lmassay models NAME`` prints. Subclasses inherit the entries."""
+    config_example: ClassVar[str] = ""
+    """An example for a configuration, as one line of YAML."""
     distributable: bool = False
     """Whether worker processes (``--workers``, ``--scheduler``) may answer requests, each with its own copy of the
     model. Set it for a model that computes in this process; an answer must not depend on the other requests. A copy

@@ -18,7 +18,7 @@ def listing(kind: str) -> click.Command:
 
         return component_names(kind)
 
-    @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s --json", short_help=f"List the {kind}s.")
+    @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s NAME", short_help=f"List the {kind}s.")
     @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(complete_names))
     @json_option
     def command(as_json: bool, names: Sequence[str] = ()) -> None:
@@ -29,7 +29,8 @@ def listing(kind: str) -> click.Command:
 
     command.help = (
         f"List the {kind}s that are built in or come from installed packages.\n\n"
-        "To use your own, write path/file.py:Name in a configuration. With NAME, list only the named ones."
+        "To use your own, write path/file.py:Name in a configuration. With NAME, explain every option of "
+        "the named ones: type, default, meaning and an example."
     )
     return command
 

@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from lmassay.cli.completion import offer
 from lmassay.cli.options import calls, json_option
+from lmassay.errors import closest
+
+
+class _ModelsGroup(click.Group):
+    """A group in which every other name is that of a model, which is explained: ``lmassay models hf``."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
+        is_mistyped_command = closest(cmd_name, self.commands) is not None
+        if is_mistyped_command and cmd_name not in component_names():
+            return None
+        return _explanation_of(cmd_name)
+
+
+def component_names() -> Sequence[str]:
+    """Return the names of all models."""
+    from lmassay.cli.actions.components import component_names as names_of_kind
+
+    return names_of_kind("model")
+
+
+def _explanation_of(name: str) -> click.Command:
+    @click.command(name, help=f"Explain the options of the model {name}.")
+    @json_option
+    def explain(as_json: bool) -> None:
+        from lmassay.cli.actions.components import list_components
+
+        list_components("model", (name,), as_json)
+
+    return explain
 
 
 @click.group(
+    cls=_ModelsGroup,
     invoke_without_command=True,
-    epilog="Example: lmassay models get smollm2",
+    subcommand_metavar="[NAME | COMMAND [ARGS]...]",
+    epilog="Example: lmassay models hf",
     short_help="List the models, or fetch one.",
 )
 @json_option
@@ -18,7 +54,8 @@ from lmassay.cli.options import calls, json_option
 def models(context: click.Context, as_json: bool) -> None:
     """List the models that are built in or come from installed packages.
 
-    Use your own as path/file.py:Name. The commands get and ls manage models that run on this machine.
+    With NAME, explain every option of a model: type, default, meaning and an example. Use your own model as
+    path/file.py:Name. The commands get and ls manage models that run on this machine.
     """
     if context.invoked_subcommand is None:
         # Imported here, so that the help of the commands is fast.

@@ -226,8 +226,8 @@ class SweepDisplay:
     @contextmanager
     def work(self, run: str, description: str) -> Iterator[Advance]:
         if not run:
-            with progress_bar(description) as advance:
-                yield advance
+            with progress_bar(description) as advance_bar:
+                yield advance_bar
             return
         state = _RunState(run)
 

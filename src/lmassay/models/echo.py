@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lmassay.contracts import Model
 from lmassay.types import Finish, Generate, Response
@@ -14,6 +14,12 @@ class Echo(Model):
 
     name = "echo"
     can = frozenset({"generate"})
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "transform": "how the text is changed",
+        "label": "name in tables",
+    }
+    config_example = "model: {name: echo, transform: upper}"
 
     def __init__(self, transform: Literal["none", "reverse", "upper"] = "none", label: str = "") -> None:
         self.transform = transform

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lmassay.contracts import StoredAnswers
 from lmassay.errors import DataError
@@ -22,6 +22,13 @@ class Outputs(StoredAnswers):
 
     name = "outputs"
     can = frozenset({"generate"})
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "files": "one text file for each role of the task; line i answers example i",
+        "label": "name in tables",
+        "keep_bom": "keep a byte-order mark at the beginning of a file",
+    }
+    config_example = "model: {name: outputs, files: {out: base.en, adv_out: charswap.en}}"
 
     def __init__(self, files: dict[str, Path], label: str = "", keep_bom: bool = False) -> None:
         self.label = label

@@ -179,7 +179,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     if as_json:
         print_json({"runs": rows, **(further or {})})
         return
-    columns = ("task", "label", "model", "examples", "requests")
+    columns = ["task", "label", "model", "examples", "requests"]
     table = []
     for row in rows:
         cells = ["unknown" if row[column] is None else row[column] for column in columns]
@@ -187,7 +187,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
             cells.append(_cost_cell(row))
         table.append(cells)
     if costs:
-        columns = (*columns, "cost")
+        columns.append("cost")
     title = f"{counted(len(rows), 'run')}; request counts are upper bounds, cached answers are not subtracted"
     print_table(title, columns, table, right=(3, 4, 5))
     _print_costs(costs)

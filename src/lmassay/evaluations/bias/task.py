@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,6 +73,36 @@ class Bias(Task):
     name = "bias"
     version = 1
     evaluation = evaluation
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "data": (
+            "a published data set (kobbq, bbq/Age, mbbq/es), a file of KoBBQ samples (.tsv), BBQ files "
+            "(.jsonl), or a .yaml file that describes your own data"
+        ),
+        "prompts": (
+            "a .tsv file with your own prompts, with the columns of KoBBQ; by default the prompts that come "
+            "with lmassay"
+        ),
+        "prompt_id": "the number of the prompt",
+        "rotations": (
+            "all: ask each question in every rotation of its choices; none: only in the order of the data; "
+            "auto: all, but none for BBQ"
+        ),
+        "averaging": "test: count rows; all: average within templates first, as KoBBQ does for its whole set",
+        "parsing": "how an answer in words becomes a choice; auto: reference for KoBBQ, robust for other data",
+        "answer_by": (
+            "generate: read the answer from the text; letters: the most probable letter; choices: the most "
+            "probable text of a choice; choices_per_token: the same per token"
+        ),
+        "max_tokens": "maximum number of tokens per answer",
+        "per_category": "use only this number of templates of each category",
+        "per_template": "use only this number of questions of each kind (context and polarity) of a template",
+        "sample_seed": "draw templates and questions at random with this seed, instead of using the first ones",
+        "control": "also ask control questions: true for those of MBBQ, or your own file in any format of data",
+        "by": "further groups of the data to report by",
+        "label": "name in tables",
+    }
+    config_example = "task: {name: bias, data: kobbq, prompt_id: [1, 2], per_category: 10}"
 
     def __init__(
         self,

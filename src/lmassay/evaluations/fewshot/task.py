@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -101,6 +101,50 @@ class FewShot(Task):
     name = "fewshot"
     version = 1
     evaluation = evaluation
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "data": (
+            "a task of SuperGLUE or GLUE (superglue/rte), a .yaml file that describes your own task, or "
+            "file.py:name with classes in the style of FewNLU"
+        ),
+        "method": "how the classifier is trained: a name, or a name with options",
+        "data_dir": "the folder with the files; by default those that lmassay data get has fetched",
+        "splits": (
+            "how labelled examples are divided into train and dev: strategy, k splits, the ratio of train, "
+            "stratify by label, grouped"
+        ),
+        "splits.strategy": "how examples are divided",
+        "splits.k": "number of splits",
+        "splits.ratio": "share of the examples in train",
+        "splits.stratify": "keep the shares of the labels in each part",
+        "splits.grouped": "keep examples of one group, such as a passage, together",
+        "regime": (
+            "whether teachers label unlabelled examples, and how: name, patterns, repetitions, generations and more"
+        ),
+        "regime.name": "how models are combined or teach each other",
+        "regime.patterns": "the patterns to train; empty for that of the method",
+        "regime.repetitions": "trainings per pattern",
+        "regime.generations": "number of generations of teachers",
+        "regime.scale_factor": "how much the training set grows per generation",
+        "regime.logits_percentage": "share of the teachers whose answers are used",
+        "regime.n_most_likely": "number of most certain examples per label; -1 for all",
+        "regime.cross": "let models of all splits teach",
+        "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
+        "regime.temperature": "temperature of soft labels",
+        "regime.student": "the method of the distilled model",
+        "labelled": "the files whose examples are split",
+        "labelled_examples": "maximum number of labelled examples, drawn with the seed",
+        "test": "the part of the data that the classifier is tested on",
+        "test_examples": "maximum number of test examples, drawn with the seed",
+        "unlabeled": "maximum number of unlabelled examples, drawn with the seed",
+        "extra": "a file with further training examples, such as augmented data",
+        "relabel_extra": "let the teachers of later generations label the examples of extra",
+        "seed": "random seed for splits, new weights and dropout",
+        "sampler_seeds": "random seeds for the order of training examples, one per repetition",
+        "keep": "best: keep the trained models in the results folder, for lmassay predict",
+        "label": "name in tables",
+    }
+    config_example = "task: {name: fewshot, data: superglue/rte, method: [pet, lora], splits: {k: 4}}"
 
     def __init__(
         self,

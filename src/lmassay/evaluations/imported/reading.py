@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from lmassay.contracts import Model, Task
 from lmassay.errors import BudgetReached, DataError
@@ -34,10 +36,12 @@ _UNKNOWN = "unknown"
 
 
 def logged_task(
-    samples: list[Path],
-    filter: str = "",
-    task: str = "",
-    results: Path | None = None,
+    samples: Annotated[list[Path], Field(description="the sample logs of the harness (samples_*.jsonl)")],
+    filter: Annotated[str, Field(description="the filter whose scores are used, if the log has several")] = "",
+    task: Annotated[str, Field(description="the task of the harness, if its name is not in the file name")] = "",
+    results: Annotated[
+        Path | None, Field(description="the results file of the harness; by default the one next to the log")
+    ] = None,
 ) -> Task:
     """The task that scores logs.
 
@@ -76,6 +80,15 @@ class LoggedModel(Model):
     name = "lm_eval"
     can = frozenset({"generate", "logprobs"})
     cached = False
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "samples": "the sample logs of the harness (samples_*.jsonl)",
+        "filter": "the filter whose scores are used, if the log has several",
+        "task": "the task of the harness, if its name is not in the file name",
+        "results": "the results file of the harness; by default the one next to the log",
+        "model": "the name of the model, if no results file names it",
+    }
+    config_example = "model: {name: lm_eval, samples: [samples_hellaswag_2026-01-31.jsonl], model: gpt2}"
 
     def __init__(
         self,

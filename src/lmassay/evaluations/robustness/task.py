@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,41 @@ class Robustness(Task):
     name = "robustness"
     version = 1
     evaluation = evaluation
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "src": "the file with the source texts, one per line",
+        "attack": (
+            "a perturbation by name, a file with attacked texts, a search or a gradient: name, file, perturb, "
+            "rate, seed, redraws, search, gradient"
+        ),
+        "attack.name": "name in tables; without other keys, the name of a perturbation",
+        "attack.file": "a file with the attacked texts",
+        "attack.perturb": "the name of a perturbation",
+        "attack.rate": "share of the words or characters that are perturbed",
+        "attack.seed": "random seed of the perturbation",
+        "attack.redraws": "how often an unchanged text is drawn again",
+        "attack.options": "options of the perturbation",
+        "attack.search": "search for the worst of several perturbations: perturbations, rates, budget, beam",
+        "attack.gradient": "attack by gradients: kind, k, substitutions, budget",
+        "ref": "the file with the references; without it, the criterion without references is used",
+        "s_src": "the scorer that compares source texts",
+        "s_tgt": "the scorer that compares outputs",
+        "src_lang": "the language of the source, for scorers that need it",
+        "tgt_lang": "the language of the outputs, for scorers that need it",
+        "success_threshold": "an attack succeeds above this value",
+        "side": "source: only the attack; target: only the outputs; both",
+        "prompt": "the prompt for a live system; {x} stands for the text",
+        "max_tokens": "maximum number of tokens per answer",
+        "stop": "texts at which an answer ends",
+        "temperature": "sampling temperature; 0 chooses the most probable token",
+        "questions": (
+            "instead of src and ref: published questions with choices, such as kobbq or {name: bbq, category: Age}"
+        ),
+        "sample": "number of questions to draw, equally many of each category",
+        "sample_seed": "random seed for drawing questions",
+        "answer_by": "choices restricts the answers to questions to their choices",
+    }
+    config_example = "task: {name: robustness, src: src.txt, attack: [charswap, keyboard], s_src: chrf}"
 
     def __init__(
         self,

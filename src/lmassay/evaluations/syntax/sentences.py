@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,26 @@ class MinimalPairs(Task):
     evaluation = evaluation
     design = Design(headline=METRICS)
     requests_each = 2
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "data": "a file, folder or pattern, a grammar, or a published data set (blimp, clams/de)",
+        "method": (
+            "sentence: compare whole sentences; one_prefix: two words after one beginning; two_prefix: one "
+            "word after two beginnings"
+        ),
+        "max_per_file": "use only this number of pairs of each file",
+        "sample_seed": "draw the pairs at random with this seed, instead of using the first ones",
+        "clusters": "what was sampled, if not single pairs: paradigm, phenomenon, a field of the data, or none",
+        "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
+        "columns.format": "the format of the file; auto goes by its ending",
+        "columns.right": "the column with the grammatical sentence",
+        "columns.wrong": "the column with the ungrammatical sentence",
+        "columns.group": "a column by which results are grouped",
+        "columns.groups": "further columns by which results are grouped, with the names of the groups",
+        "columns.blank": "first puts the blank at the first of several words that differ",
+        "label": "name in tables",
+    }
+    config_example = "task: {name: minimal_pairs, data: blimp, max_per_file: 100}"
 
     def __init__(
         self,

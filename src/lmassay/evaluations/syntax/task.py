@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,39 @@ class Syntax(Task):
     )
     # Contexts per batch: enough to share most prefixes, few enough for their candidates to fit into memory.
     chunk = 512
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "data": (
+            "a file, several files, a folder, a pattern, a construction of a grammar, a published data set, "
+            "or names for any of these"
+        ),
+        "verbs": (
+            "a CSV file with the columns sing and plur, or none for TSE only; by default the built-in English list"
+        ),
+        "cutoffs_top": "shares of the probability mass at which EW and MW are computed, from the top",
+        "cutoffs_bottom": "shares of the probability mass at which EW and MW are computed, from the bottom",
+        "capitalize": "capitalise the first word",
+        "period": "end the sentence with a period",
+        "max_per_file": "use only this number of rows of each file; of a grammar, a balanced sample",
+        "sample_seed": "draw the rows at random with this seed, instead of using the first ones",
+        "max_rows": "use only this number of rows of each construction",
+        "multi_token": "compute TSE also for verbs of several tokens, by the chain rule",
+        "bad_rows": (
+            "what to do about pairs that do not differ in exactly one word: stop with an error, or count them "
+            "as unscored"
+        ),
+        "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
+        "compat": "released: count lemmas as the released program does",
+        "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
+        "columns.format": "the format of the file; auto goes by its ending",
+        "columns.right": "the column with the grammatical sentence",
+        "columns.wrong": "the column with the ungrammatical sentence",
+        "columns.group": "a column by which results are grouped",
+        "columns.groups": "further columns by which results are grouped, with the names of the groups",
+        "columns.blank": "first puts the blank at the first of several words that differ",
+        "label": "name in tables",
+    }
+    config_example = "task: {name: syntax, data: pairs.jsonl, verbs: verbs.csv}"
 
     def __init__(
         self,

@@ -76,6 +76,26 @@ class ApiModel(Model):
     default_address: ClassVar[str] = ""
     """The address if neither the option nor a variable sets it."""
 
+    option_help: ClassVar[Mapping[str, str]] = {
+        "model": "the name of the model at the provider",
+        "base_url": "the address of the server; by default that of the provider, or the one in an environment variable",
+        "api_key_env": "the environment variable with the key; by default that of the provider",
+        "system": "a system message",
+        "concurrency": "maximum number of requests at the same time",
+        "timeout": "seconds for a whole response",
+        "tries": "how often a request is sent at most if it fails temporarily",
+        "wait": "seconds before the first retry; the delay grows",
+        "label": "name in tables",
+        "parameters": "any other parameters that the server understands",
+        "prices": "USD per million tokens, {input: …, output: …}; without them, the cost is unknown",
+        "token_parameter": "the parameter for the maximum length of an answer; some models reject the usual one",
+        "temperature": "omit does not send the temperature, for models that reject it",
+        "constrain": "how the server restricts answers to given choices; none if it cannot",
+        "batch": "send the requests as one batch, at half the price; the answer may take a day",
+        "poll": "seconds between two checks whether a batch is done",
+        "batch_size": "maximum number of requests per batch; 0 for no limit",
+    }
+
     def __init__(
         self,
         *,

@@ -25,6 +25,8 @@ class Claude(ApiModel):
     address_variables = ("ANTHROPIC_BASE_URL",)
     default_address = ANTHROPIC_URL
 
+    config_example = "model: {name: claude, model: claude-sonnet-4-5, batch: true}"
+
     def __init__(
         self,
         model: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lmassay.budget import Prices
 from lmassay.errors import ConfigError
@@ -42,6 +42,14 @@ class OpenAICompatible(ScoringModel):
     name, provider_host = "openai", "openai.com"
     address_variables = ("OPENAI_BASE_URL",)
     default_address = OPENAI_URL
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "api": "completions uses plain completions instead of chat",
+        "organization_env": "the environment variable with the organization",
+        "probabilities": "how the server returns log-probabilities; none if it does not",
+        "prefix": "what precedes a text whose probability is computed: auto, none, or a token",
+    }
+    config_example = "model: {name: openai, model: gpt-4o-mini, prices: {input: 0.15, output: 0.6}, concurrency: 16}"
 
     def __init__(
         self,
@@ -110,6 +118,8 @@ class Clova(ApiModel):
     address_variables = ("CLOVA_URL",)
     default_address = CLOVA_URL
 
+    config_example = "model: {name: clova, model: HCX-005}"
+
     def __init__(
         self,
         model: str = "HCX-005",
@@ -152,6 +162,13 @@ class Azure(ApiModel):
     name, provider_host = "azure", "azure.com"
     address_option = "endpoint"
     address_variables = _AZURE_ENDPOINTS
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "model": "the name of the deployment",
+        "endpoint": "the address of the resource; by default the one in an environment variable",
+        "api_version": "the version of the interface; by default the one in an environment variable",
+    }
+    config_example = "model: {name: azure, model: my-deployment, api_version: 2024-10-21}"
 
     def __init__(
         self,

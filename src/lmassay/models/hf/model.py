@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,28 @@ class HuggingFace(Model):
 
     name = "hf"
     distributable = True
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "model": "a folder, a .gguf file, or the name of a model on the hub that lmassay models get has fetched",
+        "revision": "the branch, tag or commit of a model on the hub",
+        "label": "name in tables; by default the name of the model",
+        "kind": "what the model is, if its configuration does not say so",
+        "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
+        "dtype": "the number format of the weights; auto is float32 on a CPU",
+        "prefix": "what precedes a text: auto (what the tokenizer adds), none, bos, eos, or a token",
+        "leading_space": "whether a space precedes the text; by default only for blanks of models like RoBERTa",
+        "pll": "how masked models score a text: within_word_l2r also masks the rest of the word, original does not",
+        "position": "counted reads blanks where the released refining-tse does, even if that position is wrong",
+        "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
+        "batch_tokens": "maximum number of tokens per batch; by default by the available memory",
+        "threads": "number of CPU threads; by default by the machine",
+        "trust_remote_code": "run code from the folder of the model; only for models that you trust",
+        "beams": "width of the beam search of an encoder-decoder model; by default its own",
+        "source_lang": "the source language of a multilingual encoder-decoder model, by its own code (eng_Latn)",
+        "target_lang": "the target language of a multilingual encoder-decoder model, by its own code (deu_Latn)",
+        "resources": "what a worker of a Dask cluster must have, such as {GPU: 1}",
+    }
+    config_example = "model: {name: hf, model: models/my-model, dtype: bfloat16}"
 
     def __init__(
         self,
@@ -444,6 +466,8 @@ def _kept_label(model: str, base: Path) -> str:
 
 class SmolLM2(HuggingFace):
     """The default model: SmolLM2-135M-Instruct, a small causal model of English that comes in a Python package."""
+
+    config_example = "model: {name: smollm2, threads: 2}"
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lmassay.contracts import StoredAnswers
 from lmassay.errors import DataError
@@ -22,6 +22,12 @@ class Predictions(StoredAnswers):
 
     name = "predictions"
     can = frozenset({"generate"})
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "file": "a file of lmassay kobbq infer, with the columns guid and raw",
+        "label": "name in tables",
+    }
+    config_example = "model: {name: predictions, file: kobbq_predictions.tsv}"
 
     def __init__(self, file: Path, label: str = "") -> None:
         self._file = file

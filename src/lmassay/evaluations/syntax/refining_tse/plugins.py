@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ class MpeModel(Model):
     can = frozenset({"slot"})
     # We cannot know what the class reads, such as which weights, so its answers are not cached.
     cached = False
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "file": "the class, as file.py:Class",
+        "settings": "the argument that the class receives",
+        "label": "name in tables",
+    }
+    config_example = "model: {name: mpe, file: my_model.py:MyModel}"
 
     def __init__(
         self, file: str, settings: dict[str, Any] | None = None, label: str = "", base_dir: Path = Path()
@@ -330,6 +337,12 @@ class RefiningTse(Syntax):
 
     name = "refining_tse"
     version = Syntax.version + 1
+
+    option_help: ClassVar[Mapping[str, str]] = {
+        "metrics": "your own metrics of refining-tse: a name for each, with file.py:Class and its options",
+        "lemma_stats": "also record the probability of each lemma",
+    }
+    config_example = "task: {name: refining_tse, data: pairs.jsonl, lemma_stats: true}"
 
     def __init__(
         self,
