@@ -18,7 +18,7 @@ from lmassay.statistics.power import distinguishable
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted as counted  # plug-ins import it from here
 
 
 @dataclass(frozen=True, slots=True)
