@@ -130,7 +130,7 @@ def _add_yaml(file: Path, rng: random.Random) -> str:
     text = rng.choice(
         (
             "x: !!python/object/apply:os.getcwd []\n",
-            "a: &a [1, 2]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nd: [*c, *c, *c]\n",
+            "x: [&a [1, 2], &b [*a, *a, *a], &c [*b, *b, *b], &d [*c, *c, *c], [*d, *d, *d]]\n",
             "<<: *nowhere\n",
             "task: robustness\ntask: bias\n",
             "---\n---\n",

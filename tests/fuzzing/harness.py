@@ -31,7 +31,9 @@ CASES = Path(__file__).parent / "cases"
 EXIT_CODES = (0, 1, 2, 130)
 MOST_ERROR_LINES = 3
 HANG = 60.0
-"""Seconds after which a command counts as hanging. They are generous, because a machine may be busy."""
+"""Seconds after which a command counts as hanging."""
+PATIENCE = 5
+"""How many times as long a command may take that was given less than half of a processor: the machine is busy."""
 MOST_CHANGES = 3
 LARGEST_CASE = 200_000
 """Bytes of damaged files that a case stores."""
@@ -113,11 +115,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
 
+    start, start_of_work = time.monotonic(), time.process_time()
+
     def interrupt(_: int, __: FrameType | None) -> None:
-        raise CommandHung(f"not finished after {seconds:.0f} s")
+        is_busy = time.process_time() - start_of_work >= seconds / 2
+        if is_busy or time.monotonic() - start >= seconds * PATIENCE:
+            raise CommandHung(f"not finished after {seconds:.0f} s")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:
@@ -157,7 +163,9 @@ def problem_of(command: Sequence[str], folder: Path, *, changes: int = 1, limit:
 
 def error_lines(stderr: str) -> list[str]:
     """The lines that report a mistake."""
-    return [line for line in stderr.splitlines() if not _PROGRESS.match(line)]
+    # The commands of the original programs show their options, as these programs do, and then the mistake.
+    without_usage = re.sub(r"^usage: (?:.*\n)+?(?=\S+: error: )", "", stderr, flags=re.MULTILINE)
+    return [line for line in without_usage.splitlines() if not _PROGRESS.match(line)]
 
 
 def _bug_in(traceback: str) -> str:

@@ -95,7 +95,7 @@ def test_a_command_that_hangs_is_found(tmp_path):
     kind.prepare(tmp_path)
     (tmp_path / "word.txt").write_text("bad")
     start = time.monotonic()
-    finding = run_commands([["run", "config.yaml"]], tmp_path, limit=5.0)
+    finding = run_commands([["run", "config.yaml"]], tmp_path, limit=2.0)
     assert time.monotonic() - start < 60
     assert finding is not None
     assert finding.problem.startswith("hangs")
@@ -105,6 +105,11 @@ def test_many_lines_for_one_mistake_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(harness.in_process, "run", lambda *_: _done(2, "error: one\n" * 4))
     assert "4 lines for 1 mistakes" in problem_of(["ls"], tmp_path)[0]
     assert problem_of(["ls"], tmp_path, changes=2) == ("", "error: one\n" * 4)
+
+
+def test_the_options_that_an_original_program_shows_are_not_errors():
+    usage = "usage: TEAPOT [-h] [--src SRC]\n              [--out OUT]\n              [--ref REF]\n"
+    assert harness.error_lines(usage + "TEAPOT: error: no such option\n") == ["TEAPOT: error: no such option"]
 
 
 @pytest.mark.parametrize(
