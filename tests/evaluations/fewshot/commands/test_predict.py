@@ -237,7 +237,7 @@ def test_a_training_that_was_done_before_without_keeping_is_repeated_to_keep_it(
     [
         ([], "--in is missing"),
         (["--in", "gone.jsonl"], "gone.jsonl does not exist"),
-        (["--in", "new.jsonl", "-o", "out.txt"], "the name must end in .jsonl, .tsv, .csv"),
+        (["--in", "new.jsonl", "-o", "out.txt"], "the name must end in .jsonl, .tsv or .csv"),
         (
             ["--in", "new.jsonl", "--split", "7"],
             "--split 7: there is no such trained model; the run has split-0-p0, split-1-p0",

@@ -192,7 +192,7 @@ def test_resume_tries_again_only_what_failed(tmp_path):
     assert search(file, "--sampler", "grid", "--results", tmp_path / "results") == 1
     before = trained(tmp_path)
     with pytest.raises(SystemExit):
-        main(["resume", "--results", str(tmp_path / "results")])
+        main(["resume", "--retry-failed", "--results", str(tmp_path / "results")])
     again = trained(tmp_path)[len(before) :]
     assert sorted(again) == sorted(name for name in before if name.startswith("2/"))
     assert len(again) == 2
