@@ -6,8 +6,10 @@
 
 `speed` runs minimal pairs and generation with the embedded model (`lmassay models get smollm2`): in one process with
 one thread, in one process with two threads, and on two Dask workers with one thread each. It measures wall time from
-the first request to the last result, with the model in memory; the time until then is printed next to it. It needs two
-idle cores: the load is printed, and a ratio that was measured under load says little.
+the first request to the last result, with the model in memory; the time until then is printed next to it. Two plain
+processes that run half of the examples each, at the same time and without Dask, show how much faster two cores of this
+machine can be at all. Wall time needs two idle cores: the load is printed, and a ratio that was measured under load
+says little. CPU-seconds say more then: two workers that need as many as one process are twice as fast on idle cores.
 
 `hosts` starts a scheduler and two workers in three network namespaces, kills a worker midway, and requires that the
 results are complete and equal to those of one process, and that at most one batch was computed twice.
@@ -26,8 +28,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 # This file has the name of the package `distributed`. Without its folder on the path, the package is imported.
@@ -112,8 +115,30 @@ def are_equal(values: Values, expected: Values) -> bool:
 # --- speed ------------------------------------------------------------------------------------------------------------
 
 
-def time_runs(configs: Sequence[Path], results: Path, scheduler: str) -> None:
-    """Run the configurations in this process; print the seconds until the first request and of the work as JSON."""
+@dataclass(frozen=True)
+class Times:
+    """Seconds of wall time and of CPU by task, and the seconds until the first request."""
+
+    start: float
+    wall: dict[str, float]
+    cpu: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.wall.values())
+
+    @property
+    def total_cpu(self) -> float:
+        return sum(self.cpu.values())
+
+    def line(self, name: str) -> str:
+        parts = ", ".join(f"{task} {self.wall[task]:.1f} s, {self.cpu[task]:.1f} CPU-seconds" for task in self.wall)
+        total = f"{self.total:.1f} s, {self.total_cpu:.1f} CPU-seconds"
+        return f"  {name}: {total} ({parts}); start and loading {self.start:.1f} s; load {os.getloadavg()[0]:.1f}"
+
+
+def time_runs(configs: Sequence[Path], results: Path, scheduler: str, waits: bool) -> None:
+    """Run the configurations in this process, and print the times as JSON."""
     started = time.perf_counter()
     from lmassay.running.config import load_runs
     from lmassay.running.executors import DaskExecutor, InProcessExecutor
@@ -125,34 +150,79 @@ def time_runs(configs: Sequence[Path], results: Path, scheduler: str) -> None:
     plans = [plan(config) for path in configs for config in load_runs(path)]
     # A small run that is not timed loads the model, on both workers: it is large enough for two batches.
     warm_up = [plan(config) for config in load_runs(configs[0], limit=WARM_UP_PAIRS)]
-    seconds: dict[str, float] = {}
+    wall: dict[str, float] = {}
+    cpu: dict[str, float] = {}
     with Store(results.with_name(f"{results.name}-warm-up"), create=True) as store:
         for planned, record in zip(warm_up, record_waiting_runs(warm_up, store, new_sweep()), strict=True):
             begin(planned, record, store, executor=executor)
-    seconds["start"] = time.perf_counter() - started
-    with Store(results, create=True) as store:
+    start = time.perf_counter() - started
+    with Store(results, create=True) as store, cpu_clock(scheduler) as cpu_seconds:
+        if waits:
+            print("ready", flush=True)
+            sys.stdin.readline()
         for planned, record in zip(plans, record_waiting_runs(plans, store, new_sweep()), strict=True):
-            began = time.perf_counter()
+            began, cpu_before = time.perf_counter(), cpu_seconds()
             begin(planned, record, store, executor=executor)
-            seconds[record.task] = time.perf_counter() - began
+            wall[record.task] = time.perf_counter() - began
+            cpu[record.task] = cpu_seconds() - cpu_before
     executor.close()
-    print(json.dumps(seconds))
+    print(json.dumps({"start": start, "wall": wall, "cpu": cpu}))
 
 
-def timed(name: str, configs: Sequence[Path], results: Path, scheduler: str = "") -> float:
+@contextmanager
+def cpu_clock(scheduler: str) -> Iterator[Callable[[], float]]:
+    """A function that returns the CPU-seconds of this process and of all workers so far."""
+    if not scheduler:
+        yield time.process_time
+        return
+    from distributed import Client
+
+    with Client(scheduler, set_as_default=False) as client:
+        yield lambda: time.process_time() + sum(client.run(time.process_time).values())
+
+
+def timing_command(configs: Sequence[Path], results: Path, *options: str) -> list[str]:
+    return [sys.executable, __file__, "--time", *map(str, configs), "--results", str(results), *options]
+
+
+def timed(name: str, configs: Sequence[Path], results: Path, *options: str) -> Times:
     """Time the runs in a new process, and print what was measured."""
-    command = [sys.executable, __file__, "--time", *map(str, configs), "--results", str(results)]
-    if scheduler:
-        command += ["--scheduler", scheduler]
+    command = timing_command(configs, results, *options)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
-    seconds = json.loads(done.stdout.splitlines()[-1])
-    start = seconds.pop("start")
-    parts = ", ".join(f"{task} {value:.1f} s" for task, value in seconds.items())
-    total = float(sum(seconds.values()))
-    print(f"  {name}: {total:.1f} s ({parts}); start and loading {start:.1f} s", flush=True)
-    return total
+    times = Times(**json.loads(done.stdout.splitlines()[-1]))
+    print(times.line(name), flush=True)
+    return times
+
+
+def timed_halves(folder: Path, pairs: int, sentences: int) -> Times:
+    """Time two plain processes that run half of the examples each; they begin when both have loaded the model."""
+    half = folder / "half"
+    half.mkdir()
+    configs = write_configs(half, 1, pairs // 2, sentences // 2)
+    processes = []
+    for number in range(2):
+        command = timing_command(configs, half / f"results-{number}", "--wait")
+        processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    for process in processes:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() != "ready":
+            if process.poll() is not None:
+                sys.exit("one of the two plain processes failed")
+    outputs = []
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        output, _ = process.communicate()
+        outputs.append(Times(**json.loads(output.splitlines()[-1])))
+    slower = max(outputs, key=lambda times: times.total)
+    cpu = {task: sum(times.cpu[task] for times in outputs) for task in slower.cpu}
+    times = Times(slower.start, slower.wall, cpu)
+    print(times.line("two plain processes, half of the examples each"), flush=True)
+    return times
 
 
 def speed(pairs: int, sentences: int) -> bool:
@@ -164,16 +234,23 @@ def speed(pairs: int, sentences: int) -> bool:
         one_thread = write_configs(folder, 1, pairs, sentences)
         one = timed("one process, one thread", one_thread, folder / "one")
         timed("one process, two threads", write_configs(folder, 2, pairs, sentences), folder / "two")
+        halves = timed_halves(folder, pairs, sentences)
         with ExitStack() as stack:
             address = stack.enter_context(scheduler_on("127.0.0.1", folder))
             for _ in range(2):
                 stack.enter_context(worker_of(address, folder))
             wait_for_workers(address, 2)
-            distributed = timed("two Dask workers, one thread each", one_thread, folder / "dask", address)
+            name = "two Dask workers, one thread each"
+            distributed = timed(name, one_thread, folder / "dask", "--scheduler", address)
         same = are_equal(values_in(folder / "dask"), values_in(folder / "one"))
-    ratio = one / distributed
+    ratio = one.total / distributed.total
     verdict = "met" if ratio >= SPEEDUP else "MISSED"
+    print(f"  two plain processes, times as fast as one: {one.total / halves.total:.2f} (what this machine allows)")
     print(f"  two workers, times as fast as one process: {ratio:.2f} (at least {SPEEDUP} wanted: {verdict})")
+    print(
+        f"  CPU-seconds against one process: two workers {distributed.total_cpu / one.total_cpu:.2f}, two plain "
+        f"processes {halves.total_cpu / one.total_cpu:.2f}"
+    )
     print(f"  results are the same within {TOLERANCE:g}: {'yes' if same else 'NO'}")
     return ratio >= SPEEDUP and same
 
@@ -339,9 +416,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--time", nargs="+", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scheduler", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--wait", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.time:
-        time_runs(options.time, options.results, options.scheduler)
+        time_runs(options.time, options.results, options.scheduler, options.wait)
         return 0
     met = []
     if options.part != "hosts":
