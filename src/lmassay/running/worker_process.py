@@ -39,7 +39,7 @@ def _without_profiler() -> Iterator[None]:
     """Pause the profiler of this Dask worker, if the process is one.
 
     It examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep stacks of
-    neural networks took a fifth of a worker's time.
+    neural networks took about a tenth of a worker's time.
     """
     worker = _dask_worker()
     profiler = None if worker is None else worker.periodic_callbacks.get(_PROFILER)
