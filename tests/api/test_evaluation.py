@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import warnings
 from queue import SimpleQueue
 
@@ -150,6 +151,14 @@ def test_a_configuration_may_get_another_model_or_the_folder_as_second_argument(
     assert run.folder == tmp_path / "mine"
 
 
+def test_the_results_folder_is_that_of_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMASSAY_RESULTS", str(tmp_path / "mine"))
+    (run,) = lmassay.evaluate(attack(), upper)
+    assert run.folder == tmp_path / "mine"
+    assert lmassay.load()["latest"].id == lmassay.load_run("latest").id == run.id
+    assert lmassay.compare(run.id, "latest")["s_src"].difference == 0
+
+
 def test_options_are_keys_of_the_configuration():
     (run,) = lmassay.evaluate(attack(), "echo", limit=2, seed=7, confidence=0.9, name="mine")
     assert {key: run.record.config[key] for key in ("limit", "seed", "confidence", "name")} == {
@@ -241,6 +250,7 @@ def test_an_object_of_a_shipped_model_can_be_used_again():
         (lambda prompts: [None for _ in prompts], "returned None as answer 1; every answer must be a text"),
         (lambda prompts: [1 for _ in prompts], "a value of type int as answer 1"),
         (lambda prompts: [1 / 0], "ZeroDivisionError"),
+        (lambda prompts: sys.exit(3), "SystemExit"),
     ],
 )
 def test_a_function_that_does_not_answer_is_reported(function, message):

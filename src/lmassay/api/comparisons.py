@@ -144,7 +144,7 @@ class Comparisons(list[Comparison]):
         return display.page(*parts)
 
 
-def compare(base: Run | str | Path, *others: Run | str | Path, results: str | Path = "results") -> Comparisons:
+def compare(base: Run | str | Path, *others: Run | str | Path, results: str | Path | None = None) -> Comparisons:
     """Compare each other run with ``base`` on the examples that both have, by every headline metric.
 
     A run is a :class:`Run`, an id (or its beginning or end) in the folder ``results``, ``latest``, or a results folder,
@@ -155,13 +155,13 @@ def compare(base: Run | str | Path, *others: Run | str | Path, results: str | Pa
     """
     if not others:
         raise UserError("give at least two runs: the others are compared with the first one")
-    runs = Runs(_run(run, Path(results)) for run in (base, *others))
+    runs = Runs(_run(run, results) for run in (base, *others))
     with ExitStack() as stack:
         comparison = _compared(runs, stack)
     return Comparisons(comparison.rows, runs, comparison.caveats)
 
 
-def _run(run: Run | str | Path, results: Path) -> Run:
+def _run(run: Run | str | Path, results: str | Path | None) -> Run:
     if isinstance(run, Run):
         return run
     if isinstance(run, Path) or (Path(run) / STORE_FILE).is_file():

@@ -10,7 +10,7 @@ from typing import Any
 
 from lmassay.api.plugins import ModelLike, TaskLike, specs_of
 from lmassay.api.progress import ProgressLine
-from lmassay.api.runs import Run, Runs
+from lmassay.api.runs import Run, Runs, results_folder
 from lmassay.errors import ConfigError
 from lmassay.plugins.data_options import DataStorage
 from lmassay.plugins.python_objects import PythonObjects, is_python_object
@@ -25,7 +25,6 @@ from lmassay.running.sweep import SweepRun, prefetch_trainings, record_runs
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
-_DEFAULT_RESULTS = "results"
 _YAML_ENDINGS = (".yaml", ".yml")
 ConfigLike = str | Path | Mapping[str, Any] | RunConfig | ConfigFile
 
@@ -33,7 +32,7 @@ ConfigLike = str | Path | Mapping[str, Any] | RunConfig | ConfigFile
 def evaluate(
     task: TaskLike | ConfigLike | Sequence[TaskLike] | Sequence[RunConfig],
     model: ModelLike | Sequence[ModelLike] | Path | None = None,
-    results: str | Path = _DEFAULT_RESULTS,
+    results: str | Path | None = None,
     *,
     limit: int | None = None,
     seed: int | None = None,
@@ -54,7 +53,8 @@ def evaluate(
     the name of a model, ``lmassay.model(name, **options)``, a model object or class, a function from a list of prompts
     to a list of answers, or a list of these. Several tasks and models give one run per combination.
 
-    All answers are stored in the folder ``results``, where the command line finds the runs, too. Answers that are
+    All answers are stored in the folder ``results``, by default that of the command line (``LMASSAY_RESULTS``, or
+    ``results`` in the working folder). Answers that are
     stored already are not requested again, so calling ``evaluate`` again with the same arguments continues where an
     interrupted call stopped.
 
@@ -87,7 +87,7 @@ def evaluate(
         # In earlier versions, the folder was the second argument.
         assert isinstance(model, str | Path)
         results, model = model, None
-    folder = Path(results)
+    folder = results_folder(results)
     objects = PythonObjects()
     storage = DataStorage(folder, Path.cwd(), lists_are_data=True)
     configs = _configs(task, model, given_options, objects, storage)

@@ -14,6 +14,7 @@ from lmassay.interchange.frames import Library, example_columns, frame, result_c
 from lmassay.reporting.numbers import interval_text, short_text, value_text
 from lmassay.reporting.row_export import row_as_dict
 from lmassay.reporting.run_labels import run_titles
+from lmassay.storage.commands import default_results
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Response, Result, Row, RunRecord
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-_DEFAULT_RESULTS = "results"
 _SHOWN_METRICS = 4
 _SHOWN_EXAMPLES = 10
 _SHOWN_RUNS = 100
@@ -511,22 +511,31 @@ class Runs(list[Run]):
 # --- results folders --------------------------------------------------------------------------------------------------
 
 
-def load(results: str | Path = _DEFAULT_RESULTS) -> Runs:
-    """Return the runs of a results folder, oldest first; ``lmassay.load()["latest"]`` is the last one."""
-    folder = Path(results)
+def results_folder(results: str | Path | None) -> Path:
+    """Return a results folder; by default that of the environment variable LMASSAY_RESULTS, or ``results``."""
+    return default_results() if results is None else Path(results)
+
+
+def load(results: str | Path | None = None) -> Runs:
+    """Return the runs of a results folder, oldest first; ``lmassay.load()["latest"]`` is the last one.
+
+    The default is the folder of the command line: ``LMASSAY_RESULTS``, or ``results`` in the working folder.
+    """
+    folder = results_folder(results)
     with Store(folder) as store:
         return Runs(Run(folder, record) for record in store.runs())
 
 
-def all_runs(results: str | Path = _DEFAULT_RESULTS) -> Runs:
+def all_runs(results: str | Path | None = None) -> Runs:
     """Return all runs of a results folder, oldest first; the same as :func:`load`."""
     return load(results)
 
 
-def load_run(run: str, results: str | Path = _DEFAULT_RESULTS) -> Run:
+def load_run(run: str, results: str | Path | None = None) -> Run:
     """Return a stored run, given its id, the beginning or end of its id, or ``latest``."""
-    with Store(Path(results)) as store:
-        return Run(Path(results), store.run(run))
+    folder = results_folder(results)
+    with Store(folder) as store:
+        return Run(folder, store.run(run))
 
 
 def results_frame(runs: Iterable[Run], library: Library = "pandas") -> Any:

@@ -119,7 +119,8 @@ class FunctionModel(Model):
             answers = list(reply)
         except LmassayError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # A function that calls sys.exit must not end the notebook.
             raise PluginError(f"the function {self.name} failed: {error_with_location(error)}") from error
         if len(answers) != len(arguments):
             raise PluginError(
