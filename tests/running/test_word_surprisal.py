@@ -168,3 +168,9 @@ def test_unknown_words_cause_a_warning(tmp_path):
     done = command("surprisal", BERT, "--in", "text.txt", "-o", "scores.tsv", cwd=tmp_path)
     assert done.returncode == 0
     assert "first in line 2; the surprisal of such a word is that of [UNK]" in done.stderr
+
+
+def test_the_command_says_that_a_masked_model_needs_no_correction(tmp_path):
+    (tmp_path / "text.txt").write_text("the dog\n", encoding="utf-8")
+    done = command("surprisal", BERT, "--in", "text.txt", "-o", "scores.tsv", cwd=tmp_path)
+    assert "2 words in 1 line, in bits; masked model bert-tiny, which needs no correction" in done.stderr

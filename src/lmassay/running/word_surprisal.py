@@ -123,7 +123,8 @@ def correction_note(model: HuggingFace, per: Per, correction: Correction) -> str
     if per == "token":
         return "tokens"
     if model.kind == "masked":
-        return "words without correction, which a masked model does not need"
+        # A masked model needs no correction.
+        return "words"
     if correction == "none":
         return "words without correction for spaces"
     if not len(model.tokenizer.ids_after_space):

@@ -120,6 +120,15 @@ def attack_config(folder, model, attack):
     return {"task": task, "model": model}
 
 
+def test_an_input_that_could_not_be_attacked_does_not_count_as_unchanged(tmp_path, untrained):
+    config = attack_config(tmp_path, {"name": "hf", "model": str(untrained)}, GRADIENT)
+    write_lines(tmp_path / "src.en", ["one two", "one " * 500])
+    write_lines(tmp_path / "ref.fr", ["un deux", "un"])
+    (run,) = lmassay.evaluate(config, tmp_path / "results")
+    assert (run["success"].n, run["success"].n_unscored) == (1, 1)
+    assert (run["unchanged"].value, run["unchanged"].n) == (0.0, 1)
+
+
 def test_every_candidate_is_scored_once_while_the_attack_goes_on(tmp_path, untrained):
     config = attack_config(tmp_path, {"name": "hf", "model": str(untrained)}, GRADIENT)
     config["task"]["s_src"] = f"{__file__}:CountingScorer"

@@ -64,6 +64,8 @@ def surprisal_command(
         warn(f"{source}, line {number}: {reason}; it was left out")
     note = correction_note(local_model, per, correction)
     model_note = f"{local_model.kind} model {local_model.label}"
+    if local_model.kind == "masked" and per == "word":
+        model_note += ", which needs no correction"
     if local_model.kind == "causal":
         # A text is scored from its first token on, so the prefix is the one that nothing else precedes.
         prefix = local_model.tokenizer.policy(masked=False)["prefix"].rpartition("/")[2]

@@ -738,8 +738,8 @@ def _example_id(index: int, text: str) -> str:
 
 
 def _groups(inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Whether the attack changed the input, if both versions are known."""
-    if "src" not in inputs or "adv_src" not in inputs:
+    """Whether the attack changed the input, if both versions are known; attacks in rounds begin without candidates."""
+    if "src" not in inputs or not inputs.get("adv_src"):
         return {}
     is_changed = any(text != inputs["src"] for text in inputs["adv_src"])
     return {GROUP: CHANGED if is_changed else UNCHANGED}

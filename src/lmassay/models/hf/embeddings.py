@@ -15,7 +15,7 @@ from transformers import AutoModel
 
 from lmassay.errors import DataError, UserError
 from lmassay.models.hf.folder_errors import folder_problem
-from lmassay.models.hf.load import choose_device, quiet_loading, read_tokenizer
+from lmassay.models.hf.load import choose_device, quiet_loading, read_tokenizer, window_of
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +42,11 @@ class TokenEmbedder:
             # Anything can be wrong with the files of a model.
             raise DataError(folder_problem(folder, error)) from error
         self._model.eval().to(choose_device(device))
+        # Some tokenizers do not know how many positions their model has.
+        self._window = window_of(self._model, self._tokenizer)
+        if self._tokenizer.pad_token_id is None:
+            # Padding is masked, so any token will do.
+            self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)
         layers = int(self._model.config.num_hidden_layers)
         if layer is not None and not 1 <= layer <= layers:
             raise UserError(f"layer: the model in {folder} has layers 1 to {layers}, not {layer}")
@@ -60,7 +65,12 @@ class TokenEmbedder:
 
     def _embed_batch(self, texts: Sequence[str]) -> list[EmbeddedText]:
         encoded: Any = self._tokenizer(
-            list(texts), padding=True, truncation=True, return_special_tokens_mask=True, return_tensors="pt"
+            list(texts),
+            padding=True,
+            truncation=self._window is not None,
+            max_length=self._window,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
         )
         special = encoded.pop("special_tokens_mask").numpy().astype(bool)
         mask = encoded["attention_mask"].numpy().astype(bool)

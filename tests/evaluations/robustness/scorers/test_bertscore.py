@@ -87,3 +87,19 @@ def test_loading_prints_nothing(capfd):
 
     TokenEmbedder(FOLDER, layer=1)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("family", ["roberta", "gpt2"])
+def test_long_texts_are_cut_and_short_ones_padded_whatever_the_tokenizer_says(tmp_path, family):
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+    from tests.tiny_models import save_model
+
+    scorer = BERTScore(save_model(tmp_path / family, family))
+    long = "the author laughs " * 200
+    assert scorer.score(["the author", long], ["the author", long]) == pytest.approx([1, 1], abs=1e-6)
+    together = scorer.score(["the author laughs", "x"], ["some dancers swim", "the pilot is tall here"])
+    alone = [
+        scorer.score(["the author laughs"], ["some dancers swim"])[0],
+        scorer.score(["x"], ["the pilot is tall here"])[0],
+    ]
+    assert together == pytest.approx(alone, abs=1e-5)
