@@ -24,7 +24,7 @@ class Cell:
     """A cell of a table: a text with lines of small print below it.
 
     ``kind`` is what the cell holds: the name of its row, a text, or a number. ``edge`` draws a line to its left, which
-    begins a group of columns.
+    begins a group of columns. ``bold`` emphasizes the text.
     """
 
     text: str
@@ -32,6 +32,7 @@ class Cell:
     kind: Literal["name", "text", "num"] = "num"
     span: int = 1
     edge: bool = False
+    bold: bool = False
 
 
 @dataclass(frozen=True, slots=True)

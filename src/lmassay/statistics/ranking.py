@@ -49,6 +49,18 @@ def rankings(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
     return standings
 
 
+def ranking_by(sides: Sequence[Side], metric: str, alpha: float) -> list[Standing]:
+    """The ranking of two or more runs by one metric, the best first; runs without a common example have no standing.
+
+    Raises UserError if the runs cannot be compared with the first one.
+    """
+    first, *others = sides
+    rows = compare_runs(first, others, [metric])
+    if not rows:
+        return []
+    return _ranking(sides, rows, alpha)
+
+
 def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
     by_id = {side.record.id: side for side in sides}
     best_id, best_mean = _best(rows)

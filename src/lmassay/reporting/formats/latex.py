@@ -188,6 +188,24 @@ def tabular(table: Table) -> str:
     return _tabular(table, _rows_of(table))
 
 
+def floating_table(table: Table, label: str = "") -> str:
+    """A table as a float with its caption above it, for the user's own document; ``label`` is for references."""
+    lines = [r"\begin{table}[t]", r"\centering", rf"\caption{{{escape(table.caption)}}}"]
+    if label:
+        lines.append(rf"\label{{{_checked_label(label)}}}")
+    text = "\n".join([*lines, tabular(table), r"\end{table}"])
+    head = ["% Needs \\usepackage{array,booktabs}."]
+    if needs_fonts(text):
+        head += [f"% {_ENGINES[True]} Redefine the two commands to choose it.", _OWN_FONTS]
+    return "\n".join([*head, text]) + "\n"
+
+
+def _checked_label(label: str) -> str:
+    if not re.fullmatch(r"[\w:./+-]+", label, flags=re.ASCII):
+        raise UserError(f"--label {label}: use letters, digits and the characters : . / + - _")
+    return label
+
+
 def booktabs_table(columns: str, headers: Sequence[str], rows: Sequence[str]) -> str:
     """A booktabs table around header rows and rows that are LaTeX already."""
     begin = rf"\begin{{tabular}}{{{columns}}}"
@@ -283,6 +301,8 @@ def _printed_lines(row: TableRow, column_count: int) -> list[str]:
     texts = []
     for column, cell in enumerate(cells):
         text = _cell_text(cell.text, cell)
+        if cell.bold:
+            text = rf"\textbf{{{text}}}"
         if column == 0:
             text = _styled(text, row)
         texts.append(text)
@@ -388,6 +408,7 @@ _SYMBOLS |= {
 _SYMBOLS |= {"ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}"}
 _SYMBOLS |= {"å": r"\aa{}", "Å": r"\AA{}", "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}"}
 _SYMBOLS["□"] = r"\fbox{\rule{0pt}{1ex}\rule{1ex}{0pt}}"
+_SYMBOLS["†"] = r"\ensuremath{^{\dagger}}"
 _RAISED = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _SYMBOLS |= {sign: rf"\ensuremath{{^{{{plain}}}}}" for sign, plain in _RAISED.items()}

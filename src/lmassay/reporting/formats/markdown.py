@@ -109,6 +109,11 @@ def _figure(figure: Figure, pictures: Pictures) -> Iterator[str]:
         yield _paragraph(figure.caption)
 
 
+def table_text(table: Table) -> str:
+    """One table with its caption, without a document around it."""
+    return "\n\n".join(_block(table, {})) + "\n"
+
+
 def _table(table: Table) -> str:
     # Markdown has one header row: the titles of several are joined, column by column.
     column_count = 0
@@ -136,7 +141,7 @@ def _cell_texts(row: TableRow, column_count: int) -> list[str]:
     texts = []
     for column, cell in enumerate(_spread(row.cells, column_count)):
         text = escape(cell.text)
-        if text and row.kind in ("total", "head"):
+        if text and (cell.bold or row.kind in ("total", "head")):
             text = f"**{text}**"
         if column == 0 and row.kind == "part":
             text = f"– {text}"

@@ -1,0 +1,109 @@
+"""What ``lmassay table`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lmassay.cli.console import say, warn
+from lmassay.cli.filters import RunFilter
+from lmassay.cli.options import chosen_runs
+from lmassay.cli.tables import print_sentence, print_wide_table
+from lmassay.errors import UserError
+from lmassay.reporting.run_labels import label_runs
+from lmassay.reporting.run_table import RunTable, TableLayout, run_table
+from lmassay.statistics import ALPHA
+from lmassay.storage.files import atomic_write
+from lmassay.storage.store import DAMAGED, Store
+from lmassay.types import RunRecord
+
+
+def table(
+    runs: Sequence[str],
+    rows: str,
+    columns: str,
+    metrics: Sequence[str],
+    digits: int,
+    with_intervals: bool,
+    with_n: bool,
+    caption: str,
+    label: str,
+    alpha: float | None,
+    output: Path | None,
+    selected: RunFilter,
+    results: Path,
+) -> None:
+    """Print or write a table of runs."""
+    layout = TableLayout(
+        rows.strip(), columns.strip(), metrics, digits, with_intervals, with_n, caption, alpha or ALPHA
+    )
+    write = None if output is None else _writer(output, label)
+    if label and (output is None or output.suffix.lower() != ".tex"):
+        raise UserError("--label is for LaTeX; write a .tex file with -o")
+    with Store(results) as store:
+        records = _usable(selected.select(store.runs() if selected and not runs else chosen_runs(store, runs)))
+        made = run_table(store, label_runs(records).records, layout)
+    if write is None or output is None:
+        _print(made)
+        return
+    text = write(made)
+    with atomic_write(output) as stream:
+        stream.write(text)
+    say(f"table written to {output.resolve()}")
+
+
+def _usable(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs that have results; the others are reported."""
+    usable = []
+    for record in records:
+        if record.status == DAMAGED:
+            warn(f"the run {record.id} is damaged: {record.note}")
+        elif not record.results:
+            warn(f"the run {record.id} is {record.status} and has no results")
+        else:
+            if record.status != "done":
+                warn(f"the run {record.id} is {record.status}: {record.note}")
+            usable.append(record)
+    if not usable:
+        raise UserError("no run with results matches; see `lmassay ls`")
+    return usable
+
+
+def _print(made: RunTable) -> None:
+    headers = [made.row_key, *("\n".join(column) for column in made.columns)]
+    rows = []
+    for row in made.rows:
+        cells = [row]
+        for column in made.columns:
+            cells.append("\n".join([made.text(row, column, bold="*"), *made.small(row, column)]))
+        rows.append(cells)
+    print_wide_table(made.title, headers, rows)
+    for note in made.notes:
+        print_sentence(note.replace("Bold:", "* *:"))
+
+
+def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
+    """Return the function that writes a table in the format that the suffix stands for."""
+    suffix = output.suffix.lower()
+    if suffix == ".tex":
+        from lmassay.reporting.formats.latex import floating_table
+
+        return lambda made: floating_table(made.block(), label)
+    if suffix == ".md":
+        from lmassay.reporting.formats.markdown import table_text
+
+        return lambda made: table_text(made.block())
+    if suffix == ".csv":
+        return RunTable.csv
+    if suffix in (".html", ".htm"):
+        return _as_page
+    raise UserError(f"{output} does not have the suffix of a table; give .tex, .md, .csv or .html")
+
+
+def _as_page(made: RunTable) -> str:
+    from markupsafe import Markup
+
+    from lmassay.reporting.html_document import document, environment
+
+    body = environment().from_string("<main>{{ show(block) }}</main>").render(block=made.block())
+    return document(made.title, Markup(body))  # noqa: S704 - the template escaped it

@@ -1,0 +1,49 @@
+"""Options and help of ``lmassay table``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmassay.cli.filters import filter_options
+from lmassay.cli.options import calls, results_option
+
+
+@click.command(
+    epilog="Example: lmassay table --rows model --columns task.attack --metric success -o table.tex",
+    short_help="Write a table: rows, columns and metrics as you choose.",
+)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--rows", metavar="KEY", default="", help="What the rows are.  [default: what the runs differ in]")
+@click.option("--columns", metavar="KEY", default="", help="What the columns are.  [default: the metrics]")
+@click.option(
+    "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
+)
+@click.option("--digits", type=click.IntRange(0, 12), default=3, show_default=True, help="Number of decimals.")
+@click.option("--interval", "with_intervals", is_flag=True, help="Show the confidence interval below each number.")
+@click.option("--n", "with_n", is_flag=True, help="Show the number of examples below each number.")
+@click.option("--caption", metavar="TEXT", default="", help="Caption of the table.")
+@click.option("--label", metavar="LABEL", default="", help="LaTeX: label for references, such as tab:attacks.")
+@click.option(
+    "--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level of the tests.  [default: 0.05]"
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write: .tex, .md, .csv or .html.  [default: print the table]",
+)
+@filter_options
+@results_option
+@calls("lmassay.cli.actions.table:table")
+def table() -> None:
+    """Print or write a table of runs; without RUN and filters, of all runs of the latest command.
+
+    KEY is model, label, task, metric, a key of the configuration that the runs differ in (task.attack, or just attack;
+    method; seed), or a group of examples (category). Join two keys with a comma.
+
+    The best number of a column is bold if it is significantly better than all others: paired tests on the examples
+    that the runs share, adjusted by Holm's method. If others are not significantly different from the best, it and
+    they are marked with †.
+    """

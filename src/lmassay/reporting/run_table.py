@@ -1,0 +1,288 @@
+"""A table of results that the user configures: what its rows and columns are, and which metrics it has.
+
+The best number is bold where its difference from all others is significant. They are compared on the examples they
+share, with p-values adjusted by Holm's method (see :mod:`lmassay.statistics.ranking`). If others do not differ
+significantly from the best, the best and these are marked as tied instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lmassay.errors import UserError, did_you_mean
+from lmassay.reporting.blocks import Body, Cell, Table, TableRow, header_row, name
+from lmassay.reporting.formats.spreadsheet import csv_text
+from lmassay.reporting.numbers import interval_text, value_text
+from lmassay.reporting.table_axes import METRIC, Axis, axis_by, varying_keys
+from lmassay.statistics import ALPHA
+from lmassay.statistics.comparability import measured_differently
+from lmassay.statistics.ranking import Mark, ranking_by
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.storage.store import Store
+from lmassay.types import OVERALL, Result, RunRecord
+
+TIE_MARK = "†"
+_COLUMNS = ("row", "column", "metric", "group", "run", "value", "low", "high", "n", "mark")
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """What the user wants to see; empty keys and metrics are chosen by what the runs differ in."""
+
+    rows: str = ""
+    columns: str = ""
+    metrics: Sequence[str] = ()
+    digits: int = 3
+    with_intervals: bool = False
+    with_n: bool = False
+    caption: str = ""
+    alpha: float = ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A result with its place in the table."""
+
+    row: str
+    column: tuple[str, ...]
+    record: RunRecord
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """A table of results with the marks of the best ones."""
+
+    layout: TableLayout
+    row_key: str
+    rows: Sequence[str]
+    columns: Sequence[tuple[str, ...]]
+    """The header of each column: its value, and the metric if there are several."""
+    entries: Mapping[tuple[str, tuple[str, ...]], _Entry]
+    marks: Mapping[tuple[str, tuple[str, ...]], Mark]
+    """``best``: better than all others. ``tie``: the best one or not significantly different from it."""
+    notes: Sequence[str] = field(default_factory=list)
+
+    def text(self, row: str, column: tuple[str, ...], *, bold: str = "") -> str:
+        """Return the text of a cell; ``bold`` is put around the best number where there are no bold letters."""
+        entry = self.entries.get((row, column))
+        if entry is None:
+            return ""
+        text = value_text(entry.result, self.layout.digits)
+        mark = self.marks.get((row, column), "")
+        if mark == "best":
+            return f"{bold}{text}{bold}"
+        return f"{text}{TIE_MARK}" if mark == "tie" else text
+
+    def small(self, row: str, column: tuple[str, ...]) -> list[str]:
+        """Return the small print of a cell: interval and n, if they are wanted."""
+        entry = self.entries.get((row, column))
+        lines: list[str] = []
+        if entry is not None and entry.result.value is not None:
+            if self.layout.with_intervals:
+                lines.append(interval_text(entry.result, self.layout.digits))
+            if self.layout.with_n:
+                lines.append(f"n = {entry.result.n:,}")
+        return lines
+
+    @property
+    def title(self) -> str:
+        """The caption, without the notes."""
+        return self.layout.caption or f"{' and '.join(self.metrics)} by {self.row_key}"
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics in the table."""
+        return list(dict.fromkeys(entry.result.metric for entry in self.entries.values()))
+
+    def block(self) -> Table:
+        """Return the table as a block of a report."""
+        rows = []
+        for row in self.rows:
+            cells = [name(row)]
+            for column in self.columns:
+                is_best = self.marks.get((row, column)) == "best"
+                cells.append(Cell(self.text(row, column), self.small(row, column), bold=is_best))
+            rows.append(TableRow(cells))
+        caption = " ".join([f"{self.title}.", *self.notes])
+        return Table(caption, self._headers(), [Body(rows)])
+
+    def _headers(self) -> list[list[Cell]]:
+        """Return one header row, or two if every value on the axis has several metrics."""
+        if all(len(column) == 1 for column in self.columns):
+            return [header_row([self.row_key], [column[0] for column in self.columns])]
+        above: list[Cell] = [Cell("", kind="text")]
+        for value in dict.fromkeys(column[0] for column in self.columns):
+            above.append(Cell(value, span=sum(column[0] == value for column in self.columns)))
+        return [above, header_row([self.row_key], [column[1] for column in self.columns])]
+
+    def csv(self) -> str:
+        """Return one line per cell, with unrounded numbers."""
+        rows = []
+        for (row, column), entry in self.entries.items():
+            result = entry.result
+            numbers = [result.value, result.low, result.high, result.n]
+            place = [row, column[0], result.metric, result.group, entry.record.id]
+            rows.append([*place, *numbers, self.marks.get((row, column), "")])
+        return csv_text(_COLUMNS, rows)
+
+
+def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -> RunTable:
+    """Return the table that a layout describes."""
+    finished = [record for record in records if record.results]
+    if not finished:
+        raise UserError("none of the runs has results; see `lmassay ls`")
+    rows, columns = _axes(finished, layout)
+    metrics = _metrics(finished, layout, columns)
+    entries = _entries(finished, metrics, rows, columns)
+    row_texts = list(dict.fromkeys(entry.row for entry in entries.values()))
+    column_texts = list(dict.fromkeys(entry.column for entry in entries.values()))
+    marks, notes = _Marks(store, layout.alpha).of(entries, by_column=rows.is_about_runs)
+    if "best" in marks.values():
+        notes.append(f"Bold: significantly better than all others ({_test_text(rows, layout)}).")
+    if "tie" in marks.values():
+        notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({_test_text(rows, layout)}).")
+    notes.append(_n_text(entries))
+    row_key = ", ".join(part.strip() for part in rows.key.split(","))
+    return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes)
+
+
+def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis]:
+    keys = [key for key in varying_keys(records) if key not in (layout.rows, layout.columns)]
+    row_key = layout.rows or next(iter(keys), "label")
+    remaining = [key for key in keys if key != row_key]
+    column_key = layout.columns
+    if not column_key:
+        # One more key fits into the columns if there is one metric; otherwise the metrics are the columns.
+        column_key = remaining[0] if len(remaining) == 1 and len(layout.metrics) == 1 else METRIC
+    if row_key == column_key:
+        raise UserError(f"--rows and --columns are both {row_key}; choose two different keys")
+    return axis_by(row_key, records, "--rows"), axis_by(column_key, records, "--columns")
+
+
+def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -> list[str]:
+    available: dict[str, None] = {}
+    headline: dict[str, None] = {}
+    for record in records:
+        available |= dict.fromkeys(result.metric for result in record.results)
+        headline |= dict.fromkeys(metric for metric in record.design.headline if record.result(metric) is not None)
+    for metric in layout.metrics:
+        if metric not in available:
+            raise UserError(f"--metric {metric}: no run has this metric{did_you_mean(metric, available)}")
+    if layout.metrics:
+        return list(layout.metrics)
+    # Statistics of a metric, such as d_tgt.std, are shown on request.
+    default = list(headline) or [metric for metric in available if "." not in metric and "@" not in metric]
+    return default if columns.key == METRIC else default[:1]
+
+
+def _entries(
+    records: Sequence[RunRecord], metrics: Sequence[str], rows: Axis, columns: Axis
+) -> dict[tuple[str, tuple[str, ...]], _Entry]:
+    groups = rows.groups or columns.groups or (OVERALL,)
+    if rows.groups and columns.groups:
+        raise UserError("--rows and --columns are both groups of examples; use a group for one of them only")
+    has_metric_in_header = len(metrics) > 1 and METRIC not in (rows.key, columns.key)
+    entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
+    for record in records:
+        for group in groups:
+            for metric in metrics:
+                result = record.result(metric, group)
+                if result is None:
+                    continue
+                row = rows.text(record.id, metric, group)
+                column: tuple[str, ...] = (columns.text(record.id, metric, group),)
+                if has_metric_in_header:
+                    column = (*column, metric)
+                present = entries.get((row, column))
+                if present is not None:
+                    raise _shared_cell(present.record, record, row, column)
+                entries[row, column] = _Entry(row, column, record, result)
+    if not entries:
+        raise UserError("no run has a result for this table; choose other metrics, rows or columns")
+    return entries
+
+
+def _shared_cell(first: RunRecord, second: RunRecord, row: str, column: Sequence[str]) -> UserError:
+    differences = varying_keys([first, second])
+    if differences:
+        keys = " and ".join(differences)
+        remedy = f"they differ in {keys}: add this to --rows or --columns (KEY,KEY), or name the runs"
+    else:
+        remedy = "they have the same configuration: name the runs that you want"
+    return UserError(f"{first.id} and {second.id} are both in the cell ({row}; {', '.join(column)}); {remedy}")
+
+
+def _test_text(rows: Axis, layout: TableLayout) -> str:
+    where = "of the column" if rows.is_about_runs else "of the row"
+    return f"paired tests of the runs {where}, Holm-adjusted, level {layout.alpha:g}"
+
+
+def _n_text(entries: Mapping[tuple[str, tuple[str, ...]], _Entry]) -> str:
+    sizes = [entry.result.n for entry in entries.values()]
+    if min(sizes) == max(sizes):
+        return f"n = {sizes[0]:,} in every cell."
+    return f"n = {min(sizes):,} to {max(sizes):,}."
+
+
+class _Marks:
+    """Finds the best numbers of a table."""
+
+    def __init__(self, store: Store, alpha: float) -> None:
+        self._store = store
+        self._alpha = alpha
+        self._sides: dict[tuple[str, str], Side] = {}
+        self._notes: dict[str, None] = {}
+
+    def of(
+        self, entries: Mapping[tuple[str, tuple[str, ...]], _Entry], *, by_column: bool
+    ) -> tuple[dict[tuple[str, tuple[str, ...]], Mark], list[str]]:
+        """Return the marks of cells, and notes on what could not be compared.
+
+        The runs of a column compete with each other; if the rows are not runs, those of a row do.
+        """
+        competitions: dict[object, list[_Entry]] = {}
+        for entry in entries.values():
+            # A column of one metric has several groups if groups are rows, so they are part of the key.
+            place = entry.column if by_column else entry.row
+            competitions.setdefault((place, entry.result.metric, entry.result.group), []).append(entry)
+        marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
+        for competitors in competitions.values():
+            for entry, mark in self._compared(competitors):
+                marks[entry.row, entry.column] = mark
+        return marks, list(self._notes)
+
+    def _compared(self, entries: Sequence[_Entry]) -> list[tuple[_Entry, Mark]]:
+        scored = [entry for entry in entries if entry.result.value is not None]
+        if len(scored) < 2:
+            return []
+        metric, group = scored[0].result.metric, scored[0].result.group
+        different = measured_differently([entry.record for entry in scored])
+        if different:
+            self._notes[f"Not compared, because runs were measured differently ({', '.join(different)})."] = None
+            return []
+        try:
+            sides = with_equal_samples([self._side(entry.record, group) for entry in scored])
+            standings = ranking_by(sides, metric, self._alpha)
+        except UserError as error:
+            self._notes[f"No test for {metric}: {error}."] = None
+            return []
+        mark_of_run: dict[str, Mark] = {standing.run: standing.mark for standing in standings}
+        has_tie = "tie" in mark_of_run.values()
+        marked: list[tuple[_Entry, Mark]] = []
+        for entry in scored:
+            mark = mark_of_run.get(entry.record.id, "")
+            if mark == "best" and has_tie:
+                mark = "tie"
+            if mark:
+                marked.append((entry, mark))
+        return marked
+
+    def _side(self, record: RunRecord, group: str) -> Side:
+        key = (record.id, group)
+        if key not in self._sides:
+            label, _, value = group.partition("=")
+            groups = None if group == OVERALL else {label: value}
+            self._sides[key] = load_side(self._store, record, groups)
+        return self._sides[key]

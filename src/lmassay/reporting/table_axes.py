@@ -1,0 +1,156 @@
+"""The rows and columns of a configurable table: by model, label, task, a key of the configuration, or a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmassay.errors import UserError, did_you_mean
+from lmassay.running.differences import ABSENT, short_texts, varied_keys
+from lmassay.types import OVERALL, RunRecord
+
+METRIC = "metric"
+"""The key of an axis with one entry per metric."""
+_FIELDS = ("model", "label", "task", "run")
+# Keys at the top of a configuration that say nothing about what was measured.
+_NOT_KEYS = ("name", "base_dir", "budget", "unresolved")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What the rows or the columns of a table are."""
+
+    key: str
+    """What the user named; several keys are joined by commas."""
+    values: Mapping[str, str]
+    """Run → its text on this axis; empty if the axis is about groups or metrics."""
+    groups: Sequence[str] = ()
+    """The groups of results on this axis, such as ``category=Age``; empty for all other axes."""
+
+    @property
+    def is_about_runs(self) -> bool:
+        """Whether the entries of this axis are different runs."""
+        return self.key != METRIC and not self.groups
+
+    def text(self, run: str, metric: str, group: str) -> str:
+        """Return the row or column in which a result belongs."""
+        if self.key == METRIC:
+            return metric
+        if self.groups:
+            return group.partition("=")[2] or group
+        return self.values[run]
+
+
+def axis_by(key: str, records: Sequence[RunRecord], option: str) -> Axis:
+    """Return the axis that a key describes; ``option`` is the name of the option, for error messages."""
+    if key == METRIC:
+        return Axis(METRIC, {})
+    groups = _groups_named(key, records)
+    if groups and key not in _FIELDS:
+        return Axis(key, {}, groups)
+    texts: dict[str, list[str]] = {record.id: [] for record in records}
+    for part in key.split(","):
+        for run, text in _texts_by(part.strip(), records, option).items():
+            texts[run].append(text)
+    return Axis(key, {run: ", ".join(parts) for run, parts in texts.items()})
+
+
+def varying_keys(records: Sequence[RunRecord]) -> list[str]:
+    """Return what distinguishes runs, as keys of an axis: the model, then the keys of the configuration."""
+    keys: list[str] = []
+    if len({record.model for record in records}) > 1:
+        keys.append("model")
+    for varied in varied_keys([_compared_part(record.config) for record in records]):
+        if varied.path[0] != "model":
+            keys.append(".".join(varied.shown_path))
+    return list(dict.fromkeys(keys))
+
+
+def _groups_named(key: str, records: Sequence[RunRecord]) -> list[str]:
+    """Return the groups of results by a label, such as ``category=Age`` by ``category``, after the overall results."""
+    groups: dict[str, None] = {}
+    for record in records:
+        for result in record.results:
+            # Groups within groups have several labels.
+            if result.group.startswith(f"{key}=") and result.group.count("=") == 1:
+                groups[result.group] = None
+    return [OVERALL, *groups] if groups else []
+
+
+def _texts_by(key: str, records: Sequence[RunRecord], option: str) -> dict[str, str]:
+    if key == "run":
+        return {record.id: record.id.rpartition("-")[2] for record in records}
+    if key in _FIELDS:
+        texts_of_run: dict[str, str] = {}
+        for record in records:
+            fields = {"model": record.model, "label": record.label, "task": record.task}
+            texts_of_run[record.id] = fields[key]
+        return texts_of_run
+    path = _full_path(key, records, option)
+    values = [_value_at(path, record.config) for record in records]
+    named_values = [_plugin_name(value) for value in values]
+    # Two settings of one plug-in need more than its name.
+    if len(set(map(str, named_values))) == len(set(map(str, values))):
+        values = named_values
+    texts = short_texts(values)
+    return {record.id: text for record, text in zip(records, texts, strict=True)}
+
+
+def _plugin_name(value: Any) -> Any:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+        return value["name"]
+    return value
+
+
+def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str, ...]:
+    """Return the path of a key whose beginning the user may have left out."""
+    wanted = tuple(key.split("."))
+    paths: dict[tuple[str, ...], None] = {}
+    for record in records:
+        paths |= dict.fromkeys(_paths_in(_compared_part(record.config)))
+    if wanted in paths:
+        return wanted
+    matching = [path for path in paths if path[-len(wanted) :] == wanted]
+    # `data` means `task.data`, even if the data set has a key of this name, too.
+    shortest = min(map(len, matching), default=0)
+    matching = [path for path in matching if len(path) == shortest]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = " or ".join(".".join(path) for path in matching)
+        raise UserError(f"{option} {key}: this may be {names}; write more of the key")
+    available = {METRIC, *_FIELDS, *varying_keys(records), *_group_names(records)}
+    raise UserError(f"{option} {key}: no run has this key or group{did_you_mean(key, available)}")
+
+
+def _group_names(records: Sequence[RunRecord]) -> set[str]:
+    names: set[str] = set()
+    for record in records:
+        for result in record.results:
+            if result.group.count("=") == 1:
+                names.add(result.group.partition("=")[0])
+    return names
+
+
+def _compared_part(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in _NOT_KEYS}
+
+
+def _paths_in(node: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    paths: list[tuple[str, ...]] = []
+    for key, value in node.items():
+        path = (*above, str(key))
+        paths.append(path)
+        if isinstance(value, Mapping):
+            paths += _paths_in(value, path)
+    return paths
+
+
+def _value_at(path: Sequence[str], config: Mapping[str, Any]) -> Any:
+    node: Any = config
+    for key in path:
+        if not isinstance(node, Mapping) or key not in node:
+            return ABSENT
+        node = node[key]
+    return node

@@ -1,0 +1,186 @@
+"""A table whose rows, columns and metrics are chosen, with the best numbers marked by tests."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from lmassay.errors import UserError
+from lmassay.reporting.formats.latex import floating_table
+from lmassay.reporting.formats.markdown import table_text
+from lmassay.reporting.run_table import TableLayout, run_table
+from lmassay.storage.store import Store
+from tests.compare_kit import add, rates, scored
+from tests.reporting.test_latex_format import compiled
+
+GOOD = [1] * 38 + [0] * 2
+BAD = [1] * 10 + [0] * 30
+NEARLY = [1] * 37 + [0] * 3
+
+
+def result(values, metric="accuracy", group="overall"):
+    return {
+        "metric": metric,
+        "group": group,
+        "value": sum(values) / len(values),
+        "low": 0.1,
+        "high": 0.9,
+        "n": len(values),
+    }
+
+
+def add_run(folder, run, values, model="m", **task):
+    rows = rates(values)
+    config = {"task": {"name": "quiz", **task}, "model": {"name": model}}
+    add(folder, run, rows, model=model, results=[result(values)], config=config, metrics=[{"name": "accuracy"}])
+
+
+def table(folder, **layout):
+    with Store(folder) as store:
+        return run_table(store, store.runs(), TableLayout(**layout))
+
+
+def texts(made):
+    return [[row, *(made.text(row, column, bold="*") for column in made.columns)] for row in made.rows]
+
+
+@pytest.fixture
+def two_by_two(tmp_path):
+    add_run(tmp_path, "a", GOOD, "large", attack={"name": "swap", "rate": 0.3})
+    add_run(tmp_path, "b", BAD, "small", attack={"name": "swap", "rate": 0.3})
+    add_run(tmp_path, "c", GOOD, "large", attack={"name": "drop", "rate": 0.3})
+    add_run(tmp_path, "d", NEARLY, "small", attack={"name": "drop", "rate": 0.3})
+    return tmp_path
+
+
+def test_rows_and_columns_are_the_values_of_keys(two_by_two):
+    made = table(two_by_two, rows="model", columns="attack", metrics=["accuracy"])
+    assert [column[0] for column in made.columns] == ["swap", "drop"]
+    assert texts(made) == [["large", "*0.950*", "0.950†"], ["small", "0.250", "0.925†"]]
+
+
+def test_rows_and_columns_can_change_places(two_by_two):
+    made = table(two_by_two, rows="task.attack", columns="model", metrics=["accuracy"], digits=1)
+    assert [column[0] for column in made.columns] == ["large", "small"]
+    assert [row[0] for row in texts(made)] == ["swap", "drop"]
+
+
+def test_without_keys_the_table_shows_what_the_runs_differ_in(two_by_two):
+    made = table(two_by_two, metrics=["accuracy"])
+    assert (made.row_key, [column[0] for column in made.columns]) == ("model", ["swap", "drop"])
+
+
+def test_two_keys_are_joined(two_by_two):
+    made = table(two_by_two, rows="model,attack")
+    assert made.rows == ["large, swap", "small, swap", "large, drop", "small, drop"]
+
+
+def test_runs_that_share_a_cell_are_refused_with_what_they_differ_in(two_by_two):
+    with pytest.raises(
+        UserError, match=r"a and c are both in the cell \(large; accuracy\); they differ in task.attack"
+    ):
+        table(two_by_two, rows="model", columns="metric")
+
+
+def test_a_key_that_no_run_has_is_an_error_with_a_hint(two_by_two):
+    with pytest.raises(UserError, match=r"--rows modle: no run has this key or group; did you mean 'model'\?"):
+        table(two_by_two, rows="modle")
+
+
+def test_a_metric_that_no_run_has_is_an_error_with_a_hint(two_by_two):
+    with pytest.raises(UserError, match=r"--metric acuracy: no run has this metric; did you mean 'accuracy'\?"):
+        table(two_by_two, metrics=["acuracy"])
+
+
+def test_options_of_one_plugin_are_told_apart(tmp_path):
+    add_run(tmp_path, "a", GOOD, attack={"name": "swap", "rate": 0.3})
+    add_run(tmp_path, "b", BAD, attack={"name": "swap", "rate": 0.9})
+    made = table(tmp_path, rows="attack")
+    assert len(made.rows) == 2
+    assert table(tmp_path, rows="rate").rows == ["0.3", "0.9"]
+
+
+def test_three_runs_are_adjusted_for_all_pairs(tmp_path):
+    for run, values in (("a", GOOD), ("b", NEARLY), ("c", BAD)):
+        add_run(tmp_path, run, values, model=run)
+    made = table(tmp_path, rows="model", metrics=["accuracy"])
+    assert [row[1] for row in texts(made)] == ["0.950†", "0.925†", "0.250"]
+    assert any("Holm-adjusted, level 0.05" in note for note in made.notes)
+
+
+def test_lower_is_better_for_a_metric_that_says_so(tmp_path):
+    for run, values in (("a", GOOD), ("b", BAD)):
+        add(
+            tmp_path,
+            run,
+            rates(values, "loss"),
+            model=run,
+            results=[result(values, "loss")],
+            metrics=[{"name": "loss", "better": "lower"}],
+        )
+    assert [row[1] for row in texts(table(tmp_path, rows="model"))] == ["0.950", "*0.250*"]
+
+
+def test_groups_of_examples_are_rows_and_runs_compete_within_a_row(tmp_path):
+    for run, easy, hard in (("a", GOOD, BAD), ("b", GOOD, GOOD)):
+        rows = [scored(f"e{i}", {"kind": "easy"}, accuracy=float(v)) for i, v in enumerate(easy)]
+        rows += [scored(f"h{i}", {"kind": "hard"}, accuracy=float(v)) for i, v in enumerate(hard)]
+        results = [result(easy + hard), result(easy, group="kind=easy"), result(hard, group="kind=hard")]
+        add(tmp_path, run, rows, model=run, results=results, metrics=[{"name": "accuracy"}])
+    made = table(tmp_path, rows="kind", columns="model")
+    assert texts(made) == [
+        ["overall", "0.600", "*0.950*"],
+        ["easy", "0.950†", "0.950†"],
+        ["hard", "0.250", "*0.950*"],
+    ]
+
+
+def test_runs_that_share_no_example_are_not_marked_and_the_reason_is_given(tmp_path):
+    add_run(tmp_path, "a", GOOD, "a")
+    other = [scored(f"x{i}", accuracy=1.0) for i in range(5)]
+    add(tmp_path, "b", other, model="b", results=[result([1] * 5)])
+    made = table(tmp_path, rows="model")
+    assert not made.marks
+    assert any(note.startswith("No test for accuracy: ") for note in made.notes)
+
+
+def test_interval_and_n_are_shown_on_request_and_the_caption_always_says_n(two_by_two):
+    plain = table(two_by_two, rows="model", columns="attack", metrics=["accuracy"])
+    assert plain.small("large", ("swap",)) == []
+    assert plain.notes[-1] == "n = 40 in every cell."
+    full = table(
+        two_by_two, rows="model", columns="attack", metrics=["accuracy"], with_intervals=True, with_n=True, digits=1
+    )
+    assert full.small("large", ("swap",)) == ["[0.1, 0.9]", "n = 40"]
+
+
+def test_csv_has_every_cell_unrounded(two_by_two):
+    made = table(two_by_two, rows="model", columns="attack", metrics=["accuracy"])
+    rows = list(csv.DictReader(made.csv().splitlines()))
+    assert [(row["row"], row["column"], row["value"], row["mark"], row["run"]) for row in rows] == [
+        ("large", "swap", "0.95", "best", "a"),
+        ("small", "swap", "0.25", "", "b"),
+        ("large", "drop", "0.95", "tie", "c"),
+        ("small", "drop", "0.925", "tie", "d"),
+    ]
+
+
+def test_markdown_has_bold_numbers(two_by_two):
+    text = table_text(table(two_by_two, rows="model", columns="attack", metrics=["accuracy"]).block())
+    assert "| large | **0.950** | 0.950† |" in text
+
+
+def test_a_real_latex_compiles_the_table_with_caption_and_label(two_by_two, tmp_path):
+    made = table(two_by_two, rows="model", columns="attack", metrics=["accuracy"], caption="50 % of_all & more")
+    text = floating_table(made.block(), "tab:attacks")
+    assert r"\textbf{0.950}" in text
+    assert r"\label{tab:attacks}" in text
+    document = rf"\documentclass{{article}}\usepackage{{array,booktabs}}\begin{{document}}{text}\end{{document}}"
+    done = compiled(document, tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_a_label_that_latex_cannot_read_is_refused(two_by_two):
+    with pytest.raises(UserError, match=r"--label a b"):
+        floating_table(table(two_by_two, rows="model,attack").block(), "a b")
