@@ -196,7 +196,7 @@ def test_nothing_prints_outside_the_command_line():
 
 
 def test_the_public_face_is_what_it_says():
-    assert sorted(lmassay.__all__) == sorted(lmassay._HOMES)
+    assert sorted(lmassay.__all__) == sorted(lmassay._MODULES)
     for name in lmassay.__all__:
         assert getattr(lmassay, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
         Slot,
     )
 
-# The module of each public name. It is imported when the name is first used, so `import lmassay` is fast.
-_HOMES = {
+# Public name → its module, which is imported when the name is first used, so that `import lmassay` is fast.
+_MODULES = {
     "BLEU": "lmassay.evaluations.robustness.scorers.bleu",
     "Candidates": "lmassay.types",
     "ChrF": "lmassay.evaluations.robustness.scorers.chrf",
@@ -205,9 +205,9 @@ if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'lmassay' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

@@ -167,7 +167,7 @@ class Registry:
             if path.parent == folder.folder:
                 del self._files[path]
         for key, (_, origin) in list(self._own.items()):
-            if folder.has(origin):
+            if folder.has_read(origin):
                 del self._own[key]
 
     @contextmanager

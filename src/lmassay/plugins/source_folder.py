@@ -37,11 +37,11 @@ PREFIX = "lmassay_user_"
 # the plug-in needs.
 _NEVER_SIBLINGS = frozenset({*sys.builtin_module_names, "__future__", "lmassay"})
 # Functions that import a module by a name that may be computed.
-_IMPORTERS = frozenset({"import_module", "__import__"})
+_IMPORT_FUNCTIONS = frozenset({"import_module", "__import__"})
 
 
 class SourceFolder:
-    """The files of one folder as they were when they were first read, and the modules that were made from them."""
+    """The files of one folder as they were when they were first read, and the modules that were created from them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class SourceFolder:
         self._imported: dict[Path, list[Path]] = {}
         self._finders: dict[str, FileFinder] = {}
         # Source file → data files that it read while it was loaded, with their digests.
-        self._read: dict[Path, dict[Path, str]] = {}
+        self._data_files: dict[Path, dict[Path, str]] = {}
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
         """Return the module of a file in the folder. The file is run the first time, or if ``again`` is set."""
@@ -64,7 +64,7 @@ class SourceFolder:
         name = f"{self.package}.{stem}"
         if name in sys.modules and not again:
             return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(name, path, loader=_AsWritten(self, name, str(path)))
+        spec = importlib.util.spec_from_file_location(name, path, loader=_FirstReadLoader(self, name, str(path)))
         if spec is None or spec.loader is None:
             raise PluginError(f"{path} cannot be loaded as a Python file")
         module = importlib.util.module_from_spec(spec)
@@ -105,31 +105,31 @@ class SourceFolder:
         through lmassay when they are loaded.
         """
         files = self.files(path)
-        read: list[str] = []
+        data_digests: list[str] = []
         for source in files:
-            read += self._read.get(source, {}).values()
-        if files == [path] and not read:
+            data_digests += self._data_files.get(source, {}).values()
+        if files == [path] and not data_digests:
             # The digest of earlier versions, so that stored runs and answers of a plug-in in one file stay valid.
             return hashlib.sha256(_normalised(self.source(path))).hexdigest()[:8]
         state = hashlib.sha256()
         for file in files:
             name = file.relative_to(self.folder).as_posix().encode("utf-8", "surrogateescape")
             state.update(name + b"\0" + hashlib.sha256(self._source_or_empty(file)).digest())
-        for digest in read:
+        for digest in data_digests:
             state.update(f"\0{digest}".encode())
         return state.hexdigest()[:8]
 
     def is_current(self) -> bool:
         """Return whether all files are as they were when they were first read."""
         digests = list(self._digests.items())
-        for files in self._read.values():
-            digests += files.items()
+        for data_files in self._data_files.values():
+            digests += data_files.items()
         try:
             return all(sha256(file) == digest for file, digest in digests)
         except OSError:
             return False
 
-    def has(self, file: str) -> bool:
+    def has_read(self, file: str) -> bool:
         """Return whether a file has been read."""
         return Path(file) in self._sources
 
@@ -163,15 +163,16 @@ class SourceFolder:
 
     def note_reads(self, path: Path, files: Sequence[Path]) -> None:
         """Remember which files a module read through lmassay when it was loaded."""
-        self._read[path] = {file: sha256(file) for file in files}
+        self._data_files[path] = {file: sha256(file) for file in files}
 
     def _find_in(self, location: Path, fullname: str) -> ModuleSpec | None:
         finder = self._finders.get(str(location))
         if finder is None:
-            as_written = functools.partial(_AsWritten, self)
+            loader = functools.partial(_FirstReadLoader, self)
             # Python's own finder with our loader handles packages, extension modules and upper and lower case.
-            details: list[Any] = [(ExtensionFileLoader, EXTENSION_SUFFIXES), (as_written, [".py"])]
-            finder = self._finders[str(location)] = FileFinder(str(location), *details)
+            loaders: list[Any] = [(ExtensionFileLoader, EXTENSION_SUFFIXES), (loader, [".py"])]
+            finder = FileFinder(str(location), *loaders)
+            self._finders[str(location)] = finder
         return finder.find_spec(fullname)
 
     def _imported_by(self, path: Path) -> list[Path]:
@@ -195,7 +196,7 @@ class SourceFolder:
                     yield from self._files_of(module if alias.name == "*" else name, node.level, path)
                     if alias.name == "*":
                         yield from self._files_of_all(module, node.level, path)
-            elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORTERS:
+            elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORT_FUNCTIONS:
                 literal = None
                 if node.args and isinstance(node.args[0], ast.Constant):
                     literal = node.args[0].value
@@ -211,7 +212,7 @@ class SourceFolder:
         parts = [part for part in name.split(".") if part]
         if level == 0 and parts and not self.is_sibling(parts[0], importer):
             return
-        locations = self._start(level, importer)
+        locations = self._search_locations(level, importer)
         for part in parts:
             spec = self.find(part, locations)
             if spec is None:
@@ -226,7 +227,7 @@ class SourceFolder:
         if files and files[-1].name == "__init__.py":
             yield from sorted(files[-1].parent.glob("*.py"))
 
-    def _start(self, level: int, importer: Path) -> list[str]:
+    def _search_locations(self, level: int, importer: Path) -> list[str]:
         """Return the folder in which the first part of a name is searched; ``level`` is the number of leading dots."""
         if level == 0:
             return [str(self.folder)]
@@ -258,7 +259,7 @@ class SourceFolder:
         """Return a message with the file and line of the statement that failed, in the plug-in or a module of it."""
         locations: list[tuple[str, int]] = []
         for frame in traceback.extract_tb(error.__traceback__):
-            if frame.lineno and self.has(frame.filename):
+            if frame.lineno and self.has_read(frame.filename):
                 locations.append((frame.filename, frame.lineno))
         file, line = locations[-1] if locations else (str(path), 1)
         import_lines = [number for name, number in locations if name == str(path)]
@@ -270,7 +271,7 @@ class SourceFolder:
         return f"{file}, line {line}: the file failed to import: {reason}{via}{self._remedy(error, path)}"
 
     def _remedy(self, error: BaseException, path: Path) -> str:
-        """Return a remedy for importlib.import_module, which searches sys.path without the folder of the plug-in."""
+        """Return advice if importlib.import_module, which searches sys.path, did not find a module of the folder."""
         name = error.name if isinstance(error, ModuleNotFoundError) else None
         if not name or not self.is_sibling(name.partition(".")[0], path):
             return ""
@@ -284,7 +285,7 @@ def digest_of(module_name: str) -> str | None:
     """
     module = sys.modules.get(module_name)
     loader = getattr(getattr(module, "__spec__", None), "loader", None)
-    if not isinstance(loader, _AsWritten):
+    if not isinstance(loader, _FirstReadLoader):
         return None
     return loader.folder.digest(Path(loader.path))
 
@@ -309,7 +310,7 @@ class _PackageFinder:
         return package.__source_folder__.find(fullname, list(path))
 
 
-class _AsWritten(SourceFileLoader):
+class _FirstReadLoader(SourceFileLoader):
     """Loads a user's file as it was when it was first read, with imports from its folder rewritten.
 
     It does not use Python's cache of compiled files, which distinguishes versions by size and by the second in which
@@ -426,7 +427,7 @@ def _name_of(function: ast.expr) -> str:
 
 
 def _normalised(source: bytes) -> bytes:
-    """Return a source with line feeds at the ends of its lines, as Python reads text."""
+    """Return a source file with all line ends as line feeds, as Python reads text."""
     try:
         text = source.decode("utf-8")
     except UnicodeDecodeError:

@@ -36,7 +36,8 @@ Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
 Result = TypeVar("Result")
 
-# Tokens per batch. On a CPU a tree is cheapest when its attention mask is small; padded rows need larger products.
+# Tokens per batch. On a CPU, a tree of prefixes is fastest if its attention mask is small; padded rows are fastest if
+# the matrix products are larger.
 _TREE_TOKENS = 192
 _PADDED_TOKENS = 512
 _ACCELERATOR_TOKENS = 4096
@@ -44,7 +45,7 @@ _ACCELERATOR_TOKENS = 4096
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How the model is asked."""
+    """Options that apply to all requests to a model."""
 
     kind: Kind
     pll: Literal["within_word_l2r", "original"]
@@ -55,18 +56,18 @@ class EngineOptions:
 
 
 Boundary = Literal["none", "space", "space+end"]
-"""Which tokens show that a word is complete: those that begin with a space, or also the end of the text."""
+"""Which tokens mark the end of a word: none, those that begin with a space, or these and the end of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """The log-probability of every token of a text, NaN for a token that nothing precedes."""
+    """The log-probability of every token of a text; NaN for a first token without a prefix."""
 
     spans: tuple[tuple[int, int], ...]
     """Where each token begins and ends in the text."""
     logprobs: Floats
     boundaries: Floats | None = None
-    """The log-probability of a word boundary before each token and, at last, after the text."""
+    """The log-probability of a word boundary before each token and, as the last value, after the text."""
 
 
 def device_and_dtype(source: ModelSource, device: str, dtype: str, must_exist: bool = True) -> dict[str, str]:
@@ -165,10 +166,10 @@ class Engine:
         self._reader = self._make_reader()
 
     def slot(self, requests: Sequence[Slot]) -> Answers:
-        """Compare candidates for a blank.
+        """Score the candidates for a blank.
 
-        Candidates of one token are answered at once; longer ones, if the request allows them, when all contexts have
-        been read.
+        Candidates of one token are scored as soon as the context has been read; longer ones, if the request allows
+        them, after all contexts.
         """
         contexts: list[Any] = []
         # The index of the request of each context.
@@ -188,22 +189,22 @@ class Engine:
         def reduce(entry: int, logits: Logits) -> Candidates:
             return self._candidates(requests[indices[entry]], logits)
 
-        waiting: dict[int, Candidates] = {}
+        incomplete: dict[int, Candidates] = {}
         for entry, answer in self._reader.fill(contexts, reduce):
             index = indices[entry]
             if isinstance(answer, ModelError):
                 yield index, answer
             elif requests[index].multi_token and self._long_words(requests[index]):
                 # The scores of longer candidates are added below.
-                waiting[entry] = answer
+                incomplete[entry] = answer
             else:
                 yield index, Response(answer, tokens_in=self._reader.length(contexts[entry]))
         requests_read = [requests[index] for index in indices]
-        for entry, response in self._add_long_words(requests_read, contexts, waiting):
+        for entry, response in self._add_long_words(requests_read, contexts, incomplete):
             yield indices[entry], response
 
     def logprobs(self, requests: Sequence[LogProbs]) -> Answers:
-        """Score texts."""
+        """Return the log-probability of each continuation, in total and by token."""
         texts: list[Any] = []
         indices: list[int] = []
         for index, request in enumerate(requests):
@@ -227,24 +228,24 @@ class Engine:
                 yield indices[entry], Response(answer, tokens_in=self._reader.length(texts[entry]))
 
     def generate(self, requests: Sequence[Generate]) -> Answers:
-        """Generate free answers, and select answers among choices."""
+        """Generate text, or select an answer if the request has choices."""
         with_choices: dict[int, Generate] = {}
-        free: dict[int, Generate] = {}
+        without_choices: dict[int, Generate] = {}
         for index, request in enumerate(requests):
             if request.choices:
                 with_choices[index] = request
             else:
-                free[index] = request
+                without_choices[index] = request
         yield from self._choice_selector.choose(with_choices)
-        yield from self._generator.generate(free)
+        yield from self._generator.generate(without_choices)
 
     def gradients(self, requests: Sequence[Substitute]) -> Answers:
         """Find the substitutions in a prompt that make a continuation least probable; for causal models."""
         return self._substitution_finder.answer(requests)
 
     def token_scores(self, texts: Sequence[str], boundary: Boundary) -> Iterator[tuple[int, TokenScores | ModelError]]:
-        """Score every token of texts, with the probability that a word ends there (causal models only)."""
-        readable: list[Any] = []
+        """Score every token of each text. For causal models, also the word boundaries."""
+        items: list[Any] = []
         indices: list[int] = []
         for index, text in enumerate(texts):
             if not text.strip():
@@ -262,12 +263,12 @@ class Engine:
             if self._is_too_long(item):
                 yield index, ModelError(f"the text is longer than the model's window of {self._loaded.window:,} tokens")
                 continue
-            readable.append(item)
+            items.append(item)
             indices.append(index)
         boundary_ids = self._boundary_ids(boundary)
-        scores: Iterator[tuple[int, Any]] = self._reader.score(readable)
+        scores: Iterator[tuple[int, Any]] = self._reader.score(items)
         if self._options.kind == "causal" and len(boundary_ids):
-            scores = self._causal.score_with_boundaries(readable, boundary_ids)
+            scores = self._causal.score_with_boundaries(items, boundary_ids)
         for entry, values in scores:
             if isinstance(values, ModelError):
                 yield indices[entry], values
@@ -275,7 +276,7 @@ class Engine:
             logprobs, boundaries = values if isinstance(values, tuple) else (values, None)
             yield indices[entry], self._token_scores(texts[indices[entry]], logprobs, boundaries)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     def _token_scores(self, text: str, logprobs: Floats, boundaries: Floats | None) -> TokenScores:
         spans = self._token_spans(text)
@@ -356,14 +357,14 @@ class Engine:
         return long_words
 
     def _add_long_words(
-        self, requests: Sequence[Slot], contexts: Sequence[Any], waiting: dict[int, Candidates]
+        self, requests: Sequence[Slot], contexts: Sequence[Any], incomplete: dict[int, Candidates]
     ) -> Answers:
         """Add the log-probabilities of candidates of several tokens, by the chain rule. These have no rank."""
         window = self._loaded.window or math.inf
         logprobs: dict[int, Floats] = {}
         # (context, candidate, tokens) of every word to be spelled.
         spelled: list[tuple[int, int, Tokens]] = []
-        for entry, answer in waiting.items():
+        for entry, answer in incomplete.items():
             logprobs[entry] = np.array(answer.logprobs, dtype=np.float64)
             for candidate, ids in self._long_words(requests[entry]):
                 # The last token is only predicted. A word that does not fit has no score.
@@ -377,7 +378,7 @@ class Engine:
                 errors[entry] = total
             else:
                 logprobs[entry][candidate] = total
-        for entry, answer in waiting.items():
+        for entry, answer in incomplete.items():
             if entry in errors:
                 yield entry, errors[entry]
                 continue

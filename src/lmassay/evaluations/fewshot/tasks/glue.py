@@ -1,6 +1,7 @@
-"""GLUE's classification tasks: their files (.tsv, or JSON Lines with the same field names), patterns and words.
+"""GLUE's classification tasks: their files (.tsv, or JSON Lines with the same field names), patterns and label words.
 
-The patterns follow FewNLU's example MRPC; none of them is published.
+The patterns are modelled on FewNLU's example task MRPC and were not published elsewhere. ``patterns.py`` explains
+the notation.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import DataRow, read_rows
 from lmassay.storage.files import format_suffix, open_bytes
 
-_COLA = ("source", "label", "annotation", "sentence")
+_COLA_COLUMNS = ("source", "label", "annotation", "sentence")
 
 
 class GlueProcessor(RowProcessor):
     """One or two texts and a label, under any of the names that files of the task use."""
 
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """For each text the names that its field may have."""
+    """For each text, the names that its field may have."""
     LABEL_NAMES: ClassVar[tuple[str, ...]] = ("label",)
     HEADERLESS: ClassVar[Sequence[str] | None] = None
     """The columns of the published .tsv files if they have no header."""
@@ -50,7 +51,8 @@ class GlueProcessor(RowProcessor):
     def label(self, row: DataRow, set_type: str, name: str = "label") -> str | None:
         """The label of a row; None for unlabeled rows."""
         value = row.fields.get(name)
-        # JSON files of the hub number the labels from 0 with -1 for none; the published tables have their names.
+        # JSON files from the Hugging Face hub number the labels from 0, with -1 for a hidden label. The published
+        # tables contain the names of the labels.
         if isinstance(value, int) and not isinstance(value, bool) and set_type != "unlabeled":
             if value == -1 and set_type == "test":
                 return None
@@ -64,7 +66,7 @@ class GlueProcessor(RowProcessor):
 
 
 def _first(row: DataRow, names: Sequence[str]) -> str:
-    """The first of the names that the row has; if it has none, the first, which the error message then names."""
+    """The first of the names that the row has. If it has none, the first name, for the error message."""
     for name in names:
         if name in row.fields:
             return name
@@ -135,7 +137,7 @@ class ColaProcessor(GlueProcessor):
 
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     TEXTS: ClassVar[tuple[tuple[str, ...], ...]] = (("sentence",),)
-    HEADERLESS: ClassVar[Sequence[str] | None] = _COLA
+    HEADERLESS: ClassVar[Sequence[str] | None] = _COLA_COLUMNS
 
     def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
         """The rows of a file. The published files have no header; a table with one is the user's own."""
@@ -173,12 +175,15 @@ GLUE_METRICS: Mapping[str, tuple[str, ...]] = {
 
 # --- patterns and verbalizers -----------------------------------------------------------------------------------------
 
-# P-tuning: pattern id → the numbers of continuous prompt tokens at the places of the pattern.
-_SLOTS = {1: (1,), 2: (2,), 4: (4,)}
+# P-tuning: pattern id → the number of continuous prompt tokens at each ``<a>`` of the pattern.
+_PROMPT_TOKENS = {1: (1,), 2: (2,), 4: (4,)}
 
 
 class GluePVP(TablePVP):
-    """``{a}`` and ``{b}`` are the two texts, ``{a.}`` and ``{b.}`` the same without final punctuation."""
+    """The patterns and label words of a task.
+
+    ``{a}`` and ``{b}`` are the two texts, ``{a.}`` and ``{b.}`` the same without final punctuation.
+    """
 
     def fields(self, example: InputExample) -> dict[str, str]:
         """The texts for the names in braces."""
@@ -188,15 +193,18 @@ class GluePVP(TablePVP):
 
 
 def _pvp(name: str, words: Words, cloze: Sequence[str], slots: str, *, pair: bool = True) -> type[GluePVP]:
-    """The PVP of a task: cloze patterns numbered from 0, and one with ``<a>`` for the prompt tokens."""
+    """Create the PVP of a task from its cloze patterns, numbered from 0, and its pattern for P-tuning.
+
+    In the latter, ``<a>`` is the place of the prompt tokens. ``pair`` says whether an input has two texts.
+    """
     patterns: dict[Mode, Mapping[int, str]] = {
         "cls": {0: "{a}||{b}" if pair else "{a}"},
         "cloze": dict(enumerate(cloze)),
-        "ptuning": slotted(slots, _SLOTS),
+        "ptuning": slotted(slots, _PROMPT_TOKENS),
     }
     table: dict[Mode, Mapping[int, Words]] = {
         "cloze": dict.fromkeys(range(len(cloze)), words),
-        "ptuning": dict.fromkeys(_SLOTS, words),
+        "ptuning": dict.fromkeys(_PROMPT_TOKENS, words),
     }
     return type(name, (GluePVP,), {"PATTERNS": patterns, "WORDS": table, "VERBALIZER": words, "__doc__": None})
 
@@ -229,6 +237,7 @@ GLUE_PVPS: dict[str, type[TablePVP]] = {
         "MrpcPVP",
         _YES_FOR_1,
         (
+            # The wording is FewNLU's, including its grammar.
             'Does "|{a}|" has the same meaning with "|{b}|"?|[M]|.',
             "{a}|{b}|Do both sentences mean the same?|[M]|.",
             "{a.}|?||[M]|,|{b}",

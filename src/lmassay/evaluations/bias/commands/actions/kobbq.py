@@ -108,9 +108,9 @@ def infer(
             answer_note = step.answer_note(question, response, provider_name)
             notes.write(json.dumps(answer_note).encode() + b"\n")
 
-        if predictions.cut:
+        if predictions.had_incomplete_row:
             warn(f"the last row of {predictions.path} was incomplete; its question is sent again")
-        if predictions.done:
+        if predictions.answered_guids:
             click.echo(f"Continue on {predictions.path}")
         try:
             with progress_bar(f"{topic}: {shown_model}") as advance:
@@ -130,7 +130,7 @@ def infer(
         finally:
             model.close()
             _report_usage(summary, model.prices)
-    missing = [question for question in questions if question.guid not in predictions.done]
+    missing = [question for question in questions if question.guid not in predictions.answered_guids]
     if missing:
         reason = ""
         if stopped is not None:

@@ -1,4 +1,4 @@
-"""Step 2: send the prompts of a file to a model and write each answer to the predictions file as soon as it comes.
+"""Step 2: send the prompts of a file to a model and write each answer to the predictions file as soon as it arrives.
 
 The predictions file is the only record: a question that has an answer in it is never asked again.
 """
@@ -31,11 +31,11 @@ from lmassay.types import Generate, Response, SourceLocation
 _KOALPACA = "beomi/KoAlpaca-Polyglot-12.8B"
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|davinci|text-|o\d)", re.IGNORECASE)
 _OPENAI_KEYS = ("OPENAI", "OPENAI_API_KEY")
-# Providers whose models are recognised by their names. Others at a given address speak OpenAI's protocol.
-_PROVIDERS_WITH_ADDRESS = frozenset({"claude", "clova"})
+# Providers that keep their own protocol at another address. All other models there use OpenAI's protocol.
+_PROVIDERS_WITH_OWN_PROTOCOL = frozenset({"claude", "clova"})
 _AZURE_ENDPOINTS = ("AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT")
-# KoBBQ's programs strip the answers of these models, and only of these.
-_STRIPPED = frozenset({"openai", "azure", "clova"})
+# KoBBQ's programs strip the answers of these providers' models, and only of these.
+_STRIPPED_PROVIDERS = frozenset({"openai", "azure", "clova"})
 
 
 def model_spec_at(name: str, base_url: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def model_spec_at(name: str, base_url: str, environment: Mapping[str, str] = os.
     'openai'
     """
     spec = model_spec(name, environment)
-    if spec["name"] not in _PROVIDERS_WITH_ADDRESS:
+    if spec["name"] not in _PROVIDERS_WITH_OWN_PROTOCOL:
         spec = {"name": "openai", "model": name}
     return {**spec, "base_url": base_url}
 
@@ -58,22 +58,22 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
     >>> model_spec("claude-2.0", {})
     {'name': 'claude', 'model': 'claude-2.0'}
     """
-    low = name.lower()
+    lower_name = name.lower()
     # The original accepts the misspelling as well.
-    if low.startswith(("claude", "cluade")):
+    if lower_name.startswith(("claude", "cluade")):
         return {"name": "claude", "model": name.replace("cluade", "claude")}
-    if low == "clova-x":
+    if lower_name == "clova-x":
         return {"name": "clova"}
-    if low.startswith("hcx-"):
+    if lower_name.startswith("hcx-"):
         return {"name": "clova", "model": name}
-    if low == "koalpaca-polyglot-12.8b":
+    if lower_name == "koalpaca-polyglot-12.8b":
         return {"name": "hf", "model": _KOALPACA}
-    if low == "smollm2":
+    if lower_name == "smollm2":
         return {"name": "smollm2"}
     if "/" in name:
         return {"name": "hf", "model": name}
-    has_openai_key = any(map(environment.get, _OPENAI_KEYS))
-    has_azure_endpoint = any(map(environment.get, _AZURE_ENDPOINTS))
+    has_openai_key = any(environment.get(variable) for variable in _OPENAI_KEYS)
+    has_azure_endpoint = any(environment.get(variable) for variable in _AZURE_ENDPOINTS)
     prefers_azure = has_azure_endpoint and not has_openai_key
     if _OPENAI_NAMES.match(name):
         return {"name": "azure" if prefers_azure else "openai", "model": name}
@@ -83,9 +83,9 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
     return {"name": "hf", "model": name}
 
 
-def strips_answers(model: str) -> bool:
-    """Return True if KoBBQ's programs strip blanks and line ends from the answers of this kind of model."""
-    return model in _STRIPPED
+def strips_answers(provider: str) -> bool:
+    """Return True if KoBBQ's programs strip spaces and line ends from the answers of this provider's models."""
+    return provider in _STRIPPED_PROVIDERS
 
 
 # --- questions, the predictions file, and the requests ----------------------------------------------------------------
@@ -105,11 +105,13 @@ class InferenceQuestion:
 
 @dataclass(slots=True)
 class InferenceSummary:
-    """How many questions were asked, how the answers ended, and how many tokens they took."""
+    """How many questions were asked, how the answers ended, and how many tokens they used."""
 
     n_requests: int = 0
     errors: list[str] = field(default_factory=list)
+    """The error of each request that failed."""
     finishes: dict[str, int] = field(default_factory=dict)
+    """How many answers have each finish reason."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -150,14 +152,14 @@ def predictions_path(data: Path, output: Path, model: str) -> Path:
 
 
 class PredictionsFile:
-    """The file of answers: it knows those that are there, and new ones are appended as they come."""
+    """The TSV file with the answers of a model. New answers are appended as soon as they arrive."""
 
     def __init__(self, path: Path, topic: str) -> None:
         self.path = path
         self._topic = topic
-        self.cut = False
-        """Whether the last row was incomplete, as after a crash; it is then removed and asked again."""
-        self.done: set[str] = set()
+        self.had_incomplete_row = False
+        """Whether the last row was incomplete, as after a crash. It is removed, and its question is asked again."""
+        self.answered_guids: set[str] = set()
         """The ids of the questions that have an answer."""
         self._columns: Sequence[str] = HEADER
         self._line_end = "\r\n"
@@ -188,7 +190,7 @@ class PredictionsFile:
         if _PREDICTION in self._columns:
             row.append("")
         self._write(row)
-        self.done.add(question.guid)
+        self.answered_guids.add(question.guid)
 
     def sort(self, questions: Sequence[InferenceQuestion]) -> None:
         """Put a complete file into the order of the questions; concurrent requests are answered in any order."""
@@ -202,7 +204,7 @@ class PredictionsFile:
             writer = csv.writer(stream, delimiter="\t", lineterminator=self._line_end)
             writer.writerows([header, *ordered])
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     def _write(self, row: Sequence[str]) -> None:
         assert self._stream is not None
@@ -242,7 +244,7 @@ class PredictionsFile:
         first_line = self.path.read_bytes().split(b"\n", 1)[0]
         self._line_end = "\r\n" if first_line.endswith(b"\r") else "\n"
         guid_column = HEADER.index("guid")
-        self.done = {record[guid_column] for record in records[1:]}
+        self.answered_guids = {record[guid_column] for record in records[1:]}
 
     def _remove_incomplete_row(self, complete_size: int) -> None:
         with self.path.open("r+b") as stream:
@@ -255,7 +257,7 @@ class PredictionsFile:
                 line = self.path.read_bytes()[:complete_size].count(b"\n") + 1
                 raise DataError(f"{self.path}, line {line}: a quotation mark is never closed; correct the row")
             stream.truncate(complete_size)
-        self.cut = True
+        self.had_incomplete_row = True
 
 
 def _size_of_complete_rows(path: Path) -> int:
@@ -305,20 +307,22 @@ def infer(
 ) -> None:
     """Ask the questions that have no answer yet, and count what happens in ``summary``.
 
-    A question whose request fails permanently is left out; the next call asks it again.
+    A question whose request fails permanently is left out; the next call asks it again. ``note`` is called with every
+    response.
     """
-    open_questions = [question for question in questions if question.guid not in predictions.done]
-    answered_before = len(questions) - len(open_questions)
+    unanswered = [question for question in questions if question.guid not in predictions.answered_guids]
+    answered_before = len(questions) - len(unanswered)
     requests = []
-    for question in open_questions:
+    for question in unanswered:
         location = SourceLocation("answer", question.guid)
         requests.append(Generate(messages=(("user", question.prompt),), max_tokens=max_tokens, location=location))
     if not requests:
         return
     model.use_budget(budget)
+    # The ids of open batches are kept here, so that a batch is not paid for twice after a crash.
     model.use_folder(predictions.path.parent / ".open")
     for index, response in ask(model, "generate", requests):
-        question = open_questions[index]
+        question = unanswered[index]
         summary.n_requests += 1
         if response.error is not None:
             summary.errors.append(response.error)
@@ -337,7 +341,10 @@ def infer(
 
 
 def answer_note(question: InferenceQuestion, response: Response, model: str) -> dict[str, Any]:
-    """Return what the predictions file has no column for. ``model`` is the model that was asked, not an alias of it."""
+    """Return the details of a response that have no column in the predictions file.
+
+    ``model`` is the name of the model that answered, not an alias of it.
+    """
     return {
         "guid": question.guid,
         "model": model,
