@@ -89,7 +89,7 @@ class LoggedQuestions(Bias):
             parts["parsing"] = self._parser
         return parts | dict(self._imported)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _dataset(self) -> BiasDataset:

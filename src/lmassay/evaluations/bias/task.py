@@ -261,7 +261,7 @@ class Bias(Task):
             parts["control"] = f"{self._control_dataset.name}.{self._control_dataset.sha256[:8]}"
         return parts
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _dataset(self) -> BiasDataset:

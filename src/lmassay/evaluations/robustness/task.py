@@ -462,7 +462,7 @@ class Robustness(Task):
                 parts["stop"] = ",".join(map(repr, self._stop))
         return parts
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
         if self._question_spec is not None:

@@ -164,7 +164,7 @@ class MinimalPairs(Task):
             parts["clusters"] = self._clusters
         return parts
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _constructions(self) -> list[sources.PairSet]:

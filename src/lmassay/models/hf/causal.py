@@ -133,7 +133,7 @@ class CausalLM:
         first_needed = [max(start, 1) - 1 for _, start in texts]
         yield from self._in_batches(sequences, first_needed, work)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------------
 
     def _in_batches(
         self, sequences: Sequence[Tokens], first_needed: Sequence[int], work: Work[Result]

@@ -361,7 +361,7 @@ class EncoderDecoder:
         """Whether the tokens exceed the model's window."""
         return self._is_too_long(tokens.ids) or self._exceeds_decoder(tokens.target)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------------
 
     def _source(self, text: str) -> Tokens:
         return tuple(self._loaded.tokenizer(text)["input_ids"])

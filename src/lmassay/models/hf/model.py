@@ -385,7 +385,7 @@ class HuggingFace(Model):
         """Whether code that comes with the model may run."""
         return self._trust_remote_code
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------------
 
     def _engine_module(self) -> Any:
         # Imported late: torch takes seconds to import, and is an optional dependency.
