@@ -36,7 +36,7 @@ from tests.faults.chaos import FAULTS, Behaviour, ChaosServer, chaos_server
 from tests.helpers import write_config, write_lines
 
 # Two per sentence, except for the few sentences that the perturbation leaves as they are.
-REQUESTS_PER_SENTENCE = 1.9
+REQUESTS_PER_SENTENCE = 1.88
 TIMEOUT = 5.0
 """Seconds until a request that hangs is given up."""
 MOST_RESUMES = 8

@@ -150,7 +150,7 @@ def problem_of(command: Sequence[str], folder: Path, *, changes: int = 1, limit:
     if "CommandHung" in done.stderr:
         return f"hangs: not finished after {limit:.0f} s", done.stderr
     if "Traceback (most recent call last)" in done.stderr:
-        return f"traceback: {_bug_in(done.stderr)}", done.stderr
+        return f"traceback: {bug_in(done.stderr)}", done.stderr
     if done.returncode not in (EXIT_CODES if changes else (0,)):
         return f"exit code {done.returncode}", done.stderr
     errors = error_lines(done.stderr) if done.returncode == 2 else []
@@ -168,7 +168,7 @@ def error_lines(stderr: str) -> list[str]:
     return [line for line in without_usage.splitlines() if not _PROGRESS.match(line)]
 
 
-def _bug_in(traceback: str) -> str:
+def bug_in(traceback: str) -> str:
     """The exception and the innermost line of lmassay: what makes two bugs the same."""
     places = re.findall(r'File "[^"]*src/(lmassay/[^"]+)", line (\d+)', traceback)
     # The message of the exception is the last line that is not indented.

@@ -15,8 +15,8 @@ from tests.fuzzing.harness import CASES, Failure, Finding, Fuzzer, problem_of, r
 from tests.fuzzing.kinds import KINDS, CommandKind
 
 STORED = sorted(CASES.glob("*.json"))
-# Results folders have tests of their own with a larger store.
-SHORT = sorted(set(KINDS) - {"stores"})
+# Results folders and model folders have tests of their own.
+SHORT = sorted(set(KINDS) - {"stores", "model_folders"})
 SECONDS = 5.0
 MOST_CASES = 12
 

@@ -148,7 +148,8 @@ class ModelSource:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
         classes = [each["tokenizer_class"] for each in settings if "tokenizer_class" in each]
-        if not classes or not _PLAIN_TOKENIZERS.issuperset(classes):
+        # A damaged file may have anything in place of a name.
+        if not classes or not all(isinstance(name, str) and name in _PLAIN_TOKENIZERS for name in classes):
             return False
         for each in settings:
             further_tokens = each.get("extra_special_tokens")
