@@ -43,11 +43,12 @@ MOST_RESUMES = 8
 """Permanent errors of single requests are sent again by ``lmassay resume``; each time 5 % of them fail again."""
 MEGABYTE = 1 << 20
 SAMPLES_PER_SECOND = 4
-# At the start, a process loads the examples and opens its connections.
-WARM_UP = 0.2
+# Requests after which memory is watched. Examples are processed in chunks of 8,192, and memory grows until the end of
+# the first one, when its answers are stored and let go.
+WARM_UP = 20_000
 # MB per 100,000 requests after the start, and the requests that a process must have made for a slope to mean something.
 LARGEST_GROWTH = 32.0
-FEWEST_REQUESTS = 20_000
+FEWEST_REQUESTS = 50_000
 STRETCHES = 5
 FEWEST_SAMPLES = 5
 
@@ -148,7 +149,7 @@ class Segment:
         """
         if self.requests < FEWEST_REQUESTS:
             return None
-        after_start = [sample for sample in self.samples if WARM_UP * self.requests < sample[0] < self.requests]
+        after_start = [sample for sample in self.samples if WARM_UP < sample[0] < self.requests]
         slopes = []
         for samples in np.array_split(np.array(after_start).reshape(-1, 2), STRETCHES):
             if len(samples) >= FEWEST_SAMPLES and np.ptp(samples[:, 0]) > 0:
@@ -376,7 +377,9 @@ class Soak:
         longest = max(segments[1:], key=lambda segment: segment.requests)
         growth = longest.growth()
         self._report(f"  peak memory {peak:.1f} MB, without faults {segments[0].peak:.1f} MB")
-        if growth is not None:
+        if growth is None:
+            self._report(f"  growth of memory: n/a, needs a process with {FEWEST_REQUESTS:,} requests")
+        else:
             self.check(
                 growth <= LARGEST_GROWTH,
                 f"memory grows by {growth:+.1f} MB per 100,000 requests over {longest.requests:,} requests; "
