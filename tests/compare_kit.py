@@ -8,6 +8,7 @@ from typing import Any
 
 from lmassay.statistics.sides import Side, load_side
 from lmassay.statistics.table import ScoreTable
+from lmassay.storage.digests import STATE, state_digest
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Result, Row, RunRecord, Score, provenance_from_dict
 
@@ -35,6 +36,16 @@ def unscored(i: object, metric: str = "accuracy", groups: Mapping[str, str] | No
 def rates(values: Iterable[int], metric: str = "accuracy", groups: Sequence[Mapping[str, str]] = ()) -> list[Row]:
     """One example for each value, numbered from 0."""
     return [scored(i, groups[i] if groups else {}, **{metric: float(value)}) for i, value in enumerate(values)]
+
+
+def set_created(folder: Path, run: str, time: str) -> None:
+    """Record another time of creation, as if the clock had shown it."""
+    with Store(folder, create=True) as store:
+        database = store.database
+        database.execute("UPDATE runs SET created = ? WHERE id = ?", (time, run))
+        names = ("id", "status", "note", "created", "finished")
+        (state,) = database.execute("SELECT id, status, note, created, finished FROM runs WHERE id = ?", (run,))
+        database.set_digest(run, STATE, state_digest(dict(zip(names, state, strict=True))))
 
 
 def add(folder: Path, run: str, rows: Iterable[Row], **more: Any) -> str:

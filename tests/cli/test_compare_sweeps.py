@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lmassay.cli import main
-from tests.compare_kit import add, rates, scored
+from tests.compare_kit import add, rates, scored, set_created
 
 GOOD, BAD = [1] * 30 + [0] * 10, [0] * 15 + [1] * 15 + [0] * 10
 
@@ -135,13 +135,9 @@ def test_another_version_of_the_toolkit_is_reported_and_judged(gate, tmp_path):
 
 
 def test_labels_that_differ_and_a_base_that_is_newer_are_reported(capsys, tmp_path):
-    from lmassay.storage.store import Store
-
     add(tmp_path, "one", rates(GOOD), label="prompt 1")
     add(tmp_path, "two", rates(GOOD), label="prompt 2")
-    with Store(tmp_path) as store:
-        store.database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00' WHERE id = 'two'")
-        store.set_status("two", "done")
+    set_created(tmp_path, "two", "2020-01-01T00:00:00+00:00")
     with pytest.raises(SystemExit) as stop:
         main(["compare", "one", "two", "--results", str(tmp_path), "--fail-if", "accuracy<0"])
     stderr = capsys.readouterr().err

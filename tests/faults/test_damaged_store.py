@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from lmassay.storage.pages import read_records
 from lmassay.storage.repair import find_damage
 from lmassay.storage.store import STORE_FILE, Store
+from tests.compare_kit import set_created
 from tests.fuzzing import stores
 from tests.fuzzing.stores import PAGE, Truth
 from tests.helpers import lmassay, lmassay_process
@@ -227,11 +229,22 @@ def test_pages_are_read_as_sqlite_reads_them(folder):
 def test_7_latest_is_the_run_recorded_last_after_the_clock_went_back(truth, folder):
     with closing(sqlite3.connect(folder / STORE_FILE)) as database:
         assert database.execute("SELECT COUNT(*) FROM runs").fetchone() == (len(truth.runs),)
-    edit(folder, "UPDATE runs SET created = '1999-01-01T00:00:00+00:00' WHERE id = ?", truth.runs[-1])
-    with Store(folder, create=True) as store:
-        store.set_status(truth.runs[-1], "done")
+    set_created(folder, truth.runs[-1], "1999-01-01T00:00:00+00:00")
     shown = json.loads(lmassay("show", "latest", "--json", "--results", folder).stdout)["runs"][0]
     assert (shown["run"], shown["status"]) == (truth.runs[-1], "done")
+
+
+def test_5_a_damaged_time_is_not_confirmed_by_the_next_status(truth, folder):
+    """``resume`` and ``doctor --fix`` set a status; the damaged time must not get a valid digest."""
+    run = truth.runs[-1]
+    with Store(folder) as store:
+        created = store.run(run).created
+    edit(folder, "UPDATE runs SET created = '1999-01-01T00:00:00+00:00' WHERE id = ?", run)
+    with Store(folder, create=True) as store:
+        store.set_status(run, "done")
+        restored = datetime.fromisoformat(store.run(run).created)
+    # The id has the time in seconds, and the run may have been recorded in the next second.
+    assert abs(restored - datetime.fromisoformat(created)) <= timedelta(seconds=1)
 
 
 # --- 8: older schemas -------------------------------------------------------------------------------------------------

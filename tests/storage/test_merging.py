@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.storage.store import STORE_FILE, Store
+from tests.compare_kit import set_created
 from tests.helpers import lmassay, write_config, write_lines
 
 OLD_STORE = Path(__file__).parent / "old_store" / f"{STORE_FILE}.gz"
@@ -68,10 +69,7 @@ def test_merging_again_changes_nothing(two, tmp_path):
 
 def test_the_latest_run_is_the_one_that_was_created_last(two, tmp_path):
     first, second = two
-    with sqlite3.connect(first / STORE_FILE) as database:
-        database.execute("UPDATE runs SET created = '2020-01-01T00:00:00+00:00'")
-    with Store(first, create=True) as store:
-        store.set_status(next(iter(numbers(first))), "done")
+    set_created(first, next(iter(numbers(first))), "2020-01-01T00:00:00+00:00")
     lmassay("merge", second, first, "-o", tmp_path / "both")
     with Store(tmp_path / "both") as store:
         assert store.run("latest").id == next(iter(numbers(second)))

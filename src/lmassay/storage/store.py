@@ -78,6 +78,9 @@ __all__ = [
 
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
+# The id of a run begins with the time at which it was recorded.
+_ID_TIME_FORMAT = "%Y%m%d-%H%M%S"
+_TIME_IN_ID = re.compile(r"\d{8}-\d{6}(?=-)")
 _SPENDING_QUERY = "SELECT answers, tokens_in, tokens_out, usd FROM spending WHERE run = ?"
 
 
@@ -148,7 +151,7 @@ class Store(RowReader):
 
     def new_id(self, label: str) -> str:
         """Return an id for a run that starts now: sortable, readable, and safe as a file name."""
-        return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(redact(label))}-{secrets.token_hex(3)}"
+        return f"{datetime.now(UTC).strftime(_ID_TIME_FORMAT)}-{_slug(redact(label))}-{secrets.token_hex(3)}"
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
         """Record a run. Hold its lock, so that no other process considers it interrupted."""
@@ -190,14 +193,34 @@ class Store(RowReader):
         """Set the status of a run and a note that explains it."""
         finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
         with plain_errors(self.file), self.database.transaction():
+            created = self._creation_time(run)
             self.database.execute(
                 "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, redact(note), finished, run)
             )
-            stored = self.database.execute("SELECT created FROM runs WHERE id = ?", (run,)).fetchone()
-            if stored is not None:
-                (created,) = stored
+            if created is not None:
                 state = {"id": run, "status": status, "note": redact(note), "created": created, "finished": finished}
                 self.database.set_digest(run, digests.STATE, state_digest(state))
+
+    def _creation_time(self, run: str) -> str | None:
+        """The time at which a run was recorded; None if there is no such run.
+
+        If the stored time is damaged, it is restored from the id of the run, so that the next digest does not confirm
+        a wrong time.
+        """
+        query = "SELECT id, status, note, created, finished FROM runs WHERE id = ?"
+        stored = self.database.execute(query, (run,)).fetchone()
+        if stored is None:
+            return None
+        state = dict(zip(("id", "status", "note", "created", "finished"), stored, strict=True))
+        is_intact = (state_digest(state),) == self.database.execute(
+            "SELECT value FROM digests WHERE run = ? AND part = ?", (run, digests.STATE)
+        ).fetchone()
+        time_in_id = _TIME_IN_ID.match(run)
+        if is_intact or time_in_id is None:
+            return str(state["created"])
+        created = datetime.strptime(time_in_id[0], _ID_TIME_FORMAT).replace(tzinfo=UTC).isoformat(timespec="seconds")
+        self.database.execute("UPDATE runs SET created = ? WHERE id = ?", (created, run))
+        return created
 
     def annotate(self, run: str, annotation: Annotation) -> None:
         """Replace the user's note and tags on a run; the run may be in progress."""

@@ -234,7 +234,7 @@ def test_an_error_is_not_an_answer_and_resuming_asks_only_for_it(folder):
         config = {"task": TASK, "model": openai_model(server)}
         (folder / "icl.yaml").write_text(json.dumps(config), encoding="utf-8")
         first = in_process.run(["run", "icl.yaml"])
-        assert "1 examples in error" in first.stdout + first.stderr
+        assert "1 example in error" in first.stdout + first.stderr
         asked = len(server.bodies)
         second = in_process.run(["resume"])
         assert second.returncode == 0, second.stderr

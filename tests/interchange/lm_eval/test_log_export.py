@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from lmassay.evaluations.imported.reading import configuration, grouped
 from lmassay.interchange.lm_eval.log_export import TaskNames, stamp, write_logs
 from lmassay.interchange.lm_eval.sample_logs import task_of
 from lmassay.running import runner
+from lmassay.storage.digests import ROWS
 from lmassay.storage.file_names import safe_name
 from lmassay.storage.store import Store
 from tests.helpers import ROOT
@@ -123,8 +122,10 @@ def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):
 
 def test_a_run_of_an_earlier_version_that_kept_no_questions_is_reported_as_such(tmp_path):
     run = generated_run(tmp_path)
-    with closing(sqlite3.connect(run.folder / "lmassay.sqlite")) as database, database:
-        database.execute("DELETE FROM asked")
+    with Store(run.folder, create=True) as store:
+        store.database.execute("DELETE FROM asked")
+        # Without the new count, the run would be damaged.
+        store.database.set_digest(run.id, ROWS, store.counts_text(run.id))
     with pytest.raises(UserError, match="or an earlier version of lmassay made the run; then run it again"):
         exported(run, tmp_path / "out")
 
