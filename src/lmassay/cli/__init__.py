@@ -112,7 +112,7 @@ def main(argv: list[str] | None = None) -> None:
         was_terminated = isinstance(cause, process_exit.Terminated)
         process_exit.exit_with(process_exit.TERMINATED if was_terminated else process_exit.INTERRUPTED)
     except OSError as error:
-        exit_code = _exit_code_of(error)
+        exit_code = _report_os_error(error)
         if exit_code is None:
             _end_with_traceback(error)
         process_exit.exit_with(exit_code)
@@ -133,8 +133,8 @@ def _end_with_traceback(error: Exception) -> NoReturn:
     process_exit.exit_with(process_exit.INCOMPLETE)
 
 
-def _exit_code_of(error: OSError) -> int | None:
-    """Print an error of the operating system if the user can fix it; otherwise return None."""
+def _report_os_error(error: OSError) -> int | None:
+    """Print an error that the user can fix and return the exit code. Return None if the error is a bug."""
     if isinstance(error, BrokenPipeError):
         return process_exit.INCOMPLETE
     if error.errno not in process_exit.USER_FIXABLE_ERRNOS:

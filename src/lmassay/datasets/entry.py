@@ -1,7 +1,7 @@
 """One data set of the catalogue, as a YAML file describes it.
 
 An entry names the public repository and the commit that each file comes from and pins every file by a digest, so that
-everybody who uses the name uses the same bytes. Adding a data set is adding such a file; see docs/extending/dataset.md.
+everybody who uses the name uses the same bytes. To add a data set, add such a file; see docs/data.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import git_blob_id, sha256
 
 EXAMPLES = "examples"
-"""The role of the files that a task reads if it is given nothing but the name."""
+"""The role of the files that a task reads if it gets only the name of the data set."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _HEX = re.compile(r"[0-9a-f]+")
@@ -97,7 +97,7 @@ class Source(YamlModel):
     path: SafePath | None = None
     """The folder of the repository that the files are in; its root if left out."""
     url: str | None = None
-    """How a file's address is made, with ``{commit}`` and ``{path}``. GitHub repositories need none."""
+    """The address of a file, with ``{commit}`` and ``{path}`` in it. GitHub repositories need none."""
     files: Mapping[str, DataFile]
 
     @field_validator("repository", "url")

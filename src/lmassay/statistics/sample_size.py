@@ -1,8 +1,8 @@
 """How many examples a gate needs, before anything is run.
 
-What a gate can find depends on how many answers change from one run to the next although neither run is better. That is
-unknown before the runs exist, so the answer is given for 2, 5 and 10 %, half of them for the better and half for the
-worse, or for the changes between two earlier runs.
+The drop that a gate can detect depends on how many answers change from one run to the next although neither run is
+better. That is unknown before the runs exist. So the number of examples is given for 2, 5 and 10 % changed answers,
+half of them for the better and half for the worse, or for the changes between two earlier runs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lmassay.statistics.sides import Side
 from lmassay.statistics.variance import clusters_of
 from lmassay.types import Metric, find_metric
 
+# Shares of answers that change from one run to the next.
 CHURN = (0.02, 0.05, 0.10)
 # A gate that fails on any drop needs some drop to plan for: two points, on a scale from 0 to 1.
 SMALLEST_DROP = 0.02
@@ -33,9 +34,9 @@ class Expectation:
     """What is expected of a comparison by one metric."""
 
     spreads: Sequence[tuple[str, Spread]]
-    """By their names, such as ``5 %``."""
+    """Each spread with its name, such as ``5 %``."""
     mean: float | None = None
-    """Of an earlier run, for thresholds that are a share of the base."""
+    """The mean of an earlier run, for thresholds that are a share of the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,16 @@ class Need:
 
     condition: Condition
     changed: str
+    """The name of the spread, usually the share of answers that change."""
     drop: float | None
-    """The drop to find, for ``fail if``: twice the threshold."""
+    """The drop to detect, for ``fail if``: twice the threshold."""
     needed: int | None
-    """Examples for that; for ``pass only if``, to show the condition if nothing changed. None: over 100 million."""
-    has: int | None
-    """The examples of the configuration; None where the task does not know."""
+    """The examples needed to detect the drop or, for ``pass only if``, to show the condition if nothing has changed.
+    None if more than 100 million are needed."""
+    available: int | None
+    """The number of examples in the configuration; None if the task does not know it."""
     detectable: float | None
-    """The drop that would be found with these, for ``fail if``."""
+    """The drop that can be detected with the available examples, for ``fail if``."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -60,13 +63,15 @@ class Need:
             "changed": self.changed,
             "drop": self.drop,
             "examples_needed": self.needed,
-            "examples": self.has,
+            "examples": self.available,
             "detectable": self.detectable,
         }
 
 
-def needs(condition: Condition, metric: Metric, expectation: Expectation, has: int | None, alpha: float) -> list[Need]:
-    """What the condition needs, for each expectation of how many answers change."""
+def needs(
+    condition: Condition, metric: Metric, expectation: Expectation, available: int | None, alpha: float
+) -> list[Need]:
+    """Return the number of examples that the condition needs, for each share of answers that may change."""
     directed = condition.directed(metric)
     threshold = directed.threshold
     if condition.relative:
@@ -77,51 +82,61 @@ def needs(condition: Condition, metric: Metric, expectation: Expectation, has: i
             )
         threshold *= abs(expectation.mean)
     if directed.reading == "fail if":
-        return [_to_fail(condition, abs(threshold), item, expectation, has, alpha) for item in expectation.spreads]
+        fail_needs = []
+        for changed, spread in expectation.spreads:
+            drop = _drop_to_detect(abs(threshold), expectation)
+            fail_needs.append(_need_to_fail(condition, abs(threshold), drop, changed, spread, available, alpha))
+        return fail_needs
     margin = threshold if directed.is_below else -threshold
     if margin <= 0:
         raise UserError(
             f"{condition.option}: this asks for an improvement, and how many examples show it depends on how large it "
             "is; `lmassay check` plans for conditions that allow for a small drop"
         )
-    return [_to_show(condition, margin, item, has, alpha) for item in expectation.spreads]
+    pass_needs = []
+    for changed, spread in expectation.spreads:
+        needed = rows_to_show(spread, margin, alpha)
+        pass_needs.append(Need(condition, changed, None, needed, available, None))
+    return pass_needs
 
 
-def _to_fail(
+def _drop_to_detect(threshold: float, expectation: Expectation) -> float:
+    """Return the drop that a ``fail if`` gate is planned for."""
+    if threshold == 0:
+        return SMALLEST_DROP * max(abs(expectation.mean or 0.0), 1.0)
+    return 2 * threshold
+
+
+def _need_to_fail(
     condition: Condition,
     threshold: float,
-    item: tuple[str, Spread],
-    expectation: Expectation,
-    has: int | None,
+    drop: float,
+    changed: str,
+    spread: Spread,
+    available: int | None,
     alpha: float,
 ) -> Need:
-    changed, spread = item
-    drop = 2 * threshold
-    if threshold == 0:
-        drop = SMALLEST_DROP * max(abs(expectation.mean or 0.0), 1.0)
     needed = rows_to_detect(spread, drop, threshold, alpha)
-    seen = None if has is None or has < 2 else detectable(spread.with_rows(has), threshold, alpha)
-    return Need(condition, changed, drop, needed, has, seen)
-
-
-def _to_show(condition: Condition, margin: float, item: tuple[str, Spread], has: int | None, alpha: float) -> Need:
-    changed, spread = item
-    return Need(condition, changed, None, rows_to_show(spread, margin, alpha), has, None)
+    detectable_drop = None
+    # One example has no variance.
+    if available is not None and available >= 2:
+        detectable_drop = detectable(spread.with_rows(available), threshold, alpha)
+    return Need(condition, changed, drop, needed, available, detectable_drop)
 
 
 def expected(metric: str, like: Sequence[Side]) -> Expectation:
-    """What to expect of a comparison: of independent scores of 0 or 1, or as in one or two earlier runs."""
+    """Return what to expect of a comparison: by one or two earlier runs, else for independent scores of 0 or 1."""
     if not like:
         return Expectation([(f"{share:.0%}", Spread(1000, share)) for share in CHURN])
     known_metrics(like[0], like[1:], [metric])
     if len(like) == 2:
-        return _as_between(metric, like[0], like[1])
-    spread, mean = _as_in(metric, like[0])
+        return _expectation_from_pairs(metric, like[0], like[1])
+    spread, mean = _spread_in(metric, like[0])
     return Expectation([(f"{share:.0%}", replace(spread, changed=share)) for share in CHURN], mean)
 
 
-def _as_in(metric: str, side: Side) -> tuple[Spread, float]:
-    """Clusters and spread of the scores of an earlier run."""
+def _spread_in(metric: str, side: Side) -> tuple[Spread, float]:
+    """Return the spread of the scores of an earlier run, with its clusters, and their mean."""
     import numpy as np
 
     table = side.table
@@ -162,7 +177,8 @@ def _cannot_plan(side: Side, metric: str, reason: str) -> str:
     )
 
 
-def _as_between(metric: str, base: Side, new: Side) -> Expectation:
+def _expectation_from_pairs(metric: str, base: Side, new: Side) -> Expectation:
+    """Return the spread of the differences between two earlier runs."""
     require_one_task(base, new)
     pairs = paired_columns(base, new, metric)
     if pairs is None:

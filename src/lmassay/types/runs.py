@@ -123,7 +123,7 @@ class Annotation:
     """What a user has written about a run."""
 
     note: str = ""
-    """A text."""
+    """Free text."""
     tags: tuple[str, ...] = ()
     """Short names by which runs are selected."""
 

@@ -196,7 +196,7 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
     drop = needs_of_condition[0].drop or 0.0
     rows = []
     for need in needs_of_condition:
-        available = "unknown" if need.has is None else f"{need.has:,}"
+        available = "unknown" if need.available is None else f"{need.available:,}"
         detectable = "n/a" if need.detectable is None else f"{need.detectable:.4f}"
         rows.append((need.changed, _count(need.needed), available, detectable))
     threshold = "twice the threshold" if condition.threshold else "the threshold is 0"
@@ -211,11 +211,11 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
 def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
     rows = []
     for need in needs_of_condition:
-        if need.has is None:
+        if need.available is None:
             available = enough = "unknown"
         else:
-            available = f"{need.has:,}"
-            is_enough = need.needed is not None and need.has >= need.needed
+            available = f"{need.available:,}"
+            is_enough = need.needed is not None and need.available >= need.needed
             enough = "yes" if is_enough else "no"
         rows.append((need.changed, _count(need.needed), available, enough))
     print_table(
