@@ -72,11 +72,12 @@ def test_a_sweep_has_one_bar_with_labelled_times(tmp_path):
         assert re.search(rf"run {number} of 2 · \d/3 examples · 0:\d\d elapsed", text), text
 
 
-def test_a_bar_is_not_preceded_by_a_line_with_the_same_name(tmp_path):
+def test_the_name_of_the_run_is_above_its_bar_and_nowhere_else(tmp_path):
     sweep(tmp_path)
-    shown = in_terminal("run", "c.yaml", columns=120, cwd=tmp_path, env={"PYTHONUNBUFFERED": "1"})
-    names = [line for line in lines_of(shown.screen) if line.startswith("[1/2] robustness")]
-    assert all("elapsed" in name for name in names)
+    lines = [line for line in lines_of(in_terminal("run", "c.yaml", columns=80, cwd=tmp_path).screen) if line]
+    named = [number for number, line in enumerate(lines) if line.startswith("[1/2] robustness: wordswap on echo")]
+    assert named
+    assert all(re.search(r"━ run 1 of 2 · \d/3 examples · 0:\d\d elapsed", lines[number + 1]) for number in named)
 
 
 def test_a_log_file_has_a_line_for_each_run_and_progress_of_the_sweep(tmp_path, monkeypatch, capsys):

@@ -10,6 +10,7 @@ from lmassay.storage.store import Store
 from lmassay.types import Response
 from tests.compare_kit import add, rates
 from tests.helpers import lmassay
+from tests.terminal import in_terminal
 
 
 @pytest.fixture
@@ -84,3 +85,12 @@ def test_a_missing_folder_is_not_created(tmp_path):
     done = lmassay("rm", "latest", "--yes", "--results", tmp_path / "none")
     assert done.returncode == 2
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(("answer", "code", "remaining"), [("y\n", 0, ["a"]), ("n\n", 1, ["a", "b", "c"])])
+def test_on_a_terminal_the_runs_are_listed_and_the_user_is_asked(folder, answer, code, remaining):
+    shown = in_terminal("rm", "--status", "failed", "--results", folder, typed=answer)
+    assert shown.returncode == code, shown.screen
+    assert "bbbbbb" in shown.screen
+    assert "Remove 2 runs? [y/N]" in shown.screen
+    assert endings(folder) == remaining

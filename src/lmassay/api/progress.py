@@ -8,6 +8,8 @@ import time
 from html import escape
 from typing import Any
 
+from lmassay.types.wording import counted
+
 _SECONDS_BETWEEN_UPDATES = 0.25
 _SECONDS_BEFORE_FIRST = 1.0
 
@@ -34,7 +36,7 @@ class ProgressLine:
         if not self._is_shown or time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _SECONDS_BETWEEN_UPDATES
-        count = f"{int(done):,} of {total:,} examples" if total else f"{int(done):,} examples"
+        count = f"{int(done):,} of {counted(total, 'example')}" if total else counted(int(done), "example")
         self._show(f"{self._description}: {count}")
 
     def close(self) -> None:

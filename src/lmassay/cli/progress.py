@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -33,11 +33,14 @@ from lmassay.cli.console import say, stderr_console, use_shared_console, without
 from lmassay.types.wording import counted
 
 _SECONDS_BEFORE_BAR = 1.0
+_SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
 _MIN_DONE_FOR_ESTIMATE = 3.0
 _MIN_SHARE = 0.01
 _BAR_WIDTH = 20
+_NARROW_BAR_WIDTH = 10
+_MIN_WIDTH_FOR_LONG_BAR = 100
 # On a narrow terminal, the name of a run is shortened before anything else.
 _NAME_COLUMN = Column(ratio=1, no_wrap=True, overflow="ellipsis")
 
@@ -242,7 +245,10 @@ class SweepDisplay:
         is_animated = _can_animate(console)
         try:
             if is_animated:
-                with _delayed_bar(console, description, lambda: self._share(state), lambda: self._text(state)):
+                # The bar of a later run appears soon, so that the display does not vanish between runs.
+                delay = max(_SECONDS_BEFORE_LATER_BAR, _SECONDS_BEFORE_BAR - (time.monotonic() - self._started))
+                bar = _delayed_bar(console, description, delay, lambda: self._share(state), lambda: self._text(state))
+                with bar:
                     yield advance
             else:
                 say(description)
@@ -304,21 +310,22 @@ class _RunState:
 
 @contextmanager
 def _delayed_bar(
-    console: Console, description: str, share: Callable[[], float | None], text: Callable[[], str]
+    console: Console, description: str, delay: float, share: Callable[[], float | None], text: Callable[[], str]
 ) -> Iterator[None]:
-    """Show a bar after a second; ``share`` returns how much is done, if known, and ``text`` what is next to the bar."""
-    progress = Progress(
-        TextColumn("{task.description}", markup=False, table_column=_NAME_COLUMN),
+    """Show a bar after a delay in seconds.
+
+    ``share`` returns how much is done, if known, and ``text`` what is next to the bar.
+    """
+    progress = _ProgressBelowName(
         _LiveBar(share),
         _LiveText(text),
-        expand=True,
         console=console,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
     )
     progress.add_task(without_controls(description), total=None)
-    timer = threading.Timer(_SECONDS_BEFORE_BAR, progress.start)
+    timer = threading.Timer(delay, progress.start)
     timer.daemon = True
     timer.start()
     try:
@@ -327,6 +334,15 @@ def _delayed_bar(
         timer.cancel()
         timer.join()
         progress.stop()
+
+
+class _ProgressBelowName(Progress):
+    """A bar with the name of its task above it, so that a long name does not take the space of the bar."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        for task in self.tasks:
+            yield Text(task.description, no_wrap=True, overflow="ellipsis")
+        yield self.make_tasks_table(self.tasks)
 
 
 class _LiveText(ProgressColumn):
@@ -352,7 +368,7 @@ class _LiveBar(ProgressColumn):
         return ProgressBar(
             total=None if share is None else 1.0,
             completed=share or 0.0,
-            width=_BAR_WIDTH,
+            width=_NARROW_BAR_WIDTH if stderr_console().width < _MIN_WIDTH_FOR_LONG_BAR else _BAR_WIDTH,
             pulse=share is None,
             animation_time=task.get_time(),
         )
@@ -430,7 +446,7 @@ class BoardDisplay:
         self._progress.update(bar, completed=(runs - self._remaining[group]) / runs)
         if not self._remaining[group]:
             mark = "✗" if group in self._failed else "✓"
-            self._progress.update(bar, mark=mark, count="1 run" if runs == 1 else f"{runs} runs")
+            self._progress.update(bar, mark=mark, count=counted(runs, "run"))
             self._progress.stop_task(bar)
 
     def _add_bar(self, name: str) -> TaskID:

@@ -42,6 +42,7 @@ from lmassay.statistics.flips import Change
 from lmassay.statistics.gate import GateVerdict, unpaired_text
 from lmassay.storage.provenance import rerun_command
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 _MAX_LISTED_CHANGES = 10
 _MAX_CHARACTERS = 300
@@ -238,7 +239,7 @@ def _pair_notes(row: Comparison) -> list[str]:
     notes = []
     # Without clusters, every pair is a separate unit.
     if row.units != row.n:
-        notes.append(f"{row.units:,} clusters")
+        notes.append(counted(row.units, "cluster"))
     unpaired = unpaired_text(row)
     if unpaired:
         notes.append(unpaired)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from lmassay.errors import LmassayError
 from lmassay.running.planning import Plan
 from lmassay.types import Generate, LogProbs, Request, Slot
 
@@ -62,7 +61,8 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
         return CostEstimate(unknown=f"the task {plan.task.name} does not know how many requests it sends")
     try:
         sampled = _sampled_tokens(plan)
-    except LmassayError as error:
+    except Exception as error:
+        # A user's own task may raise anything. A run reports it with the example; a check only lacks the cost.
         return CostEstimate(max_requests, unknown=f"the requests cannot be built ({error})")
     if sampled is None:
         return CostEstimate(max_requests, unknown="the length of the requests is not known before the run")

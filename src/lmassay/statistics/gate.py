@@ -27,6 +27,7 @@ from lmassay.statistics.flips import scores_of
 from lmassay.statistics.pairing import Bounds, Pairs, paired_columns, pairing_key, unit_names, units_of
 from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 from lmassay.statistics.sides import Side
+from lmassay.types.wording import counted
 
 State = Literal["pass", "fail", "not shown", "cannot judge"]
 """The default significance level."""
@@ -437,7 +438,7 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
     parts.append(p_text)
     n_text = f"n {row.n:,}"
     if row.units != row.n:
-        n_text += f" in {row.units:,} clusters"
+        n_text += f" in {counted(row.units, 'cluster')}"
     parts.append(n_text)
     return ", ".join(parts)
 

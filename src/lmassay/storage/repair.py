@@ -29,6 +29,7 @@ from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
 from lmassay.storage.single_rows import ROW_COLUMNS, UNREADABLE, StoredRow
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 _LOG_SUFFIXES = ("-wal", "-shm")
 # The physical order of the columns, in which a later schema appended columns.
@@ -100,7 +101,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
     except sqlite3.DatabaseError as error:
         problems = [first_line(error)]
     if problems != ["ok"]:
-        more = f" and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+        more = f" and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {first[:120]}{more}"))
     (application,) = store.database.execute("PRAGMA application_id").fetchone()

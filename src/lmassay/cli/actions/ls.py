@@ -15,6 +15,7 @@ from lmassay.reporting.numbers import short_text
 from lmassay.reporting.run_labels import label_runs
 from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import Result, RunRecord, find_metric
+from lmassay.types.wording import counted
 
 _MAX_NOTE_WIDTH = 40
 
@@ -39,7 +40,7 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
         print_json({"runs": documents})
         return
     if all_runs and not runs:
-        say(f"none of {len(all_runs):,} runs matches")
+        say(f"none of {counted(len(all_runs), 'run')} matches")
         return
     print_list(runs, None if order in _KEYS else order)
     print_total_spending([spent for spent in spending.values() if spent is not None])

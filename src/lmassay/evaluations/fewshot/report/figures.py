@@ -13,6 +13,7 @@ from lmassay.evaluations.fewshot.report import plots
 from lmassay.evaluations.fewshot.report.tables import estimate_text, selected_name, task_title
 from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
 from lmassay.reporting.chart import MAX_SERIES, LinearAxis
+from lmassay.types.wording import counted
 
 Criterion = Literal["test", "correlation"]
 # The title of a stability figure, and what its vertical lines are.
@@ -52,7 +53,7 @@ def _figure_blocks(title: str, size: Literal["small", "middle"], figures: Iterab
         return []
     shown: list[Block] = [Heading(title), Figures(drawn[:MAX_FIGURES], size)]
     if len(drawn) > MAX_FIGURES:
-        shown.append(Note(f"{len(drawn) - MAX_FIGURES} more figures are not shown; report fewer runs at once."))
+        shown.append(Note(f"{counted(len(drawn) - MAX_FIGURES, 'more figure')} not shown; report fewer runs at once."))
     return shown
 
 
