@@ -170,7 +170,7 @@ def test_a_mirror_that_does_not_exist_is_one_line(environment):
     done = lmassay("data", "get", "jblimp", env={**environment, "LMASSAY_DATA_MIRROR": "/nowhere"})
     assert done.returncode == 2
     assert done.stderr == (
-        "error: LMASSAY_DATA_MIRROR: there is no folder /nowhere; give a folder or an http(s) address\n"
+        "error: LMASSAY_DATA_MIRROR: there is no folder /nowhere; give a folder or an https address\n"
     )
 
 
