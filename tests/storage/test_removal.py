@@ -9,7 +9,7 @@ import pytest
 from lmassay.errors import StoreError
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN
 from lmassay.storage.removal import remove_runs
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Response
 from tests.compare_kit import add, rates
 
@@ -85,3 +85,17 @@ def test_trained_models_that_another_run_keeps_are_not_deleted(store):
     (folder / "two.json").write_text(json.dumps({"x": ["b"]}), encoding="utf-8")
     assert remove_runs(store, [store.run("one")]).models == 1
     assert sorted(path.name for path in folder.iterdir()) == ["b", "two.json"]
+
+
+def test_a_damaged_run_can_be_removed(store):
+    store.database.execute("UPDATE runs SET label = 'changed by hand' WHERE id = 'one'")
+    assert store.run("one").status == DAMAGED
+    remove_runs(store, [store.run("one")])
+    assert [record.id for record in store.runs()] == ["two"]
+
+
+def test_keys_of_answers_that_cannot_be_read_do_not_prevent_a_removal(store):
+    use_answer(store, "one", "k1")
+    store.database.execute("UPDATE asked SET keys = X'FF' WHERE run = 'one'")
+    remove_runs(store, [store.run("one")])
+    assert [record.id for record in store.runs()] == ["two"]

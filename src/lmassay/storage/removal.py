@@ -10,11 +10,11 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmassay.errors import StoreError
+from lmassay.errors import DamageError, StoreError
 from lmassay.storage.blanking import altered_response_key
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
 from lmassay.storage.store import Store
@@ -44,7 +44,10 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
     with ExitStack() as locks:
         for run in removed:
             locks.enter_context(store.lock(run))
-        unused_answers = _answers_of_no_other_run(store, removed)
+        unused_answers: set[str] = set()
+        # If nothing is to be deleted, they are only counted, and a damaged run can be removed without the count.
+        with nullcontext() if with_answers else suppress(DamageError):
+            unused_answers = _answers_of_no_other_run(store, removed)
         with plain_errors(store.file), store.database.transaction():
             for run in removed:
                 store.database.execute("DELETE FROM runs WHERE id = ?", (run,))
