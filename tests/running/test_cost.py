@@ -9,6 +9,7 @@ import pytest
 from lmassay.budget import Prices
 from lmassay.running.cost import BYTES_PER_TOKEN, TOKENS_OF_CHAT_FORMAT
 from tests.helpers import lmassay, write_config, write_lines
+from tests.servers import completion, openai_server
 
 LINES = ["the cat sat on the mat", "a dog ran home", "birds sing in spring"]
 PRICES = {"input": 1.0, "output": 10.0}
@@ -82,3 +83,14 @@ def test_a_model_that_costs_nothing_has_no_cost_column(tmp_path):
     )
     shown = check(tmp_path)
     assert "cost" not in shown
+
+
+def test_a_sweep_prints_what_its_runs_spent_together(tmp_path):
+    with openai_server(lambda *_: completion("a b c")) as server:
+        configuration(tmp_path, base_url=server.url, model=["m", "n"], prices=PRICES)
+        shown = lmassay("run", "c.yaml", cwd=tmp_path)
+        runs = json.loads(lmassay("run", "c.yaml", "--json", "--results", "other", cwd=tmp_path).stdout)["runs"]
+    assert shown.returncode == 0, shown.stderr
+    # The server counts 3 tokens in and 2 out for each answer. One line is not changed by the attack, so it is sent once.
+    assert "spent by 2 runs: 10 answers, 30 tokens in, 20 out, 0.0002 USD" in shown.stdout
+    assert [run["spending"]["tokens_out"] for run in runs] == [10, 10]

@@ -30,7 +30,7 @@ from lmassay.running.selection import NotApplicable, combination_texts, select
 from lmassay.running.sweep import PrefetchedTrainings, SweepRun, prefetch_trainings, record_runs
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import is_disk_full
-from lmassay.storage.store import Store
+from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
@@ -368,7 +368,7 @@ def print_records(
     """
     if as_json:
         # The document has the same keys for one run and for many.
-        print_json({"runs": [record.as_json() for record in records], **(further or {})})
+        print_json({"runs": [_document(record, store) for record in records], **(further or {})})
     elif len(records) == 1:
         print_run(records[0], store)
     else:
@@ -380,6 +380,15 @@ def print_records(
     for note in notes:
         warn(note)
     return report_unfinished(records, store, trained)
+
+
+def _document(record: RunRecord, store: Store) -> dict[str, Any]:
+    """Return a run as JSON, with what it spent if it spent anything."""
+    document = record.as_json()
+    spending = None if record.status == DAMAGED else store.spending(run=record.id)
+    if spending is not None:
+        document["spending"] = asdict(spending)
+    return document
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
