@@ -91,6 +91,6 @@ def test_a_sweep_prints_what_its_runs_spent_together(tmp_path):
         shown = lmassay("run", "c.yaml", cwd=tmp_path)
         runs = json.loads(lmassay("run", "c.yaml", "--json", "--results", "other", cwd=tmp_path).stdout)["runs"]
     assert shown.returncode == 0, shown.stderr
-    # The server counts 3 tokens in and 2 out for each answer. One line is not changed by the attack, so it is sent once.
+    # The server counts 3 tokens in and 2 out for each answer. The attack leaves one line unchanged: it is sent once.
     assert "spent by 2 runs: 10 answers, 30 tokens in, 20 out, 0.0002 USD" in shown.stdout
     assert [run["spending"]["tokens_out"] for run in runs] == [10, 10]
