@@ -17,6 +17,7 @@ from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.config import expand
 from lmassay.running.runner import plan
 from tests.evaluations.fewshot.toys import METHOD, rows, trained, write_data
+from tests.helpers import lmassay
 from tests.published.fewnlu_gold import write_wsc_pairs
 from tests.published_data import published_set
 
@@ -164,6 +165,18 @@ def test_runs_are_compared_test_by_test_within_splits(folder):
     result_of = {comparison.metric: comparison for comparison in compare(poor, good)}
     assert (result_of["acc"].n, result_of["dev"].n) == (12, 2)
     assert result_of["acc"].difference == pytest.approx(good["acc"].value - poor["acc"].value)
+
+
+def test_one_table_has_all_methods(folder):
+    majority, random = evaluate(config(["majority", "random"]))
+    done = lmassay("table", "--rows", "method", "--columns", "data", "--metric", "acc", "--n", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    cells = [line.split() for line in done.stdout.splitlines()[1:6]]
+    assert cells[0] == ["method", "rte"]
+    for name, run, numbers, n in (("majority", majority, cells[1], cells[2]), ("random", random, cells[3], cells[4])):
+        assert numbers[0] == name
+        assert numbers[1].rstrip("†").strip("*") == f"{run['acc'].value:.3f}"
+        assert n == ["n", "=", "2"]
 
 
 def test_the_splits_are_those_of_fewnlu():
