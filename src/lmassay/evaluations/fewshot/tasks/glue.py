@@ -1,6 +1,6 @@
 """GLUE's classification tasks: their files (.tsv, or JSON Lines with the same field names), patterns and label words.
 
-The patterns are modelled on FewNLU's example task MRPC and were not published elsewhere. ``patterns.py`` explains
+The patterns were written for lmassay, modelled on FewNLU's example task MRPC. ``patterns.py`` explains
 the notation.
 """
 
