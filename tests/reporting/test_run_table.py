@@ -71,6 +71,17 @@ def test_without_keys_the_table_shows_what_the_runs_differ_in(two_by_two):
     assert (made.row_key, [column[0] for column in made.columns]) == ("model", ["swap", "drop"])
 
 
+@pytest.mark.parametrize("rows", ["run", "model,attack"])
+def test_a_key_that_the_rows_determine_is_not_used_for_the_columns(two_by_two, rows):
+    made = table(two_by_two, rows=rows, metrics=["accuracy"])
+    assert [column[0] for column in made.columns] == ["accuracy"]
+
+
+def test_the_end_of_a_key_is_enough_for_the_default_of_the_columns(two_by_two):
+    made = table(two_by_two, rows="attack", metrics=["accuracy"])
+    assert [column[0] for column in made.columns] == ["large", "small"]
+
+
 def test_two_keys_are_joined(two_by_two):
     made = table(two_by_two, rows="model,attack")
     assert made.rows == ["large, swap", "small, swap", "large, drop", "small, drop"]

@@ -151,14 +151,24 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
 def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis]:
     keys = [key for key in varying_keys(records) if key not in (layout.rows, layout.columns)]
     row_key = layout.rows or next(iter(keys), "label")
-    remaining = [key for key in keys if key != row_key]
-    column_key = layout.columns
-    if not column_key:
-        # One more key fits into the columns if there is one metric; otherwise the metrics are the columns.
-        column_key = remaining[0] if len(remaining) == 1 and len(layout.metrics) == 1 else METRIC
-    if row_key == column_key:
+    if row_key == layout.columns:
         raise UserError(f"--rows and --columns are both {row_key}; choose two different keys")
-    return axis_by(row_key, records, "--rows"), axis_by(column_key, records, "--columns")
+    rows = axis_by(row_key, records, "--rows")
+    if layout.columns:
+        return rows, axis_by(layout.columns, records, "--columns")
+    # One more key fits into the columns if there is one metric; otherwise the metrics are the columns.
+    remaining = [key for key in keys if not _is_determined(axis_by(key, records, "--columns"), rows)]
+    if len(remaining) == 1 and len(layout.metrics) == 1 and row_key != METRIC:
+        return rows, axis_by(remaining[0], records, "--columns")
+    return rows, axis_by(METRIC, records, "--columns")
+
+
+def _is_determined(axis: Axis, rows: Axis) -> bool:
+    """Return whether all runs in a row have the same value on an axis, so that columns by it would be mostly empty."""
+    texts_of_row: dict[str, set[str]] = {}
+    for run, row in rows.values.items():
+        texts_of_row.setdefault(row, set()).add(axis.values[run])
+    return bool(texts_of_row) and all(len(texts) == 1 for texts in texts_of_row.values())
 
 
 def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -> list[str]:
