@@ -148,8 +148,9 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
         base = _base_dir(data.pop("base_dir", None), base)
     except ConfigError as error:
         messages.append(str(error))
-    axes, axis_messages = _axes(data, base)
-    messages += axis_messages
+    axes, axis_errors = _axes(data, base)
+    for axis_error in axis_errors:
+        messages += str(axis_error).split("\n")
     runs: list[RunConfig] = []
     for count, unresolved in enumerate(_combinations(axes)):
         if count >= MAX_RUNS:
@@ -171,7 +172,9 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
     if messages:
         # Runs of a sweep share most of their keys, and so their mistakes. Each is reported once.
         distinct = dict.fromkeys(messages)
-        raise ConfigError("\n".join(locate(message) for message in distinct))
+        # The card leaves out an evaluation whose package is broken, and recognises it by the cause.
+        plugin_error = next((error for error in axis_errors if isinstance(error, PluginError)), None)
+        raise ConfigError("\n".join(locate(message) for message in distinct)) from plugin_error
     return runs
 
 
@@ -213,10 +216,10 @@ Axis = list[tuple[str, Any]]
 """A key with each of its values."""
 
 
-def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[str]]:
-    """Return an axis for every key, and the mistakes in the others."""
+def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[LmassayError]]:
+    """Return an axis for every key that has no mistakes, and the errors of the others."""
     axes: list[Axis] = []
-    messages: list[str] = []
+    errors: list[LmassayError] = []
     for key, value in data.items():
         choices: list[Any] = _as_list(value)
         if key in ("task", "model"):
@@ -224,15 +227,15 @@ def _axes(data: Mapping[str, Any], base: Path) -> tuple[list[Axis], list[str]]:
                 # One more than allowed, to notice that there are too many.
                 choices = list(itertools.islice(_spec_choices(key, value, base), MAX_RUNS + 1))
             except LmassayError as error:
-                messages += str(error).split("\n")
+                errors.append(error)
                 continue
         if not choices:
-            messages.append(f"{key}: the list is empty; give at least one value")
+            errors.append(ConfigError(f"{key}: the list is empty; give at least one value"))
         elif len(choices) > MAX_RUNS:
-            messages.append(f"{key}: {_TOO_MANY}")
+            errors.append(ConfigError(f"{key}: {_TOO_MANY}"))
         else:
             axes.append([(key, choice) for choice in choices])
-    return axes, messages
+    return axes, errors
 
 
 def _combinations(axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
