@@ -320,8 +320,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_what_commands_print_has_no_terminal_controls(hostile_results, command):
-    done = lmassay(*command, "--results", hostile_results)
+def test_what_commands_print_has_no_terminal_controls(hostile_results, tmp_path, command):
+    # Reports are written into the working folder.
+    done = lmassay(*command, "--results", hostile_results, cwd=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
     assert printable(done.stdout), [c for c in TERMINAL_CONTROLS if c in done.stdout]

@@ -184,9 +184,8 @@ class Database:
     def _open_schema(self, create: bool) -> None:
         # First: if another process is just creating the tables, what is read below belongs to these tables.
         tables = self._table_names()
-        (version,) = self.execute("PRAGMA user_version").fetchone()
+        version = self._schema(tables)
         (application,) = self.execute("PRAGMA application_id").fetchone()
-        version = self._recorded_schema(tables) or max(version, _schema_of_tables(tables))
         if version > SCHEMA and application == APPLICATION_ID:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
         # The number that identifies the program may be damaged; then the tables show whose file it is.
@@ -247,8 +246,25 @@ class Database:
         others = self._column_names(table, attached)
         return [name for name in self._column_names(table) if name in others]
 
+    def has_damaged_header(self) -> bool:
+        """Return whether the numbers that identify the program and the schema are not what lmassay writes."""
+        (application,) = self.execute("PRAGMA application_id").fetchone()
+        if application != APPLICATION_ID:
+            return True
+        (version,) = self.execute("PRAGMA user_version").fetchone()
+        return self.has_all_digests and {version, self._recorded_schema(self._table_names())} != {SCHEMA}
+
+    def _schema(self, tables: set[str]) -> int:
+        """Return the schema of the file. It is stored twice since schema 7, because either number may be damaged."""
+        (version,) = self.execute("PRAGMA user_version").fetchone()
+        recorded = self._recorded_schema(tables)
+        if recorded is None:
+            return max(version, _schema_of_tables(tables))
+        possible = [number for number in (version, recorded) if _FIRST_SCHEMA_WITH_ALL_DIGESTS <= number <= SCHEMA]
+        return max(possible, default=max(version, recorded, _FIRST_SCHEMA_WITH_ALL_DIGESTS))
+
     def _recorded_schema(self, tables: set[str]) -> int | None:
-        """Return the schema that is recorded in a table since schema 7, because the header may be damaged."""
+        """Return the schema that is recorded in a table since schema 7."""
         if "digests" not in tables:
             return None
         query = "SELECT CAST(value AS BLOB) FROM digests WHERE run = '' AND part = ?"

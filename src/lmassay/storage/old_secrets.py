@@ -58,7 +58,8 @@ def blank_secrets(store: Store) -> tuple[int, Path]:
 def _without_secrets(store: Store) -> Iterator[_Update]:
     """Yield what to change in each record, row, batch and answer that contains a secret."""
     for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
-        yield from _record_without_secrets(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
+        if not any(isinstance(value, bytes) for value in record):
+            yield from _record_without_secrets(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
     yield from _annotations_without_secrets(store)
     rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
     for number, *columns, stored_digest in rows:

@@ -22,7 +22,7 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.database import APPLICATION_ID, SCHEMA, STORE_FILE, first_line
+from lmassay.storage.database import STORE_FILE, first_line
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
@@ -104,10 +104,15 @@ def _damage_of_file(store: Store) -> list[Damage]:
         more = f" and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {first[:120]}{more}"))
-    (application,) = store.database.execute("PRAGMA application_id").fetchone()
-    (version,) = store.database.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID or (store.database.has_all_digests and version != SCHEMA):
+    if store.database.has_damaged_header():
         damages.append(Damage(str(store.file), "its header is damaged"))
+    cells = ", ".join(f"typeof({name})" for name in FIELDS)
+    query = f"SELECT COUNT(*) FROM runs WHERE 'blob' IN ({cells})"  # noqa: S608
+    with suppress(sqlite3.DatabaseError):
+        # A table that cannot be read was reported above.
+        (count,) = store.database.execute(query).fetchone()
+        if count:
+            damages.append(Damage(str(store.file), "texts of its runs are stored as bytes"))
     return damages
 
 
@@ -185,6 +190,9 @@ class _Content:
         """Add a record to the table that it must belong to; entries of indexes belong to none."""
         values = record.values
         size = len(values)
+        if size == len(FIELDS):
+            # One bit decides whether a cell has text or bytes. If the text is another one, the digest does not match.
+            values = tuple(_escaped_text(value) if isinstance(value, bytes) else value for value in values)
         if not size or not isinstance(values[0], str):
             return
         if size == len(FIELDS):
@@ -275,6 +283,9 @@ class _Rebuilding:
         self._repair = repair
         # Before schema 7, not everything had a digest.
         self._needs_digests = any(digests.STATE in parts for parts in content.digests.values())
+        # Their results had a digest as well, even if it is lost.
+        self._runs_with_digests = {row.run for _, row, stored_digest in content.rows if stored_digest is not None}
+        self._runs_with_digests |= {batch.run for batch in content.batches}
 
     def run(self) -> None:
         """Insert everything, and compare the examples of each run with its record."""
@@ -369,6 +380,8 @@ class _Rebuilding:
             if needs_state and parts.get(digests.STATE) != digests.state_digest(fields):
                 return False
             if not set(parts) - {digests.ANNOTATION}:
+                if run in self._runs_with_digests:
+                    return False
                 # The run is older than digests. Nothing shows whether its results are damaged but the file itself.
                 return self._content.is_sound and isinstance(json.loads(fields["results"]), list)
             if digests.RESULTS not in parts:
