@@ -22,7 +22,7 @@ from lmassay.evaluations.syntax.refining_tse.results import (
     TEMPLATES,
     Curve,
     ExperimentCurves,
-    Results,
+    FolderResults,
     latex_table,
     read_results,
 )
@@ -141,7 +141,7 @@ def test_escaped_text_has_no_special_sign_left(text):
 def test_every_row_has_a_cell_for_every_column(data):
     names = st.sampled_from(["bert-large-cased", "a_b", "c & d", "gpt2"])
     score = st.none() | st.floats(0, 1)
-    results = Results()
+    results = FolderResults()
     for model in data.draw(st.lists(names, min_size=1, unique=True)):
         for templates in data.draw(st.lists(st.sampled_from([*TEMPLATES, "own"]), min_size=1, unique=True)):
             for voting in ("ew", "mw"):

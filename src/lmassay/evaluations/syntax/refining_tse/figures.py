@@ -11,7 +11,7 @@ from lmassay.evaluations.syntax.refining_tse.results import (
     TEMPLATES,
     Curve,
     ExperimentCurves,
-    Results,
+    FolderResults,
     model_title,
     template_title,
 )
@@ -66,7 +66,7 @@ class ExperimentsPanel:
     voting: Voting
 
 
-def write_figures(results: Results, folder: Path, formats: Sequence[FigureFormat] = ("png",)) -> list[Path]:
+def write_figures(results: FolderResults, folder: Path, formats: Sequence[FigureFormat] = ("png",)) -> list[Path]:
     """Draw all figures, and return their files in the order in which they were written."""
     files = []
     for name, chart in charts(results):
@@ -75,7 +75,7 @@ def write_figures(results: Results, folder: Path, formats: Sequence[FigureFormat
     return write_figure_files(files, folder, formats)
 
 
-def charts(results: Results) -> Iterator[tuple[str, Chart]]:
+def charts(results: FolderResults) -> Iterator[tuple[str, Chart]]:
     """Yield all figures with the names of their files: one per model and metric, then those of the supplement."""
     grid = _panel_grid(results)
     present = [panel for panel in grid if panel is not None]
@@ -91,7 +91,7 @@ def charts(results: Results) -> Iterator[tuple[str, Chart]]:
     yield "supp_invalid-pcnt", _chart(results, one_each, results.templates, _INVALID)
 
 
-def curve_style(name: str, results: Results) -> CurveStyle:
+def curve_style(name: str, results: FolderResults) -> CurveStyle:
     """Return how the curves of a set of templates are drawn; it is the same in all figures."""
     if name in TEMPLATES:
         return CurveStyle(f"muted{list(TEMPLATES).index(name)}")
@@ -101,7 +101,7 @@ def curve_style(name: str, results: Results) -> CurveStyle:
     return CurveStyle(f"bright{number % _OWN_COLOURS}", top=marker, bottom=marker)
 
 
-def _panel_grid(results: Results) -> list[ExperimentsPanel | None]:
+def _panel_grid(results: FolderResults) -> list[ExperimentsPanel | None]:
     """Return a row of panels per model and a column per metric; None where a model lacks a metric that others have."""
     measured = {(model, voting) for model, _, voting in results.experiments}
     measured_votings = {voting for _, voting in measured}
@@ -127,7 +127,7 @@ def _one_for_each_model(panels: Sequence[ExperimentsPanel]) -> list[ExperimentsP
 
 
 def _chart(
-    results: Results, grid: Sequence[ExperimentsPanel | None], templates: Sequence[str], quantity: Quantity
+    results: FolderResults, grid: Sequence[ExperimentsPanel | None], templates: Sequence[str], quantity: Quantity
 ) -> Chart:
     """Return panels in up to two columns, with a legend of all templates below them."""
     columns = min(2, len(grid))
@@ -167,7 +167,7 @@ def _chart(
 
 
 def _curves(
-    results: Results, place: ExperimentsPanel, templates: Sequence[str], quantity: Quantity
+    results: FolderResults, place: ExperimentsPanel, templates: Sequence[str], quantity: Quantity
 ) -> list[CutoffCurve]:
     curves = []
     for name in templates:
@@ -197,7 +197,7 @@ def _y_axis(quantity: Quantity, curves: Sequence[CutoffCurve]) -> LinearAxis:
     return LinearAxis.around(quantity.label, values, within=(0.0, 1.0))
 
 
-def _bottom_axis(results: Results) -> LogAxis:
+def _bottom_axis(results: FolderResults) -> LogAxis:
     """Return the axis of all panels, the same also where most cut-offs have no score."""
     cutoffs = [1.0]
     for experiment in results.experiments.values():
@@ -205,7 +205,7 @@ def _bottom_axis(results: Results) -> LogAxis:
     return LogAxis.around("Bottom cutoff", cutoffs)
 
 
-def _legend(results: Results, templates: Sequence[str]) -> list[LegendEntry]:
+def _legend(results: FolderResults, templates: Sequence[str]) -> list[LegendEntry]:
     keys = []
     for name in templates:
         style = curve_style(name, results)

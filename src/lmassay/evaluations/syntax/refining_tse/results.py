@@ -65,7 +65,7 @@ class ExperimentCurves:
 
 
 @dataclass(slots=True)
-class Results:
+class FolderResults:
     """All results below a folder, by model, templates and metric."""
 
     experiments: dict[tuple[str, str, Voting], ExperimentCurves] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class _ResultFolder:
         return metrics
 
 
-def read_results(folder: Path, compat: Compat | None = None) -> Results:
+def read_results(folder: Path, compat: Compat | None = None) -> FolderResults:
     """Read the runs below a folder. Of several runs with the same model, templates and metric, the newest counts.
 
     The released refining-tse has two bugs. lmassay repeats them with ``compat: released`` and corrects them with
@@ -139,7 +139,7 @@ def read_results(folder: Path, compat: Compat | None = None) -> Results:
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; give the one that contains <model>/<templates>/<metric>/<run>")
-    results = Results()
+    results = FolderResults()
     runs = _with_one_compat(list(_runs(folder.resolve(), results.warnings)), compat, results.warnings)
     _add_newest(results, runs)
     if not results.models:
@@ -204,7 +204,7 @@ def _first_paths(runs: Sequence[_ResultFolder], limit: int = 3) -> str:
     return ", ".join(paths)
 
 
-def _add_newest(results: Results, runs: Sequence[_ResultFolder]) -> None:
+def _add_newest(results: FolderResults, runs: Sequence[_ResultFolder]) -> None:
     runs_by_cell: dict[tuple[str, str, str], list[_ResultFolder]] = {}
     for run in sorted(runs, key=lambda run: (run.written, run.path)):
         for metric in run.metrics:
@@ -312,7 +312,7 @@ _MISSING = "-"
 _METRICS = ("MW", "EW", "TSE")
 
 
-def latex_table(results: Results) -> str:
+def latex_table(results: FolderResults) -> str:
     """Return the table: the ten rows of the paper, and below them whatever else was evaluated."""
     models = results.models
     titles = [latex.spanning(latex.escape_signs(model_title(model)), len(_METRICS)) for model in models]
@@ -331,7 +331,7 @@ def latex_table(results: Results) -> str:
     return f"{_HEAD}\n{table}\n"
 
 
-def _table_row(results: Results, templates: str) -> str:
+def _table_row(results: FolderResults, templates: str) -> str:
     cells: list[str] = []
     for model in results.models:
         mw = results.score(model, templates, "mw")
