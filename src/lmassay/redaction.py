@@ -3,8 +3,8 @@
 All text that leaves the process passes one of two functions. :func:`redact` is for errors, notes, configurations,
 addresses and messages: it blanks keys in use, the values of environment variables with a name like ``…_API_KEY``, and
 anything that looks like a key. :func:`without_keys` is for data and answers: it blanks keys in use and nothing else,
-because an answer that merely looks like a key is a result. Results folders, the terminal and workers call them, so
-plug-ins need not.
+because an answer that merely looks like a key is a result. During a run, the keys in the environment are keys in use.
+Results folders, the terminal and workers call them, so plug-ins need not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KNOWN_KEYS = (
     r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}\b"
     r"|eyJ[\w\-]{8,}\.eyJ[\w\-]{8,}\.[\w\-]+)"
 )
-_SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 # Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
 # may contain "Bearer of good news" or "sk-learn-like".
 _WRITTEN_KEY = re.compile(rf"(?=\S*\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}|(?<=Bearer )(?=\S*\d)[^\s{{}}]{{12,}}")

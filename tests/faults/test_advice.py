@@ -149,6 +149,20 @@ def test_permanent_errors_are_not_to_be_tried_again_as_they_are(tmp_path, reply,
     assert re.search(r"when (this|the cause) is fixed, continue with: lmassay resume", done.stderr)
 
 
+def test_an_error_that_ends_every_run_of_a_sweep_is_reported_once_with_a_command_for_all(tmp_path):
+    is_key_wrong = True
+    with openai_server(lambda *_: failure(401, "bad key") if is_key_wrong else completion("x")) as server:
+        paid(tmp_path, server.url, None, ["charswap", "homoglyph", "wordswap"])
+        done = lmassay("run", "paid.yaml", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.count("the key was refused") == 1, done.stderr
+        assert "check the environment variable" in done.stderr
+        assert "the same error ended 2 further runs" in done.stderr
+        is_key_wrong = False
+        assert follow(done.stderr, tmp_path).returncode == 0
+    assert statuses(tmp_path / "results") == ["done"] * 3
+
+
 def test_a_window_that_is_too_small_is_named_with_no_command_that_cannot_help(tmp_path):
     write_run(tmp_path)
     (tmp_path / "order").write_text("too long")

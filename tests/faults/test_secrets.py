@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ from urllib.parse import quote
 
 import pytest
 
+import lmassay as lmassay_package
+from lmassay import redaction
+from lmassay.errors import PluginError
 from lmassay.redaction import redact, remember_secret, without_keys
 from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
@@ -411,3 +416,65 @@ def test_doctor_fix_needs_a_folder():
     done = lmassay("doctor", "--fix")
     assert done.returncode == 2
     assert "--results FOLDER --fix" in done.stderr
+
+
+# --- keys of Python functions -----------------------------------------------------------------------------------------
+
+
+class Client:
+    def __init__(self, api_key: str) -> None:
+        self.api_key = api_key
+
+    def __call__(self, prompts: list[str]) -> list[str]:
+        return [f"{prompt} {self.api_key}" for prompt in prompts]
+
+
+def captured(key: str) -> Any:
+    def answer(prompts: list[str]) -> list[str]:
+        return [f"{prompt} {key}" for prompt in prompts]
+
+    return answer
+
+
+def failing(token: str) -> Any:
+    def answer(prompts: list[str]) -> list[str]:
+        raise RuntimeError(f"denied for {token}")
+
+    return answer
+
+
+def with_default(prompts: list[str], api_key: str = LONG_KEY) -> list[str]:
+    return [f"{prompt} {api_key}" for prompt in prompts]
+
+
+def from_environment(prompts: list[str]) -> list[str]:
+    return [f"{prompt} {os.environ['MY_API_KEY']}" for prompt in prompts]
+
+
+FUNCTIONS = {
+    "attribute": Client(LONG_KEY),
+    "captured": captured(LONG_KEY),
+    "failing": failing(LONG_KEY),
+    "default": with_default,
+    "partial": functools.partial(with_default, api_key=LONG_KEY),
+    "environment": from_environment,
+}
+
+
+@pytest.mark.parametrize("place", FUNCTIONS)
+def test_a_key_that_a_function_uses_is_not_stored(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(redaction, "_in_use", set())
+    monkeypatch.setenv("MY_API_KEY", LONG_KEY if place == "environment" else "")
+    task = lmassay_package.task("robustness", src=SENTENCES, attack="charswap")
+    try:
+        shown = repr(lmassay_package.evaluate(task, FUNCTIONS[place], results=tmp_path / "results"))
+    except PluginError as error:
+        shown = str(error)
+    assert MARK not in shown
+    stored = [file.read_bytes() for file in (tmp_path / "results").rglob("*") if file.is_file()]
+    assert stored
+    assert not [content for content in stored if MARK.encode() in content]
+
+
+def test_what_follows_a_blanked_key_is_still_shown():
+    assert redact('{"message": "Bearer abc.def-0123"}; check it') == '{"message": "Bearer [redacted]"}; check it'

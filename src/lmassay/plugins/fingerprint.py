@@ -4,6 +4,9 @@ The digest of a function covers its compiled code, default arguments, captured v
 functions, classes and modules that it names, and so on for these. Installed packages count by name and version. Some
 objects cannot be compared, for example an open connection or a model of another library. A function that uses one gets
 a digest that is valid in this Python process only, so that its answers are never taken for those of another function.
+
+Keys that are found on the way, such as an attribute ``api_key``, are remembered, because the object may repeat them in
+an answer or an error.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lmassay.plugins.source_folder import SourceFolder
+from lmassay.redaction import is_secret_option, may_be_key, remember_secret
 
 _DIGEST_LENGTH = 12
 _MAX_PARTS = 20_000
@@ -81,6 +85,7 @@ class _Walk:
             self._text("enum", f"{type(value).__qualname__}.{value.name}")
             return
         if type(value) in _PLAIN or isinstance(value, PurePath):
+            _remember_key(name, value)
             self._text(type(value).__name__, repr(value))
             return
         if len(self.parts) > _MAX_PARTS:
@@ -166,6 +171,8 @@ class _Walk:
             self._text("function", f"{package}:{function.__module__}.{function.__qualname__}")
             return
         self._text("function", "")
+        for parameter in inspect.signature(function, follow_wrapped=False).parameters.values():
+            _remember_key(parameter.name, parameter.default)
         self.add(function.__defaults__, function.__name__)
         self.add(function.__kwdefaults__, function.__name__)
         for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
@@ -233,6 +240,14 @@ class _Walk:
         for attribute, content in sorted(vars(value).items()):
             self._text("attribute", attribute)
             self.add(content, f"{name}.{attribute}")
+
+
+def _remember_key(name: str, value: Any) -> None:
+    """Remember a value whose name says that it is a key; a name is like ``client.api_key`` or ``options['key']``."""
+    *_, last_name = ["", *re.findall(r"\w+", name)]
+    is_key = is_secret_option(last_name) or last_name.lower() == "key"
+    if is_key and isinstance(value, str) and may_be_key(value):
+        remember_secret(value)
 
 
 def _name_of(value: Any) -> str:

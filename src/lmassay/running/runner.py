@@ -20,7 +20,7 @@ from lmassay.contracts import Task, ask
 from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, PluginError, StoreError
 from lmassay.plugins.declarations import describe_value
 from lmassay.plugins.python_objects import is_python_object
-from lmassay.redaction import redact
+from lmassay.redaction import redact, remember_environment
 from lmassay.running import kept
 from lmassay.running.batches import WorkerModel
 from lmassay.running.bulk import gaps, scored_batches
@@ -169,6 +169,8 @@ def _carry_out(
     executor: Executor | None = None,
 ) -> RunRecord:
     """Process the open examples of a run, compute its results and set its status."""
+    # Functions and plug-ins may read a key from the environment themselves, and repeat it.
+    remember_environment()
     with ExitStack() as stack:
         if planned.model is not None:
             stack.callback(planned.model.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -266,10 +267,12 @@ def work_through(
         display.ended(run_id)
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
     exit_code = 0
+    messages: Counter[str] = Counter()
     for number, run in enumerate(remaining, 1):
+        stopped = ""
         try:
             count = f"[{number}/{len(remaining)}]"
-            code, stopped = _run_one(run, store, prefetched, executor, count, display)
+            stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
             if len(runs) > 1:
                 # Instead of the command that finishes only this run.
@@ -277,12 +280,32 @@ def work_through(
                     f"all answers so far are stored; to finish all runs of this command: {_resume_command(store)}"
                 ]
             raise
-        exit_code = max(exit_code, code)
+        except LmassayError as error:
+            exit_code = EXIT_FAILED
+            messages[str(error)] += 1
+            if is_disk_full(error):
+                # The message has the command that finishes all runs.
+                print_error(str(error))
+                stopped = "the disk is full"
+            elif messages[str(error)] == 1:
+                print_error(str(error), _how_to_continue(error, store, is_sweep=len(runs) > 1))
         not_started = len(remaining) - number
         if stopped and not_started:
             warn(f"{stopped}: {counted(not_started, 'further run')} not started")
             break
+    repeated = messages.total() - len(messages)
+    if repeated:
+        warn(f"the same error ended {counted(repeated, 'further run')}")
     return exit_code
+
+
+def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> list[str]:
+    """Return the notes of an error; in a sweep with the command that finishes all runs instead of only one."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    if notes and is_sweep:
+        command = _resume_command(store)
+        return [f"all answers so far are stored; when this is fixed, continue with all runs: {command}"]
+    return notes
 
 
 def _train(
@@ -315,25 +338,17 @@ def _run_one(
     executor: Executor,
     count: str,
     display: ProgressDisplay,
-) -> tuple[int, str]:
-    """Carry out one run; return its exit code, and the reason if no further run should be started."""
+) -> str:
+    """Carry out one run; return the reason if no further run should be started."""
     # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
     # does not know the options that the sweep varies.
     record = run.record
     description = f"{count} {record.task}: {record.label} on {record.model}"
     for note in run.plan.notes:
         warn(note)
-    try:
-        with display.work(record.id, description) as advance, plugin_output_to_stderr():
-            record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
-    except LmassayError as error:
-        if is_disk_full(error):
-            # The message has the command that finishes all runs.
-            print_error(str(error))
-            return EXIT_FAILED, "the disk is full"
-        print_error(str(error), getattr(error, "__notes__", []))
-        return EXIT_FAILED, ""
-    return 0, "the budget is used up" if record.status == "stopped" else ""
+    with display.work(record.id, description) as advance, plugin_output_to_stderr():
+        record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
+    return "the budget is used up" if record.status == "stopped" else ""
 
 
 @contextmanager

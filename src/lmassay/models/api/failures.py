@@ -279,7 +279,8 @@ def failure_of_status(status: int, headers: Mapping[str, str], raw: bytes) -> Fa
     if status == 403 and _is_moderated(body.lower()):
         return Failure(message, finish="content_filter")
     if status in _FATAL:
-        return Failure(f"{_FATAL[status]} ({message})", fatal=True)
+        advice = "; check the environment variable with the key" if status == 401 else ""
+        return Failure(f"{_FATAL[status]} ({message}){advice}", fatal=True)
     if _contains_any(body, _OUT_OF_CREDIT):
         return Failure(f"the account is out of credit ({message})", fatal=True)
     if 400 <= status < 500 and status not in _RETRIED:
