@@ -50,6 +50,8 @@ WARM_UP = 20_000
 LARGEST_GROWTH = 32.0
 FEWEST_REQUESTS = 50_000
 STRETCHES = 5
+# With fewer requests, a run may be over before the disk is filled while it runs.
+FEWEST_TO_WATCH = 5_000
 FEWEST_SAMPLES = 5
 
 
@@ -306,7 +308,10 @@ class Soak:
         options = self._options
         # A request takes about 1 kB of the store, and SQLite's log up to 4 MB before it is used again.
         room = int(options.requests * self._rng.uniform(0.05, 0.1)) << 10
-        if disk.is_mounted:
+        if disk.is_mounted and options.requests < FEWEST_TO_WATCH:
+            disk.fill(room)
+            segment = run_process(arguments, server, output)
+        elif disk.is_mounted:
             target = server.requests + int(options.requests * self._rng.uniform(0.02, 0.05))
             watch: Callable[[object], None] = _Filler(disk, room, server, target)
             segment = run_process(arguments, server, output, watch=watch)

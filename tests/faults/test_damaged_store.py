@@ -75,6 +75,17 @@ def test_5_no_random_damage_is_shown_as_a_result_by_real_processes(truth, folder
     assert not failures, f"{description}: {failures}"
 
 
+def test_a_store_can_be_damaged_many_times(folder):
+    """The fuzzer combines damages, so it must cope with a file that SQLite cannot read any more."""
+    file = folder / STORE_FILE
+    for table in ("runs", "rows", "digests", "asked"):
+        zero_page(folder, root_page(folder, table))
+    for seed in range(60):
+        assert stores.damage(file, random.Random(seed))
+    file.write_bytes(b"")
+    assert all(stores.damage(file, random.Random(seed)) for seed in range(60))
+
+
 # --- 5: chosen damage -------------------------------------------------------------------------------------------------
 
 
