@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzzing.harness import CASES, Fuzzer
-from tests.fuzzing.kinds import KINDS
+from tests.fuzzing.kinds import KINDS, StoreKind
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=300, help="for all kinds together (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="another number makes other cases (default: %(default)s)")
     parser.add_argument("--only", choices=sorted(KINDS), action="append", help="one kind of input; can be repeated")
+    parser.add_argument("--number", type=int, help="cases of each kind; the time limit still applies")
+    parser.add_argument(
+        "--examples", type=int, default=StoreKind.EXAMPLES, help="examples in a results folder (default: %(default)s)"
+    )
     parser.add_argument("--cases", type=Path, default=CASES, metavar="FOLDER", help="where failures are stored")
     options = parser.parse_args(arguments)
     names = options.only or sorted(KINDS)
@@ -30,12 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="lmassay-fuzz-") as folder:
         for name in names:
             start = time.perf_counter()
-            fuzzer = Fuzzer(name, KINDS[name], options.seed, Path(folder))
+            kind = StoreKind(options.examples) if name == "stores" else KINDS[name]
+            fuzzer = Fuzzer(name, kind, options.seed, Path(folder))
             finding = fuzzer.check_intact()
             if finding is not None:
                 print(f"{name}: intact input: {finding.problem}\n{finding.output}", flush=True)
                 number_of_failures += 1
-            fuzzer.run(options.seconds / len(names))
+            fuzzer.run(options.seconds / len(names), options.number)
             seconds = time.perf_counter() - start
             number_of_failures += len(fuzzer.failures)
             print(f"{name:<15} {fuzzer.cases:>6,} cases  {seconds:6.1f} s  {len(fuzzer.failures)} failures", flush=True)

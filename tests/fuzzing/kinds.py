@@ -34,14 +34,15 @@ class StoreKind:
     # For a stored case, whose truth is not known any more.
     REPLAYED = (["ls"], ["show", "latest"], ["export", "latest"], ["report", "--all", "-o", "x.html"], ["doctor"])
 
-    def __init__(self) -> None:
+    def __init__(self, examples: int = EXAMPLES) -> None:
+        self._examples = examples
         self._truth: stores.Truth | None = None
         self._built: Path | None = None
 
     def prepare(self, folder: Path) -> None:
         """Building takes seconds, so it is done once."""
         if self._built is None or not self._built.is_dir():
-            self._truth = stores.build(folder, self.EXAMPLES)
+            self._truth = stores.build(folder, self._examples)
             self._built = folder
         else:
             shutil.copytree(self._built, folder, dirs_exist_ok=True)

@@ -154,6 +154,12 @@ def test_a_case_that_is_too_large_is_not_stored(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_program_stops_after_a_number_of_cases(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(program, "KINDS", {"planted": crashing_kind("raise SystemExit(1)")})
+    assert program.main(["--seconds", "60", "--number", "3", "--cases", str(tmp_path)]) == 0
+    assert "planted              3 cases" in capsys.readouterr().out
+
+
 def test_the_program_reports_and_stores_failures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(program, "KINDS", {"planted": crashing_kind("raise SystemExit(77)")})
     assert program.main(["--seconds", "5", "--seed", "1", "--cases", str(tmp_path / "cases")]) == 1
