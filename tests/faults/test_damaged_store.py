@@ -225,6 +225,21 @@ def test_5_doctor_reads_a_cell_whose_type_was_changed(truth, folder, column):
     assert shown[0]["results"] == truth.results[truth.runs[0]]["results"]
 
 
+def test_5_a_run_whose_id_is_stored_as_bytes_can_be_removed(truth, folder):
+    edit(folder, "UPDATE runs SET id = CAST(id AS BLOB) WHERE rowid = 1")
+    assert lmassay("rm", truth.runs[0], "--yes", "--results", folder).returncode == 0
+    done = lmassay("ls", "--json", "--results", folder)
+    assert [run["run"] for run in json.loads(done.stdout)["runs"]] == list(truth.runs[1:])
+
+
+def test_4_a_folder_in_the_place_of_the_file_is_named_with_what_to_do(truth, folder):
+    (folder / STORE_FILE).unlink()
+    (folder / STORE_FILE).mkdir()
+    done = lmassay("run", truth.folder.parent / "c2.yaml", "--results", folder)
+    assert done.returncode == 2
+    assert f"{STORE_FILE}: unable to open database file; check that it is a file and that you may write" in done.stderr
+
+
 def test_5_results_without_any_digest_are_computed_again(truth, folder):
     edit(folder, "DELETE FROM digests")
     edit(folder, "UPDATE runs SET results = replace(results, '0.', '0.9')")

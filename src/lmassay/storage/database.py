@@ -328,6 +328,8 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
         text = f"{text}: the disk is full or the file may not grow; free some space, then: {command}"
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
+    elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        text = f"{text}; check that it is a file and that you may write to it, or choose another --results folder"
     return StoreError(f"{file}: {text}")
 
 

@@ -50,7 +50,8 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
             unused_answers = _answers_of_no_other_run(store, removed)
         with plain_errors(store.file), store.database.transaction():
             for run in removed:
-                store.database.execute("DELETE FROM runs WHERE id = ?", (run,))
+                # The id of a damaged run may be stored as bytes.
+                store.database.execute("DELETE FROM runs WHERE CAST(id AS TEXT) = ?", (run,))
                 for table in TABLES_OF_RUN:
                     store.database.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608
             if with_answers:
