@@ -26,7 +26,7 @@ from tests.storage.old_schemas import downgrade
 SIZE = 600
 IN_PROCESS = 40
 # A process takes a second to start; CI damages 50 stores.
-AS_PROCESSES = int(os.environ.get("LMASSAY_DAMAGED_STORES", "1"))
+AS_PROCESSES = int(os.environ.get("DAMAGED_STORES", "1"))
 
 
 @pytest.fixture(scope="module")
