@@ -76,6 +76,7 @@ def test_the_ending_decides_what_is_written(folder, tmp_path, command, name, for
         ("card", "x.csv", ".html"),
         ("init robustness", "x.csv", ".yaml or .yml"),
         ("init robustness", "x.md", ".yaml or .yml"),
+        ("table --metric success", "x.pdf", ".tex, .md, .csv or .html"),
         ("protocol", "x.html", ".md, .markdown, .tex, .csv or .json"),
         ("verbs words.txt", "x.md", ".csv"),
         ("surprisal echo --in src.txt", "x.md", ".tsv or .csv"),
@@ -94,7 +95,7 @@ def test_an_ending_that_the_command_cannot_write_is_refused_in_one_line(folder, 
 
 def test_every_command_with_an_output_file_is_tested_here():
     # Folders, perturbed texts and results folders have no format.
-    tested = {"export", "report", "compare", "card", "init", "protocol", "verbs", "surprisal", "predict"}
+    tested = {"export", "report", "compare", "card", "init", "protocol", "verbs", "surprisal", "predict", "table"}
     without_format = {"merge"}
     context = click.Context(app)
     with_output = set()

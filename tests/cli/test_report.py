@@ -64,7 +64,7 @@ def test_a_folder_gets_a_file_with_the_usual_name(written, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-o", "a.pdf"), "a.pdf does not have the suffix of a report format; give --format html, md, tex or csv"),
+        (("-o", "a.pdf"), "or give --format html, md, tex or csv"),
         (("--fragment",), "--fragment requires --format tex"),
         (("--figure-format", "png"), "--figure-format requires --figures"),
         (("--all", "latest"), "leave out either"),

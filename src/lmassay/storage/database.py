@@ -256,7 +256,7 @@ class Database:
 
     def _schema(self, tables: set[str]) -> int:
         """Return the schema of the file. It is stored twice since schema 7, because either number may be damaged."""
-        (version,) = self.execute("PRAGMA user_version").fetchone()
+        version = int(self.execute("PRAGMA user_version").fetchone()[0])
         recorded = self._recorded_schema(tables)
         if recorded is None:
             return max(version, _schema_of_tables(tables))

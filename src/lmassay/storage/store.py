@@ -172,7 +172,8 @@ class Store(RowReader):
             "provenance": canonical(redacted_value(run.provenance.as_dict())),
             "planned": run.planned,
         }
-        created = datetime.now(UTC).isoformat(timespec="seconds")
+        # The time in the id, so that a damaged time can be restored exactly.
+        created = _time_of_id(run.id) or datetime.now(UTC).isoformat(timespec="seconds")
         # The keys are in the order of the columns below.
         self.database.execute(
             "INSERT INTO runs (id, sweep, name, task, model, label, config, signature, provenance, planned, status,"
@@ -215,10 +216,9 @@ class Store(RowReader):
         is_intact = (state_digest(state),) == self.database.execute(
             "SELECT value FROM digests WHERE run = ? AND part = ?", (run, digests.STATE)
         ).fetchone()
-        time_in_id = _TIME_IN_ID.match(run)
-        if is_intact or time_in_id is None:
+        created = _time_of_id(run)
+        if is_intact or created is None:
             return str(state["created"])
-        created = datetime.strptime(time_in_id[0], _ID_TIME_FORMAT).replace(tzinfo=UTC).isoformat(timespec="seconds")
         self.database.execute("UPDATE runs SET created = ? WHERE id = ?", (created, run))
         return created
 
@@ -661,6 +661,18 @@ def _suggestion(name: str, runs: Sequence[RunRecord]) -> str:
     if meant is None:
         return "`lmassay ls` lists all"
     return f"did you mean '{meant}'?"
+
+
+def _time_of_id(run: str) -> str | None:
+    """Return the time at which the id of a run was made; None if the id has no time."""
+    digits = _TIME_IN_ID.match(run)
+    if digits is None:
+        return None
+    try:
+        time = datetime.strptime(digits[0], _ID_TIME_FORMAT)
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC).isoformat(timespec="seconds")
 
 
 def _slug(text: str) -> str:

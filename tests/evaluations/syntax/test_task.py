@@ -196,7 +196,7 @@ def test_a_run_in_which_nothing_can_be_scored_is_not_done(files):
     write_lines(files / "simple.jsonl", ['{"sentence_good": "it swims", "sentence_bad": "it swam"}'])
     finished_run = run(files)
     assert finished_run.record.status == "incomplete"
-    assert "none of 1 examples could be scored" in finished_run.record.note
+    assert "none of 1 example could be scored" in finished_run.record.note
 
 
 def test_a_verb_list_without_a_word_of_the_vocabulary_has_a_reason_of_its_own(files):

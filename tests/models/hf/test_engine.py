@@ -477,7 +477,8 @@ def test_the_command_runs_a_local_model_and_shows_its_manner(folder_of, tmp_path
     )
     done = lmassay("run", config, "--results", tmp_path / "r")
     assert done.returncode == 0, done.stderr
-    assert "dtype=float32" in done.stdout
+    shown = lmassay("show", "latest", "--signature", "--results", tmp_path / "r")
+    assert "dtype=float32" in shown.stdout
     assert "prefix=none/<|endoftext|>" in done.stdout
 
 

@@ -46,7 +46,7 @@ class HuggingFace(Model):
     distributable = True
 
     option_help: ClassVar[Mapping[str, str]] = {
-        "model": "a folder, a .gguf file, or the name of a model on the hub that lmassay models get has fetched",
+        "model": "a folder, a .gguf file, or the name of a model on the hub that `lmassay models get NAME` has fetched",
         "revision": "the branch, tag or commit of a model on the hub",
         "label": "name in tables; by default the name of the model",
         "kind": "what the model is, if its configuration does not say so",
