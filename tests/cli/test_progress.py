@@ -51,7 +51,7 @@ from lmassay.models.echo import Echo
 class Slow(Echo):
     def generate(self, requests):
         for number, response in enumerate(super().generate(requests)):
-            time.sleep(0.4)
+            time.sleep(0.7)  # The bar of a run appears after a second.
             yield number, response
 """
 

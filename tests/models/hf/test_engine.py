@@ -479,7 +479,7 @@ def test_the_command_runs_a_local_model_and_shows_its_manner(folder_of, tmp_path
     assert done.returncode == 0, done.stderr
     shown = lmassay("show", "latest", "--signature", "--results", tmp_path / "r")
     assert "dtype=float32" in shown.stdout
-    assert "prefix=none/<|endoftext|>" in done.stdout
+    assert "prefix=none/<|endoftext|>" in shown.stdout
 
 
 @pytest.mark.parametrize(
