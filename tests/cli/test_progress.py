@@ -130,6 +130,6 @@ def test_there_is_no_estimate_before_enough_is_known(elapsed, done, total):
 
 def test_a_run_that_fails_on_a_terminal_is_named_with_its_error(tmp_path):
     sweep(tmp_path)
-    (tmp_path / "slow.py").write_text(SLOW.replace("time.sleep(0.4)", "1 / 0"), encoding="utf-8")
+    (tmp_path / "slow.py").write_text(SLOW.replace("time.sleep(0.7)", "1 / 0"), encoding="utf-8")
     shown = "\n".join(lines_of(in_terminal("run", "c.yaml", columns=120, cwd=tmp_path).screen))
     assert re.search(r"\[1/2\] robustness: wordswap on echo\nerror: ", shown)
