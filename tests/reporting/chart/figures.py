@@ -11,7 +11,7 @@ from lmassay.evaluations.bias.report import plots as bias
 from lmassay.evaluations.fewshot.report import plots as fewshot
 from lmassay.evaluations.robustness import report as robustness
 from lmassay.evaluations.syntax.refining_tse import figures as refining_tse
-from lmassay.evaluations.syntax.refining_tse.results import Curve, ExperimentCurves, Results
+from lmassay.evaluations.syntax.refining_tse.results import Curve, ExperimentCurves, FolderResults
 from lmassay.evaluations.syntax.report import accuracy_chart, curves, cutoffs, heatmap
 from lmassay.reporting.chart import (
     MAX_SERIES,
@@ -212,8 +212,8 @@ def split_dots(sample: Sample) -> Chart:
     return fewshot.dot_rows_chart(rows, ("test", "dev"), scale, f"{sample.title}: score, percent", "Splits")
 
 
-def _tse_results(sample: Sample) -> Results:
-    results = Results()
+def _tse_results(sample: Sample) -> FolderResults:
+    results = FolderResults()
     results.experiments["gpt2", "ML_simple_agrmt", "mw"] = ExperimentCurves(Curve(), Curve())
     top = [0.1, 0.5, 0.9, 1.0]
     bottom = [1e-6, 1e-4, 1e-2, 0.5]
