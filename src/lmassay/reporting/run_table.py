@@ -110,12 +110,16 @@ class RunTable:
 
     def _headers(self) -> list[list[Cell]]:
         """Return one header row, or two if every value on the axis has several metrics."""
+        last_row = header_row([self.row_key], [column[-1] for column in self.columns])
         if all(len(column) == 1 for column in self.columns):
-            return [header_row([self.row_key], [column[0] for column in self.columns])]
-        above: list[Cell] = [Cell("", kind="text")]
-        for value in dict.fromkeys(column[0] for column in self.columns):
-            above.append(Cell(value, span=sum(column[0] == value for column in self.columns)))
-        return [above, header_row([self.row_key], [column[1] for column in self.columns])]
+            return [last_row]
+        width_of_value: dict[str, int] = {}
+        for value, _ in self.columns:
+            width_of_value[value] = width_of_value.get(value, 0) + 1
+        first_row = [Cell("", kind="text")]
+        for value, width in width_of_value.items():
+            first_row.append(Cell(value, span=width))
+        return [first_row, last_row]
 
     def csv(self) -> str:
         """Return one line per cell, with unrounded numbers."""

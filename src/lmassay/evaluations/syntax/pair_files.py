@@ -65,6 +65,16 @@ class PairFormat(BaseModel):
         return columns
 
 
+# What `lmassay tasks` says about the option "columns" of a task that reads pairs.
+COLUMNS_HELP = {
+    "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
+    "columns.format": "the format of the file; auto goes by its ending",
+    "columns.right": "the column with the grammatical sentence",
+    "columns.wrong": "the column with the ungrammatical sentence",
+    "columns.group": "a column by which results are grouped",
+    "columns.groups": "further columns by which results are grouped, with the names of the groups",
+    "columns.blank": "first puts the blank at the first of several words that differ",
+}
 BLIMP_FORMAT = PairFormat()
 """JSON lines with BLiMP's own names."""
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.evaluations.syntax import evaluation, sources
-from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, COLUMNS_HELP, PairFormat
 from lmassay.evaluations.syntax.pairs import MinimalPair
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
@@ -65,13 +65,7 @@ class MinimalPairs(Task):
         "max_per_file": "use only this number of pairs of each file",
         "sample_seed": "draw the pairs at random with this seed, instead of using the first ones",
         "clusters": "what was sampled, if not single pairs: paradigm, phenomenon, a field of the data, or none",
-        "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
-        "columns.format": "the format of the file; auto goes by its ending",
-        "columns.right": "the column with the grammatical sentence",
-        "columns.wrong": "the column with the ungrammatical sentence",
-        "columns.group": "a column by which results are grouped",
-        "columns.groups": "further columns by which results are grouped, with the names of the groups",
-        "columns.blank": "first puts the blank at the first of several words that differ",
+        **COLUMNS_HELP,
         "label": "name in tables",
     }
     config_example = "task: {name: minimal_pairs, data: blimp, max_per_file: 100}"

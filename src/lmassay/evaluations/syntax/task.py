@@ -26,7 +26,7 @@ from lmassay.evaluations.syntax.contexts import (
     verb_pair,
 )
 from lmassay.evaluations.syntax.lemmas import NO_VERBS, VerbList, read_verbs, shipped_verbs
-from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, PairFormat
+from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, COLUMNS_HELP, PairFormat
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
@@ -102,13 +102,7 @@ class Syntax(Task):
         ),
         "clusters": "which examples are not independent: auto (the agreement noun), a field of the data, or none",
         "compat": "released: count lemmas as the released program does",
-        "columns": "the columns of your file, such as {right: good, wrong: bad}; by default those of BLiMP",
-        "columns.format": "the format of the file; auto goes by its ending",
-        "columns.right": "the column with the grammatical sentence",
-        "columns.wrong": "the column with the ungrammatical sentence",
-        "columns.group": "a column by which results are grouped",
-        "columns.groups": "further columns by which results are grouped, with the names of the groups",
-        "columns.blank": "first puts the blank at the first of several words that differ",
+        **COLUMNS_HELP,
         "label": "name in tables",
     }
     config_example = "task: {name: syntax, data: pairs.jsonl, verbs: verbs.csv}"
