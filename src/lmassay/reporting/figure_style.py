@@ -107,8 +107,8 @@ def page_style_sheet() -> StyleSheet:
     """The style sheets of the page as one."""
     folder = files("lmassay.reporting").joinpath("templates")
     sheets = [entry for entry in folder.iterdir() if entry.name.endswith(".css")]
-    # page.css first, as on the page: the other sheets may override it.
-    sheets.sort(key=lambda entry: (entry.name != "page.css", entry.name))
+    # theme.css and page.css first, as on the page: the other sheets may override them.
+    sheets.sort(key=lambda entry: (entry.name != "theme.css", entry.name != "page.css", entry.name))
     return parse_style_sheet("\n".join(entry.read_text(encoding="utf-8") for entry in sheets))
 
 

@@ -18,7 +18,7 @@ from lmassay.types.controls import replace_controls
 
 # UTF-8 cannot represent a lone surrogate, which may come out of a model or a file.
 _SURROGATES = re.compile("[\ud800-\udfff]")
-STYLES = ("page.css", "figures.css", "tiles.css")
+STYLES = ("theme.css", "page.css", "figures.css", "tiles.css")
 _SCRIPTS = ("rows.js", "filters.js", "browser.js")
 
 

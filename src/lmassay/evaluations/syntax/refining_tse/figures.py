@@ -23,7 +23,8 @@ from lmassay.reporting.figure_files import write_figures as write_figure_files
 from lmassay.reporting.figure_style import standalone
 
 # Paul Tol's "muted" palette, which holds up under every kind of colour blindness, with black for the set that is not a
-# template of Marvin & Linzen; his "bright" one for the user's own templates. Both are classes of templates/figures.css.
+# template of Marvin & Linzen; his "bright" one for the user's own templates. Both are classes of templates/figures.css,
+# with the colours of templates/theme.css.
 _OWN_COLOURS = 7
 # Markers that the ten templates of the paper do not have; seven colours and eight markers tell 56 templates apart.
 _OWN_MARKERS: tuple[Marker, ...] = (
