@@ -34,6 +34,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _OF_THE_TERMINAL = ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
 _PLACES = ("LMASSAY_SHARED", "LMASSAY_CACHE")
+# Each worker collects all tests before it runs the first one; these take seconds to import.
+_HEAVY = (
+    "distributed",
+    "numba",
+    "optuna",
+    "pandas",
+    "polars",
+    "selenium",
+    "sentence_transformers",
+    "torch",
+    "transformers",
+)
+loaded_by_collecting = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,14 +67,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Collecting makes many objects that stay: looking for garbage among them is a fifth of the time."""
+    before = set(sys.modules)
     gc.disable()
     try:
         result = yield
     finally:
         gc.freeze()
         gc.enable()
+    session.config.stash[loaded_by_collecting] = [name for name in _HEAVY if name in sys.modules and name not in before]
     return result
 
 

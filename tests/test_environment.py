@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from tests.conftest import loaded_by_collecting
 from tests.helpers import ROOT
 
 _TEST = "tests/cli/test_completion.py::test_runs_of_the_results_folder"
@@ -24,3 +25,8 @@ def test_a_developers_results_colours_and_width_change_no_test(tmp_path):
     )
     assert done.returncode == 0, done.stdout
     assert not (tmp_path / "mine").exists()
+
+
+def test_collecting_the_tests_imports_no_library_that_takes_seconds(pytestconfig):
+    """Import it in ``setup_module``, a fixture or a test."""
+    assert pytestconfig.stash[loaded_by_collecting] == []

@@ -24,7 +24,11 @@ from tests.faults.test_crash import answers_in_store
 from tests.helpers import lmassay, write_config
 from tests.tiny_models import FIGURES_GPT2
 
-pytest.importorskip("distributed", reason="distributed is not installed")
+
+def setup_module() -> None:
+    """Import distributed when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("distributed", reason="distributed is not installed")
+
 
 TASK = """
 from lmassay import Example, Generate, LogProbs, Score, Slot, Task

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="the hf extra is not installed")
-
 import lmassay
 from lmassay.errors import UserError
 from lmassay.models.echo import Echo
 from lmassay.models.hf.model import HuggingFace
 from tests.helpers import lmassay as command
+
+
+def setup_module() -> None:
+    """Import transformers when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("transformers", reason="the hf extra is not installed")
+
 
 MODELS = Path(__file__).parents[1] / "published/figures/tse/models"
 GPT2, BERT = str(MODELS / "gpt2-tiny"), str(MODELS / "bert-tiny")

@@ -10,7 +10,11 @@ import pytest
 
 from lmassay.running.worker_process import undisturbed_job
 
-distributed = pytest.importorskip("distributed")
+
+def setup_module() -> None:
+    """Import distributed when the first test runs: collecting the tests does not wait for it."""
+    global distributed
+    distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture

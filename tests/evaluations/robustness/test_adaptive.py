@@ -15,7 +15,11 @@ from lmassay.types import Substitution, Substitutions
 from tests.helpers import write_lines
 from tests.models.hf import translators
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+
 
 KINDS = ("unconstrained", "knn", "charswap")
 

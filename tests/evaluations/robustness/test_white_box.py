@@ -23,7 +23,11 @@ from tests.helpers import write_config, write_lines
 from tests.models.hf import translators
 from tests.servers import completion, openai_server
 
-pytest.importorskip("torch", reason="the hf extra is not installed")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    pytest.importorskip("torch", reason="the hf extra is not installed")
+
 
 SEEDS = 10
 GRADIENT = {"gradient": {"kind": "unconstrained", "budget": 7, "substitutions": 3}}

@@ -16,9 +16,15 @@ from lmassay.types import Generate, LogProbs
 from tests.helpers import lmassay
 from tests.models.hf import translators
 
-torch = pytest.importorskip("torch", reason="the hf extra is not installed")
-transformers = pytest.importorskip("transformers", reason="the hf extra is not installed")
-pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, transformers
+    torch = pytest.importorskip("torch", reason="the hf extra is not installed")
+    transformers = pytest.importorskip("transformers", reason="the hf extra is not installed")
+    pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+
+
 # Marian's tokenizer works without it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 

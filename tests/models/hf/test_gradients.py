@@ -11,9 +11,15 @@ from lmassay.types import Substitute, response_as_dict, response_from_dict
 from tests.models.hf import translators
 from tests.tiny_models import FIGURES_GPT2
 
-torch = pytest.importorskip("torch", reason="the hf extra is not installed")
-transformers = pytest.importorskip("transformers", reason="the hf extra is not installed")
-pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+
+def setup_module() -> None:
+    """Import torch when the first test runs: collecting the tests does not wait for it."""
+    global torch, transformers
+    torch = pytest.importorskip("torch", reason="the hf extra is not installed")
+    transformers = pytest.importorskip("transformers", reason="the hf extra is not installed")
+    pytest.importorskip("sentencepiece", reason="the fewshot extra is not installed")
+
+
 # Marian's tokenizer works without it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
