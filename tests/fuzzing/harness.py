@@ -18,7 +18,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +79,8 @@ class Failure:
     finding: Finding
     files: dict[str, bytes | None] = field(default_factory=dict)
     """Damaged files by their name in the folder; None for a file that was deleted."""
+    case: int = 0
+    """The number of the case, which makes it again with the same seed."""
 
     @property
     def name(self) -> str:
@@ -103,6 +105,19 @@ class Failure:
         file = folder / f"{self.name}.json"
         file.write_text(json.dumps(document, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
         return file
+
+
+def save_folder(failure: Failure, intact: Path, target: Path) -> Path:
+    """Write intact input and damaged files next to each other, for a case that is too large for the repository."""
+    folder = target / f"{failure.name}-{failure.case}"
+    shutil.copytree(intact, folder / "intact", dirs_exist_ok=True)
+    for name, content in failure.files.items():
+        if content is not None:
+            file = folder / "damaged" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    (folder / "problem.txt").write_text("\n".join([*failure.changes, failure.finding.output]), encoding="utf-8")
+    return folder
 
 
 # --- running one command ----------------------------------------------------------------------------------------------
@@ -189,13 +204,17 @@ class Fuzzer:
     kind: Kind
     seed: int
     work: Path
+    first: int = 0
+    """The number of the first case."""
+    report: Callable[[Failure], None] | None = None
+    """Called with each new failure."""
     cases: int = 0
     failures: dict[str, Failure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._intact = self.work / f"{self.name}-intact"
-        self._intact.mkdir(parents=True)
-        self.kind.prepare(self._intact)
+        self.intact = self.work / f"{self.name}-intact"
+        self.intact.mkdir(parents=True)
+        self.kind.prepare(self.intact)
 
     def check_intact(self) -> Finding | None:
         """The commands must work on intact input, or the fuzzer would test nothing."""
@@ -206,7 +225,7 @@ class Fuzzer:
         """Try new cases until the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and (most_cases is None or self.cases < most_cases):
-            self._one_case(self.cases)
+            self._one_case(self.first + self.cases)
             self.cases += 1
 
     def _rng(self, *parts: object) -> random.Random:
@@ -227,6 +246,8 @@ class Fuzzer:
                 failure = smaller
                 break
         self.failures[failure.name] = failure
+        if self.report is not None:
+            self.report(failure)
 
     def _try(self, number: int, chosen: Sequence[int]) -> Failure | None:
         with self._copy() as folder:
@@ -237,18 +258,18 @@ class Fuzzer:
             finding = self.kind.check(folder, self._rng(number, "commands"), len(chosen))
         if finding is None:
             return None
-        return Failure(self.name, changes, finding, files)
+        return Failure(self.name, changes, finding, files, number)
 
     @contextmanager
     def _copy(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=self.work) as name:
             folder = Path(name) / "case"
-            shutil.copytree(self._intact, folder)
+            shutil.copytree(self.intact, folder)
             yield folder
 
     def _damaged_files(self, folder: Path) -> dict[str, bytes | None]:
         damaged: dict[str, bytes | None] = {}
-        intact = _contents(self._intact)
+        intact = _contents(self.intact)
         now = _contents(folder)
         for name in sorted({*intact, *now}):
             if intact.get(name) != now.get(name):

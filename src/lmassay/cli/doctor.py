@@ -9,13 +9,14 @@ import click
 from lmassay.cli.options import calls, json_option
 
 
-@click.command(epilog="Example: lmassay doctor", short_help="Check the installation.")
+@click.command(epilog="Example: lmassay doctor", short_help="Check the installation or a results folder.")
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=None,
-    help="Also check this results folder for damage, and for secrets, which earlier versions may have stored. Secrets"
-    " are recognized by the name of the option, by their shape, or because they are in your environment.",
+    help="Check this results folder instead of the installation: for damage, and for secrets, which earlier versions"
+    " may have stored. Secrets are recognized by the name of the option, by their shape, or because they are in your"
+    " environment.",
 )
 @click.option(
     "--fix",
@@ -26,7 +27,7 @@ from lmassay.cli.options import calls, json_option
 @json_option
 @calls("lmassay.cli.actions.doctor:doctor")
 def doctor() -> None:
-    """Check what is installed, what is missing and how to get it.
+    """Check what is installed, what is missing and how to get it; with --results, check a results folder.
 
     The exit code is 1 if something is broken; missing optional packages are not an error.
     """

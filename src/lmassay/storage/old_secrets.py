@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
 from collections.abc import Iterator, Mapping
@@ -76,10 +77,15 @@ def _without_secrets(store: Store) -> Iterator[_Update]:
         for stored_batch in store.stored_batches(run):
             if stored_batch.is_damaged():
                 continue
-            clean_batch = StoredBatch.of(run, batch_without_keys(stored_batch.parsed()))
-            if clean_batch != stored_batch:
+            batch = stored_batch.parsed()
+            clean_batch = batch_without_keys(batch)
+            if clean_batch is batch:
+                # There are no keys in use. Packing the batch again would take most of the time.
+                continue
+            clean_stored_batch = StoredBatch.of(run, clean_batch)
+            if clean_stored_batch != stored_batch:
                 statement = f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-                yield [(statement, clean_batch)]
+                yield [(statement, clean_stored_batch)]
     yield from _responses_without_secrets(store)
 
 
@@ -132,13 +138,15 @@ def _annotations_without_secrets(store: Store) -> Iterator[_Update]:
 
 def _responses_without_secrets(store: Store) -> Iterator[_Update]:
     needs_digest = store.database.has_all_digests
+    # Many answers, few models.
+    clean_name = functools.cache(redact)
     query = f"SELECT {RESPONSE_COLUMNS}, {store.database.digest_column} FROM responses"  # noqa: S608
     for *columns, stored_digest in store.database.execute(query):
         stored = StoredResponse(*columns)
         if stored.is_damaged(stored_digest, needs_digest=needs_digest):
             continue
         clean = stored._replace(
-            model=redact(stored.model),
+            model=clean_name(stored.model),
             request=json_without_keys(stored.request),
             response=json_without_keys(stored.response),
         )

@@ -81,6 +81,8 @@ _MAX_LISTED_RUNS = 5
 # The id of a run begins with the time at which it was recorded.
 _ID_TIME_FORMAT = "%Y%m%d-%H%M%S"
 _TIME_IN_ID = re.compile(r"\d{8}-\d{6}(?=-)")
+# SQLite allows at least 999 values in a statement.
+_KEYS_IN_A_QUERY = 500
 _SPENDING_QUERY = "SELECT answers, tokens_in, tokens_out, usd FROM spending WHERE run = ?"
 
 
@@ -558,11 +560,31 @@ class Store(RowReader):
     def damage_of_answers(self, run: str) -> DamageError | None:
         """Verify the answers that a run used, as far as they are stored; return what is damaged."""
         try:
-            for _ in self._exchanges(run):
-                pass
+            with self.reading(run):
+                keys = self._all_response_keys(run)
+                while chunk := list(islice(keys, _KEYS_IN_A_QUERY)):
+                    missing = self._verified_keys(run, chunk)
+                    self._verified_keys(run, [altered_response_key(key) for key in missing])
         except DamageError as error:
             return error
         return None
+
+    def _all_response_keys(self, run: str) -> Iterator[str]:
+        """Yield the keys of the answers to the requests of all examples."""
+        for example_id, keys, is_damaged in self.stored_keys(run):
+            if is_damaged:
+                raise self._requests_error(run, example_id)
+            yield from json.loads(keys)
+
+    def _verified_keys(self, run: str, keys: Sequence[str]) -> list[str]:
+        """Verify the responses that are stored under these keys; return the keys without a response."""
+        columns = f"{RESPONSE_COLUMNS}, {self.database.digest_column}"
+        places = ", ".join("?" * len(keys))
+        query = f"SELECT {columns} FROM responses WHERE key IN ({places})"  # noqa: S608
+        found = set()
+        for *columns_of_response, stored_digest in self.database.execute(query, keys):
+            found.add(self._verified_response(run, columns_of_response, stored_digest).key)
+        return [key for key in keys if key not in found]
 
     def _response_keys(self, run: str, example_id: str) -> list[str]:
         """Return the keys of the answers to an example's requests. Stores before schema 3 do not have them."""
@@ -574,8 +596,11 @@ class Store(RowReader):
             return []
         keys, stored_digest = row
         if self.database.has_all_digests and stored_digest != keys_digest(run, example_id, keys):
-            raise self.damage_error(run, f"the requests of example '{example_id}' are not what lmassay wrote")
+            raise self._requests_error(run, example_id)
         return list(json.loads(keys))
+
+    def _requests_error(self, run: str, example_id: str) -> DamageError:
+        return self.damage_error(run, f"the requests of example '{example_id}' are not what lmassay wrote")
 
     def _whole_response(self, run: str, key: str) -> StoredResponse | None:
         """Return a stored response with its request; None if there is none."""
@@ -584,6 +609,10 @@ class Store(RowReader):
         if row is None:
             return None
         *columns, stored_digest = row
+        return self._verified_response(run, columns, stored_digest)
+
+    def _verified_response(self, run: str, columns: Sequence[str], stored_digest: bytes | None) -> StoredResponse:
+        """Return a response whose digest matches. Raises DamageError if it does not."""
         response = StoredResponse(*columns)
         if response.is_damaged(stored_digest, needs_digest=self.database.has_all_digests):
             repair = command_line("doctor", "--results", self.folder, "--fix")

@@ -58,12 +58,10 @@ _UPDATE = "update or remove the package"
 
 
 def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
-    """Check what is installed, what is missing and how to get it."""
+    """Check the installation, or a results folder."""
     if fix and results is None:
         raise UserError("--fix: name the results folder, too: lmassay doctor --results FOLDER --fix")
-    findings = [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
-    if results is not None:
-        findings += _results_in(results, fix)
+    findings = _results_in(results, fix) if results is not None else _installation()
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -74,9 +72,16 @@ def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
                 details = f"{finding.found} → {finding.remedy}" if finding.found else finding.remedy
             rows.append((finding.state, finding.what, details))
         print_table("", ("state", "component", "details"), rows, whole=(0,))
-        say(_next_step(findings))
-    is_broken = any(finding.state == "broken" for finding in findings)
-    return 1 if is_broken else 0
+        if results is None:
+            say(_next_step(findings))
+        elif _is_broken(findings):
+            repair = command_line("doctor", "--results", results, "--fix")
+            say(f"next: `{repair}` saves everything that is undamaged; the original file is kept under another name")
+    return 1 if _is_broken(findings) else 0
+
+
+def _is_broken(findings: Sequence[Finding]) -> bool:
+    return any(finding.state == "broken" for finding in findings)
 
 
 def _next_step(findings: Sequence[Finding]) -> str:
@@ -89,6 +94,11 @@ def _next_step(findings: Sequence[Finding]) -> str:
         "next: pip install 'lmassay[hf]', then lmassay card runs all evaluations on a small model; without it: "
         "lmassay init"
     )
+
+
+def _installation() -> list[Finding]:
+    """Check what is installed, what is missing and how to get it."""
+    return [*_core(), *_extras(), *_evaluations(), *_models(), *_folders(), _terminal()]
 
 
 def _core() -> list[Finding]:
