@@ -17,11 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# The last line is reached only in a fork: the server leaves the loop when its input ends.
+# The last lines are reached only in a fork: the server leaves the loop when its input ends. A fork ends as Python does,
+# but does not take apart what the server has imported, which would take longer than most commands.
 _SERVER = """
-import json, os, sys
+import atexit, gc, json, os, sys, traceback
 from lmassay.cli import main
 
+# A fork that collects garbage would copy everything that the server has imported.
+gc.freeze()
 for line in sys.stdin:
     command = json.loads(line)
     process = os.fork()
@@ -36,8 +39,20 @@ for line in sys.stdin:
     os.environ.clear()
     os.environ.update(command["environment"])
     sys.argv = ["lmassay", *command["arguments"]]
-    main()
-    sys.exit()
+    code = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 """
 _READ_AT_START = ("PYTHON", "LANG", "LC_")
 

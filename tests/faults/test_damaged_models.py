@@ -79,6 +79,10 @@ def test_a_file_that_is_not_json_is_named(truth, tmp_path, name):
     [
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "did not end after"),
         ("{% for i in range(10**12) %}x{% endfor %}", "huge number"),
+        (
+            "{% set x = namespace(s='a' * 9999) %}{% for i in range(60) %}{% set x.s = x.s ~ x.s %}{% endfor %}",
+            "needs more than 1,024 MB of memory",
+        ),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
     ],
 )

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from lmassay.storage.pages import read_records
 from lmassay.storage.repair import find_damage
 from lmassay.storage.store import STORE_FILE, Store
 from tests.compare_kit import set_created
+from tests.forked import command_server
 from tests.fuzzing import stores
 from tests.fuzzing.stores import PAGE, Truth
 from tests.helpers import lmassay, lmassay_process
@@ -24,8 +26,24 @@ from tests.storage.old_schemas import downgrade
 # Examples; enough that every table has several pages.
 SIZE = 600
 IN_PROCESS = 40
-# A process takes a second to start; CI damages 50 stores.
-AS_PROCESSES = int(os.environ.get("DAMAGED_STORES", "1"))
+# Stores that are given to real processes. CI damages 50 large ones.
+AS_PROCESSES = int(os.environ.get("DAMAGED_STORES", "2"))
+LARGE_SIZE = 10_000 if "DAMAGED_STORES" in os.environ else SIZE
+# What the commands import when they are called, so that it is imported once and not by each process.
+IMPORTED = """
+import httpx2, numpy, pydantic.main, rich.table, scipy.stats
+from lmassay.cli.actions import compare, export, ls, report, show
+from lmassay.datasets import catalogue, download, questions
+from lmassay.evaluations.bias import card, sources
+from lmassay.evaluations.bias.report import section
+from lmassay.evaluations.robustness import report
+from lmassay.evaluations.syntax import blimp
+from lmassay.evaluations.syntax.report import minimal_pairs
+from lmassay.plugins import yaml_models
+from lmassay.reporting import report_text
+from lmassay.reporting.formats import content, latex, markdown
+from lmassay.statistics import comparison, run_pairs, table
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +85,35 @@ def test_5_no_random_damage_is_shown_as_a_result(truth, folder, seed):
     assert not failures, f"{description}: {failures}"
 
 
+@pytest.fixture(scope="module")
+def large_truth(truth: Truth, tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    if LARGE_SIZE == SIZE:
+        return truth
+    return stores.build(tmp_path_factory.mktemp("large"), LARGE_SIZE)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[stores.Command]:
+    """Runs each command in a process of its own, which may be killed by a signal."""
+    with command_server(IMPORTED) as server:
+        yield lambda *arguments: server.run(arguments)
+
+
 @pytest.mark.parametrize("seed", range(1000, 1000 + AS_PROCESSES))
-def test_5_no_random_damage_is_shown_as_a_result_by_real_processes(truth, folder, seed):
+def test_5_no_random_damage_is_shown_as_a_result_by_real_processes(large_truth, processes, tmp_path, seed):
+    folder = shutil.copytree(large_truth.folder, tmp_path / "results")
     description = stores.damage(folder / STORE_FILE, random.Random(seed))
-    failures = stores.check(folder, truth, lmassay_process, thorough=False)
+    failures = stores.check(folder, large_truth, processes, thorough=False)
     assert not failures, f"{description}: {failures}"
+
+
+def test_5_a_new_process_ends_in_one_line_if_the_file_is_cut_off(folder):
+    with (folder / STORE_FILE).open("r+b") as stream:
+        stream.truncate(5 * PAGE)
+    done = lmassay_process("ls", "--results", folder)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "lmassay doctor --results" in done.stderr
 
 
 def test_a_store_can_be_damaged_many_times(folder):
@@ -231,12 +273,24 @@ def test_5_a_run_whose_id_is_stored_as_bytes_can_be_removed(truth, folder):
     assert [run["run"] for run in json.loads(done.stdout)["runs"]] == list(truth.runs[1:])
 
 
-def test_4_a_folder_in_the_place_of_the_file_is_named_with_what_to_do(truth, folder):
+def make_device(path: Path) -> None:
+    path.symlink_to(os.devnull)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [(Path.mkdir, "a folder"), (os.mkfifo, "a pipe"), (make_device, "a device")],
+    ids=["folder", "pipe", "device"],
+)
+@pytest.mark.parametrize("command", ["run", "ls", "doctor"])
+def test_4_what_is_not_a_file_in_the_place_of_the_file_is_named(truth, folder, make, what, command):
     (folder / STORE_FILE).unlink()
-    (folder / STORE_FILE).mkdir()
-    done = lmassay("run", truth.folder.parent / "c2.yaml", "--results", folder)
+    make(folder / STORE_FILE)
+    file = [truth.folder.parent / "c2.yaml"] if command == "run" else []
+    done = lmassay(command, *file, "--results", folder)
     assert done.returncode == 2
-    assert f"{STORE_FILE}: unable to open database file; check that it is a file and that you may write" in done.stderr
+    assert f"{STORE_FILE} is {what}, not a file; remove it, or choose another --results folder" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_5_results_without_any_digest_are_computed_again(truth, folder):
@@ -250,6 +304,26 @@ def test_5_results_without_any_digest_are_computed_again(truth, folder):
     assert [run["run"] for run in listed] == list(truth.runs)
     for run in listed:
         assert run["results"] in ([], truth.results[run["run"]]["results"])
+
+
+@pytest.mark.parametrize("schema", [0, 3, 6])
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_5_a_store_without_any_digest_is_not_taken_for_an_old_one(truth, folder, schema, of_rows):
+    """The columns for the digests of schema 7 are still there, whatever the numbers say."""
+    edit(folder, "DELETE FROM digests")
+    edit(folder, "UPDATE runs SET results = replace(results, '0.', '0.9')")
+    for table in ("rows", "responses", "asked") if of_rows else ():
+        edit(folder, f"UPDATE {table} SET digest = NULL")
+    with closing(sqlite3.connect(folder / STORE_FILE, isolation_level=None)) as database:
+        database.execute(f"PRAGMA user_version = {schema}")
+    listed = json.loads(lmassay("ls", "--json", "--results", folder).stdout)["runs"]
+    assert [(run["status"], run["results"]) for run in listed] == [("damaged", [])] * len(truth.runs)
+    assert lmassay("doctor", "--results", folder).returncode == 1
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    for run in json.loads(lmassay("ls", "--json", "--results", folder).stdout)["runs"]:
+        lmassay("resume", run["run"], "--results", folder)
+    for run in json.loads(lmassay("ls", "--json", "--results", folder).stdout)["runs"]:
+        assert run["results"] == truth.results[run["run"]]["results"]
 
 
 @pytest.mark.parametrize("schema", ["3", "6", "9"])

@@ -300,6 +300,18 @@ def test_all_mistakes_are_reported_at_once_also_next_to_an_unknown_key(tmp_path)
     assert len(lines) == 8, lines
 
 
+def test_pasted_secrets_are_reported_next_to_an_unknown_key(tmp_path):
+    key = "sk-proj-SENTINEL0123456789"
+    model = {"name": "openai", "model": "m", "tris": 1, "api_key_env": key, "parameters": {"x": {"api_key": key}}}
+    config = {"sede": 1, "task": {"name": "robustness", "src": "s", "attack": "charswap"}, "model": model}
+    with pytest.raises(ConfigError) as caught:
+        load_runs(write_config(tmp_path / "c.yaml", config))
+    lines = str(caught.value).split("\n")
+    assert "SENTINEL" not in str(caught.value)
+    for path in ("sede", "model.tris", "model.api_key_env", "model.parameters.x.api_key"):
+        assert any(f" {path}: " in line for line in lines), (path, lines)
+
+
 def test_mistakes_of_the_model_are_reported_next_to_a_task_that_is_unknown_or_missing(tmp_path):
     model = {"name": "openai", "model": "m", "tris": 1}
     for task in ({"task": "robustnes"}, {}):

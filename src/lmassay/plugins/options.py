@@ -185,11 +185,13 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
     """Return the keyword arguments for ``factory``. All problems are reported in one ConfigError."""
     model = options_model(factory)
+    messages = []
     if model.model_config["extra"] != "allow":
         unknown = [name for name in options if name not in model.model_fields]
-        if unknown:
-            raise ConfigError("\n".join(_unknown_key(f"{key}.{name}", model.model_fields) for name in unknown))
-    _refuse_secrets(options, key)
+        messages += [_unknown_key(f"{key}.{name}", model.model_fields) for name in unknown]
+    messages += _messages_of(_refuse_secrets, options, key)
+    if messages:
+        raise ConfigError("\n".join(messages))
     filled = expand_environment(dict(options), key)
     try:
         checked = model.model_validate(filled)
@@ -197,7 +199,9 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
         raise ConfigError("\n".join(validation_messages(error, model, key))) from None
     # A path to a file with a secret is not a secret.
     not_paths = {name: value for name, value in options.items() if not isinstance(getattr(checked, name), Path)}
-    refuse_secret_options(not_paths, key)
+    messages = _messages_of(refuse_secret_options, not_paths, key)
+    if messages:
+        raise ConfigError("\n".join(messages))
     for _, value in _secrets(filled, key):
         remember_secret(value)
     arguments: dict[str, Any] = {}
@@ -299,6 +303,37 @@ def _variable(name: str, key: str) -> str:
 def _option_name(key: str) -> str:
     """Return the last part of a path such as ``model.headers.Authorization`` or ``model.keys[1]``."""
     return key.rpartition(".")[2].partition("[")[0]
+
+
+def secret_messages(options: Mapping[str, Any], model: type[BaseModel], key: str) -> list[str]:
+    """Return a message for each option that contains a secret.
+
+    It is for options that have other mistakes as well, so that all are reported at once.
+    """
+    not_paths = {}
+    for name, value in options.items():
+        field = model.model_fields.get(name)
+        if field is None or not _takes_path(field.annotation):
+            not_paths[name] = value
+    messages = _messages_of(_refuse_secrets, options, key)
+    messages += _messages_of(refuse_secret_options, not_paths, key)
+    return messages
+
+
+def _takes_path(annotation: Any) -> bool:
+    """Return whether the values of a type such as ``Path`` or ``Path | None`` are paths."""
+    return annotation is Path or set(typing.get_args(annotation)) - {type(None)} == {Path}
+
+
+def _messages_of(refuse: Callable[[Mapping[str, Any], str], None], options: Mapping[str, Any], key: str) -> list[str]:
+    """Return what a function that raises at the first mistake says about each option."""
+    messages = []
+    for name, value in options.items():
+        try:
+            refuse({name: value}, key)
+        except ConfigError as error:
+            messages.append(str(error))
+    return messages
 
 
 def _refuse_secrets(options: Mapping[str, Any], key: str) -> None:

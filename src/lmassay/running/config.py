@@ -32,6 +32,7 @@ from lmassay.plugins.options import (
     nested_kind,
     options_model,
     refuse_written_keys,
+    secret_messages,
     split_spec,
     validation_messages,
 )
@@ -340,6 +341,7 @@ def _option_messages(kind: str, spec: Spec | None, base: Path, key: str = "") ->
         model.model_validate(options)
     except ValidationError as error:
         messages += validation_messages(error, model, key)
+    messages += secret_messages(options, model, key)
     for option, field in model.model_fields.items():
         inner_kind = nested_kind(field)
         if option in options and inner_kind:

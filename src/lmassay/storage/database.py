@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -89,6 +90,23 @@ _NOT_DAMAGE = {
 }
 
 
+_NOT_FILES = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+# SQLite reports these, and not SQLITE_FULL, if a file may not grow.
+_WRITE_ERRORS = {
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_DIR_FSYNC,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+}
 # Windows has no disk quotas.
 _FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
@@ -100,6 +118,7 @@ class Database:
         """Open the file in a results folder. With ``create``, it is created if necessary, and an old schema updated."""
         self.folder = folder
         self.file = folder / STORE_FILE
+        _check_is_file(self.file)
         if create:
             _create_and_check_writable(folder)
         elif not self.file.is_file():
@@ -259,7 +278,7 @@ class Database:
         version = int(self.execute("PRAGMA user_version").fetchone()[0])
         recorded = self._recorded_schema(tables)
         if recorded is None:
-            return max(version, _schema_of_tables(tables))
+            return max(version, _schema_of_tables(tables, self._column_names("asked")))
         possible = [number for number in (version, recorded) if _FIRST_SCHEMA_WITH_ALL_DIGESTS <= number <= SCHEMA]
         return max(possible, default=max(version, recorded, _FIRST_SCHEMA_WITH_ALL_DIGESTS))
 
@@ -280,6 +299,18 @@ class Database:
             self.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
 
+def _check_is_file(file: Path) -> None:
+    """Refuse what SQLite cannot use as a file, with a message that says what it is."""
+    try:
+        mode = file.stat().st_mode
+    except (OSError, ValueError):
+        # It does not exist, or cannot be reached; SQLite or the check of the folder says why.
+        return
+    for is_kind, what in _NOT_FILES.items():
+        if is_kind(mode):
+            raise StoreError(f"{file} is {what}, not a file; remove it, or choose another --results folder")
+
+
 def _create_and_check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -290,8 +321,10 @@ def _create_and_check_writable(folder: Path) -> None:
         raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
 
 
-def _schema_of_tables(tables: set[str]) -> int:
-    """Return the earliest schema that has these tables; the number in the header may be damaged."""
+def _schema_of_tables(tables: set[str], asked_columns: Sequence[str]) -> int:
+    """Return the earliest schema that has these tables; the numbers that say it may be damaged or missing."""
+    if "digest" in asked_columns:
+        return _FIRST_SCHEMA_WITH_ALL_DIGESTS
     if "batches" in tables:
         return _FIRST_SCHEMA_WITH_BATCHES
     if "digests" in tables:
@@ -328,6 +361,8 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
         text = f"{text}: the disk is full or the file may not grow; free some space, then: {command}"
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
+    elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+        text = f"{text} ({error.sqlite_errorname}): the disk cannot be read or written; copy the folder to another disk"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
         text = f"{text}; check that it is a file and that you may write to it, or choose another --results folder"
     return StoreError(f"{file}: {text}")
@@ -346,7 +381,10 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    return not is_damage(error) and ("full" in str(error) or "disk I/O" in str(error))
+    if is_damage(error):
+        return False
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_FULL or code in _WRITE_ERRORS
 
 
 def first_line(error: BaseException) -> str:

@@ -185,6 +185,8 @@ class _Content:
     spending: list[tuple[Any, ...]] = field(default_factory=list)
     is_sound: bool = False
     """Whether SQLite found no damage in the structure of the file."""
+    has_all_digests: bool = False
+    """Whether the file had a digest for everything, even if all of them are lost: the columns for them are there."""
 
     def add(self, record: Record) -> None:
         """Add a record to the table that it must belong to; entries of indexes belong to none."""
@@ -217,6 +219,7 @@ class _Content:
                 self.ambiguous.add(run)
         elif size in _KEYS_SIZES and all(isinstance(value, str) for value in values[:3]):
             self.keys.append((values[0], values[1], values[2], values[3] if size > 3 else None))
+            self.has_all_digests |= size > 3
 
     def _add_annotation(self, run: str, value: str) -> None:
         """Keep the latest note and tags of a run that are undamaged; an old page may have earlier ones."""
@@ -237,12 +240,19 @@ def _content_of(backup: Path, temporary: Path) -> _Content:
         shutil.copy2(log, temporary / f"{STORE_FILE}-wal")
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    content = _Content()
+    content = _Content(has_all_digests=_has_all_digests(copy))
     sound_records = _sound_records(copy)
     content.is_sound = sound_records is not None
     for record in read_records(copy) if sound_records is None else sound_records:
         content.add(record)
     return content
+
+
+def _has_all_digests(file: Path) -> bool:
+    """Return whether the tables are those of a schema with a digest for everything."""
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as database:
+        return any(name == "digest" for _, name, *_ in database.execute("PRAGMA table_info(asked)"))
+    return False
 
 
 def _sound_records(file: Path) -> list[Record] | None:
@@ -283,6 +293,8 @@ class _Rebuilding:
         self._repair = repair
         # Before schema 7, not everything had a digest.
         self._needs_digests = any(digests.STATE in parts for parts in content.digests.values())
+        # If the whole table of digests is lost, records are kept; scores and answers have digests of their own.
+        self._examples_need_digests = self._needs_digests or content.has_all_digests
         # Their results had a digest as well, even if it is lost.
         self._runs_with_digests = {row.run for _, row, stored_digest in content.rows if stored_digest is not None}
         self._runs_with_digests |= {batch.run for batch in content.batches}
@@ -332,7 +344,7 @@ class _Rebuilding:
         # A row that was replaced has a higher number than the one before.
         for _, row, stored_digest in sorted(self._content.rows, key=_number):
             with suppress(*UNREADABLE):
-                if row.run in runs and not row.is_damaged(stored_digest, needs_digest=self._needs_digests):
+                if row.run in runs and not row.is_damaged(stored_digest, needs_digest=self._examples_need_digests):
                     self._insert("rows", f"{ROW_COLUMNS}, outcomes, digest", row.with_digest())
         for batch in self._content.batches:
             with suppress(*UNREADABLE):
@@ -343,13 +355,13 @@ class _Rebuilding:
                 continue
             with suppress(*UNREADABLE):
                 expected = digests.keys_digest(run, example_id, keys)
-                if stored_digest == expected or (stored_digest is None and not self._needs_digests):
+                if stored_digest == expected or (stored_digest is None and not self._examples_need_digests):
                     self._insert("asked", "run, id, keys, digest", (run, example_id, keys, expected))
 
     def _insert_responses(self) -> None:
         for _, response, stored_digest in sorted(self._content.responses, key=_number):
             with suppress(*UNREADABLE):
-                if not response.is_damaged(stored_digest, needs_digest=self._needs_digests):
+                if not response.is_damaged(stored_digest, needs_digest=self._examples_need_digests):
                     self._insert("responses", f"{RESPONSE_COLUMNS}, digest", response.with_digest())
 
     def _complete(self, run: str, fields: Mapping[str, Any]) -> None:
@@ -380,7 +392,7 @@ class _Rebuilding:
             if needs_state and parts.get(digests.STATE) != digests.state_digest(fields):
                 return False
             if not set(parts) - {digests.ANNOTATION}:
-                if run in self._runs_with_digests:
+                if run in self._runs_with_digests or self._content.has_all_digests:
                     return False
                 # The run is older than digests. Nothing shows whether its results are damaged but the file itself.
                 return self._content.is_sound and isinstance(json.loads(fields["results"]), list)
@@ -401,7 +413,7 @@ class _Rebuilding:
             with suppress(*UNREADABLE):
                 expected = digests.spending_digest(run, tuple(amounts))
                 stored = parts.get(digests.SPENDING)
-                if stored == expected or (stored is None and not self._needs_digests):
+                if stored == expected or (stored is None and not self._examples_need_digests):
                     columns = "run, answers, tokens_in, tokens_out, usd"
                     self._insert("spending", columns, (run, *amounts))
                     self._database.set_digest(run, digests.SPENDING, expected)

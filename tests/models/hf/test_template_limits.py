@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -9,7 +10,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from lmassay.models.hf.template_limits import EndlessTemplateError, limited_steps, refuse_huge_products
+from lmassay.models.hf.template_limits import (
+    EndlessTemplateError,
+    limited_memory,
+    limited_steps,
+    refuse_huge_products,
+)
 
 
 def loop_for_ever() -> None:
@@ -43,8 +49,6 @@ def test_an_endless_loop_is_stopped_in_a_worker_process():
 
 
 def test_tracing_goes_on_as_before():
-    import sys
-
     before = sys.gettrace()
     with limited_steps(10.0):
         pass
@@ -70,3 +74,58 @@ def test_huge_products_are_refused(template):
 )
 def test_other_templates_are_not(template):
     refuse_huge_products(template)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no limit on memory")
+MEGABYTES = 64
+
+
+def doubled_text(doublings: int) -> int:
+    text = "a" * 1024
+    for _ in range(doublings):
+        text += text
+    return len(text)
+
+
+@only_linux
+def test_a_text_that_is_doubled_for_ever_is_stopped():
+    with pytest.raises(EndlessTemplateError, match="more than 64 MB of memory"), limited_memory(MEGABYTES):
+        doubled_text(40)
+
+
+@only_linux
+def test_a_single_step_that_would_fill_the_memory_is_stopped():
+    text = "a" * 100_000
+    with pytest.raises(EndlessTemplateError, match="more than 64 MB of memory"), limited_memory(MEGABYTES):
+        text.replace("a", text)
+
+
+@only_linux
+def test_the_limit_ends_with_the_last_thread_that_needs_it():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    inside, done = threading.Event(), threading.Event()
+
+    def wait_inside() -> None:
+        with limited_memory(MEGABYTES):
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=wait_inside)
+    thread.start()
+    inside.wait(60)
+    with pytest.raises(EndlessTemplateError), limited_memory(MEGABYTES):
+        doubled_text(40)
+    assert resource.getrlimit(resource.RLIMIT_DATA) != before
+    done.set()
+    thread.join(60)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert doubled_text(17) > MEGABYTES << 20
+
+
+def test_what_needs_little_memory_is_not_stopped():
+    with limited_memory(MEGABYTES):
+        assert doubled_text(4) == 16 * 1024

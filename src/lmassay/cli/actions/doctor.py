@@ -235,7 +235,7 @@ def _folder(what: str, folder: Path, variable: str) -> Finding:
 
 def _results_in(results: Path, fix: bool) -> list[Finding]:
     """Check a results folder for damage, then for secrets; with ``fix``, repair it."""
-    if not (results / STORE_FILE).is_file():
+    if not (results / STORE_FILE).exists():
         raise StoreError(f"there are no results in {results}; give a folder that contains {STORE_FILE}")
     what = f"results in {results}"
     damages = find_damage(results)

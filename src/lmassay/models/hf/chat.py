@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmassay.errors import DataError, ModelError
-from lmassay.models.hf.template_limits import EndlessTemplateError, limited_steps, refuse_huge_products
+from lmassay.models.hf.template_limits import (
+    EndlessTemplateError,
+    limited_memory,
+    limited_steps,
+    refuse_huge_products,
+)
 
 ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
 # Of computing time; a template takes about a millisecond.
 _MAX_SECONDS = 3.0
+_MAX_MEGABYTES = 1024
 # Characters that a template may add, e.g. instructions for tools.
 _MAX_GROWTH = 1_000_000
 _REMEDY = "use turns that it supports, or set the model's option chat: never"
@@ -44,7 +50,7 @@ class Chat:
         turns = [{"role": role, "content": content} for role, content in messages]
         try:
             refuse_huge_products(self._tokenizer.chat_template)
-            with limited_steps(_MAX_SECONDS):
+            with limited_memory(_MAX_MEGABYTES), limited_steps(_MAX_SECONDS):
                 text = str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
         except EndlessTemplateError as error:
             # Every other example would have to wait as long, so the run ends.

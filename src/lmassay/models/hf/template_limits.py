@@ -1,16 +1,18 @@
 """Limits for chat templates, which are programs that come with a model.
 
 transformers runs them in a sandbox: they cannot reach files or attributes, and a single loop has at most 100,000 steps.
-Loops inside loops can still run for years, and products can fill the memory.
+Loops inside loops can still run for years, and a text that is doubled a few times fills the memory.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -53,3 +55,64 @@ def limited_steps(seconds: float) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+class _MemoryLimit:
+    """The limit of the process, which is lifted when the last of the threads that need it has left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limits_before = (0, 0)
+
+    def enter(self, megabytes: int) -> None:
+        import resource
+
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            self._limits_before = resource.getrlimit(resource.RLIMIT_DATA)
+            soft, hard = self._limits_before
+            limit = _memory_in_use() + (megabytes << 20)
+            for other in (soft, hard):
+                if other != resource.RLIM_INFINITY:
+                    limit = min(limit, other)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+    def leave(self) -> None:
+        import resource
+
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                resource.setrlimit(resource.RLIMIT_DATA, self._limits_before)
+
+
+_STATUS = Path("/proc/self/status")
+_memory_limit = _MemoryLimit()
+
+
+def _memory_in_use() -> int:
+    """Return the bytes that count for the limit."""
+    (kilobytes,) = re.findall(r"^VmData:\s+(\d+) kB$", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
+    return int(kilobytes) << 10
+
+
+@contextmanager
+def limited_memory(megabytes: int) -> Iterator[None]:
+    """Raise EndlessTemplateError in a ``with`` block that needs more memory than this in addition to what is in use.
+
+    A single step of a template can need any amount, so only the operating system can refuse it. Linux does; on other
+    systems, only :func:`refuse_huge_products` protects the memory.
+    """
+    if not sys.platform.startswith("linux") or not _STATUS.exists():
+        yield
+        return
+    _memory_limit.enter(megabytes)
+    try:
+        yield
+    except MemoryError as error:
+        raise EndlessTemplateError(f"needs more than {megabytes:,} MB of memory") from error
+    finally:
+        _memory_limit.leave()
