@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import lmassay
+from lmassay.storage.single_rows import StoredRow
 
 TEXTS = ["The <b>cat</b> sat on the mat today.", "It rains again in the city.", "We walk home slowly."]
 SCRIPT = "<script>alert(1)</script>"
@@ -96,6 +97,37 @@ def test_examples_are_iterated_indexed_and_sliced(runs):
         examples["x"]
     with pytest.raises(IndexError):
         examples[3]
+
+
+def test_an_example_is_looked_up_without_reading_the_others(runs, folder, monkeypatch):
+    examples = lmassay.load(folder)[0].examples
+    expected = list(examples)
+    parsed: list[str] = []
+    parse = StoredRow.parsed
+
+    def counting(row: StoredRow):
+        parsed.append(row.id)
+        return parse(row)
+
+    monkeypatch.setattr(StoredRow, "parsed", counting)
+    assert examples[2] == examples[-1] == examples[expected[2].id] == expected[2]
+    assert parsed == [expected[2].id] * 3
+    assert examples[:2] == expected[:2]
+    assert len(parsed) == 5
+
+
+def test_examples_from_files_are_looked_up_in_their_batches(tmp_path):
+    for name in ("src", "adv", "out", "adv_out"):
+        (tmp_path / name).write_text("".join(f"{name} {number}\n" for number in range(5)))
+    task = lmassay.task("robustness", src=tmp_path / "src", attack={"file": tmp_path / "adv"})
+    files = {"out": tmp_path / "out", "adv_out": tmp_path / "adv_out"}
+    (run,) = lmassay.evaluate(task, {"name": "outputs", "files": files}, tmp_path / "results")
+    examples = run.examples
+    expected = list(examples)
+    assert examples[3] == examples[expected[3].id] == expected[3]
+    assert examples[4:1:-1] == expected[4:1:-1]
+    with pytest.raises(KeyError, match="no example with the id"):
+        examples["x"]
 
 
 def test_data_frames_have_a_row_per_example_result_or_difference(runs):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lmassay import evaluate
+from lmassay import task as evaluation_task
 from lmassay.storage.store import STORE_FILE, Store
 from tests.compare_kit import set_created
 from tests.helpers import lmassay, write_config, write_lines
@@ -237,3 +239,21 @@ def test_a_folder_without_results_is_refused_before_anything_is_written(two, tmp
     # This command has no option --results that could help.
     assert "missing; give folders that contain lmassay.sqlite" in done.stderr
     assert not (tmp_path / "both").exists()
+
+
+def test_data_from_python_are_copied_and_found_when_the_first_folder_is_gone(tmp_path):
+    texts = ["the cat sat on the mat", "a dog ran home"]
+    task = evaluation_task("robustness", src=texts, attack={"name": "charswap", "rate": 1})
+    (evaluated,) = evaluate(task, "echo", tmp_path / "one")
+    assert lmassay("merge", tmp_path / "one", "-o", tmp_path / "both").returncode == 0
+    (original,) = (tmp_path / "one" / "inputs").glob("*/*.txt")
+    copy = tmp_path / "both" / original.relative_to(tmp_path / "one")
+    assert copy.read_bytes() == original.read_bytes()
+    shutil.rmtree(tmp_path / "one")
+    expected = numbers(tmp_path / "both")
+    with Store(tmp_path / "both", create=True) as store:
+        store.database.execute("DELETE FROM rows WHERE position = 1")
+        assert not store.rows_are_whole(evaluated.id)
+    done = lmassay("resume", "--results", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    assert numbers(tmp_path / "both") == expected

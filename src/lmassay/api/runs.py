@@ -163,26 +163,29 @@ class RunExamples:
     def __getitem__(self, key: int | slice | str) -> RunExample | list[RunExample]:
         """Return an example by its position or id, or several examples by a slice."""
         if isinstance(key, str):
-            for example in self:
-                if example.id == key:
-                    return example
-            raise KeyError(f"this run has no example with the id '{key}'")
+            with Store(self._folder) as store:
+                row = store.row_called(self._run, key)
+                if row is None:
+                    raise KeyError(f"this run has no example with the id '{key}'")
+                return self._with_exchanges(store, row)
         positions = range(len(self))[key]
         if isinstance(positions, int):
-            return next(iter(self._at([positions])))
-        return list(self._at(positions))
+            (example,) = self._at([positions])
+            return example
+        return self._at(positions)
 
-    def _at(self, positions: Sequence[int]) -> Iterator[RunExample]:
-        """Yield the examples at these positions, in this order."""
-        wanted = set(positions)
-        by_position: dict[int, RunExample] = {}
-        for position, example in enumerate(self):
-            if position in wanted:
-                by_position[position] = example
-            if len(by_position) == len(wanted):
-                break
-        for position in positions:
-            yield by_position[position]
+    def _at(self, positions: Sequence[int]) -> list[RunExample]:
+        """Return the examples at these positions, in this order."""
+        in_order = sorted(positions)
+        with Store(self._folder) as store:
+            rows = store.selected_rows(self._run, in_order)
+            by_position = {
+                position: self._with_exchanges(store, row) for position, row in zip(in_order, rows, strict=True)
+            }
+        return [by_position[position] for position in positions]
+
+    def _with_exchanges(self, store: Store, row: Row) -> RunExample:
+        return _example(row, store.exchanges_of(self._run, row.example.id))
 
     def __repr__(self) -> str:
         return f"<{display.count(len(self), 'example')} of {self._run}>"

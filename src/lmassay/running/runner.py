@@ -38,6 +38,7 @@ from lmassay.statistics.repetition import variance_results
 from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage import provenance
 from lmassay.storage.commands import command_on_results
+from lmassay.storage.in_memory import with_found_inputs
 from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
 from lmassay.types import (
     CardPart,
@@ -116,14 +117,14 @@ def begin(
 
 def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
     """Finish a run that was interrupted or cancelled, that failed, or that has examples in error."""
-    return begin(replan(record), record, store, progress)
+    return begin(replan(record, store.folder), record, store, progress)
 
 
-def replan(record: RunRecord) -> Plan:
-    """Plan a stored run again. Raises StoreError if its inputs have changed since it began."""
+def replan(record: RunRecord, results: Path) -> Plan:
+    """Plan a run of a results folder again. Raises StoreError if its inputs have changed since it began."""
     if record.status == DAMAGED and not record.config:
         raise StoreError(f"the run {record.id} cannot be resumed: {record.note}")
-    planned = plan(RunConfig.model_validate(record.config))
+    planned = plan(RunConfig.model_validate(with_found_inputs(record.config, results)))
     if _what_scores_depend_on(planned.depends_on) != _what_scores_depend_on(record.depends_on):
         raise StoreError(
             f"the inputs of {record.id} have changed since it began, so old and new scores would not match; "
@@ -202,7 +203,7 @@ def _carry_out(
 def recompute(record: RunRecord, store: Store) -> None:
     """Compute the results of a run again from its stored examples. Raises StoreError if its inputs have changed."""
     with store.lock(record.id):
-        planned = replan(record)
+        planned = replan(record, store.folder)
         _compute_results(planned, store, record.id)
         _set_final_status(store, record.id, stopped_by_budget="")
 

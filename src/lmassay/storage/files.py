@@ -322,6 +322,23 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
         raise
 
 
+@contextmanager
+def atomic_write_compressed(path: Path) -> Iterator[TextIO]:
+    """Like :func:`atomic_write`; a file whose name ends in .gz is gzip-compressed, as all commands that read it expect.
+
+    Equal texts give equal files: the time and the name, which gzip would store, are left out.
+    """
+    with atomic_write(path) as stream:
+        if path.suffix.lower() != ".gz":
+            yield stream
+            return
+        with (
+            gzip.GzipFile(filename="", mode="wb", fileobj=stream.buffer, mtime=0) as compressed,
+            io.TextIOWrapper(compressed, encoding="utf-8", errors="backslashreplace", newline="\n") as text,
+        ):
+            yield text
+
+
 def format_suffix(path: Path) -> str:
     """The ending that says the format of a file, in small letters and without the .gz of a compressed file.
 

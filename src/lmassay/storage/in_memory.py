@@ -24,6 +24,7 @@ INPUTS_FOLDER = "inputs"
 """The folder in a results folder with the data that runs were given from memory."""
 DEFAULT_NAME = "in_memory"
 _DIGEST_LENGTH = 12
+_INPUT_PATH = re.compile(rf"[/\\]{INPUTS_FOLDER}[/\\](?P<digest>[0-9a-f]{{{_DIGEST_LENGTH}}})[/\\](?P<name>[^/\\]+)$")
 _LINE_BREAK = re.compile(r"[\r\n]")
 _FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "datasets", "numpy")
 _SHOWN_COLUMNS = 8
@@ -98,6 +99,25 @@ def write_description(description: Mapping[str, Any], name: str, results: Path) 
     path = results.resolve() / INPUTS_FOLDER / digest[:_DIGEST_LENGTH] / f"{file_name(name)}.yaml"
     write_once(path, content)
     return path
+
+
+def with_found_inputs(value: Any, results: Path) -> Any:
+    """Return a configuration that names the data from memory where they are now.
+
+    A results folder may have been moved, copied from another machine or merged with others. A path that does not exist
+    is replaced if this results folder has the file.
+    """
+    if isinstance(value, Mapping):
+        return {name: with_found_inputs(inner, results) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_found_inputs(inner, results) for inner in value]
+    if not isinstance(value, str):
+        return value
+    place = _INPUT_PATH.search(value)
+    if place is None or Path(value).exists():
+        return value
+    found = results.resolve() / INPUTS_FOLDER / place["digest"] / place["name"]
+    return str(found) if found.is_file() else value
 
 
 def rows(data: Any, name: str = "") -> Rows:

@@ -35,6 +35,7 @@ from lmassay.storage.database import (
     plain_errors,
 )
 from lmassay.storage.digests import ANNOTATION, keys_digest, text_of
+from lmassay.storage.in_memory import INPUTS_FOLDER, write_once
 from lmassay.storage.records import DAMAGED
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
 from lmassay.storage.single_rows import UNREADABLE
@@ -191,6 +192,8 @@ class _Merge:
         # Also those of runs that were there before: a merge may have been killed after the transaction.
         merged = [*copied, *self._outcome.duplicates]
         self._copy_kept_models(merged)
+        if merged:
+            self._copy_inputs()
         if any(record.id in merged and record.status != "done" for record in records):
             self._copy_models_of_unfinished_runs()
         return self._outcome
@@ -346,6 +349,13 @@ class _Merge:
         """The key of an answer that another folder has, too, but with a different text."""
         (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
         return f"{key}{OWN_ANSWER_MARK}{response_digest(key, response).hex()}"
+
+    def _copy_inputs(self) -> None:
+        """Copy the data that Python programs gave to runs. The folder of a file is named after its digest."""
+        for file in sorted((self._folder / INPUTS_FOLDER).glob("*/*")):
+            target = self._target / INPUTS_FOLDER / file.parent.name / file.name
+            if file.is_file() and not target.exists():
+                write_once(target, file.read_text(encoding="utf-8"))
 
     def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from lmassay.errors import DamageError
 from lmassay.storage import digests
@@ -214,11 +216,18 @@ class RowReader:
 
     # --- examples -------------------------------------------------------------------------------------------------
 
-    def single_rows(self, run: str, condition: str = "TRUE") -> Iterator[tuple[StoredRow, bool]]:
-        """Yield the rows of a run as they are stored, and whether they are damaged, in the order of the data."""
+    def single_rows(
+        self, run: str, condition: str = "TRUE", values: Sequence[Any] = (), *, first: int = 0, count: int = -1
+    ) -> Iterator[tuple[StoredRow, bool]]:
+        """Yield the rows of a run as they are stored, and whether they are damaged, in the order of the data.
+
+        ``values`` are for the placeholders in the condition. Of the rows that match it, ``count`` rows are yielded,
+        beginning with the one that has the number ``first``, counted from 0.
+        """
         needs_digest = self.needs_digests(run)
-        query = f"SELECT {self.row_columns} FROM rows WHERE run = ? AND {condition} ORDER BY position"  # noqa: S608
-        for *columns, stored_digest in self.database.execute(query, (run,)):
+        matching = f"FROM rows WHERE run = ? AND {condition} ORDER BY position LIMIT ? OFFSET ?"
+        query = f"SELECT {self.row_columns} {matching}"
+        for *columns, stored_digest in self.database.execute(query, (run, *values, count, first)):
             row = StoredRow(*columns)
             yield row, row.is_damaged(stored_digest, needs_digest=needs_digest)
 
@@ -271,24 +280,53 @@ class RowReader:
         return self._in_order(run, self._single_rows(run), self.batches(run))
 
     def selected_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
-        """Yield some rows of a run, in the order of its data. Batches without such rows are neither read nor verified.
+        """Yield some rows of a run, in the order of its data. Other rows and their batches are not read.
 
         ``numbers`` are sorted and count the rows of :meth:`rows` from 0.
         """
+        batches = self.finished_positions(run)
+        if not batches:
+            yield from self._selected_single_rows(run, numbers)
+            return
         if self.has_single_rows(run):
+            # A run that was resumed after damage. What comes before a row is not known without reading it.
             wanted = set(numbers)
             for number, row in enumerate(self.rows(run)):
                 if number in wanted:
                     yield row
             return
         start = 0
-        for positions in self.finished_positions(run):
+        for positions in batches:
             low = bisect_left(numbers, start)
             high = bisect_left(numbers, start + len(positions))
             if low < high:
                 (batch,) = self._verified_batches(run, self._stored_batch(run, positions.start))
                 yield from batch.selected([number - start for number in numbers[low:high]]).rows()
             start += len(positions)
+
+    def _selected_single_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
+        """Yield the rows with these numbers, consecutive ones with one query."""
+        with self.reading(run):
+            for _, group in itertools.groupby(enumerate(numbers), key=_start_of_sequence):
+                consecutive = [number for _, number in group]
+                for row, is_damaged in self.single_rows(run, first=consecutive[0], count=len(consecutive)):
+                    if is_damaged:
+                        raise self._example_error(run, row.id)
+                    yield row.parsed()
+
+    def row_called(self, run: str, example_id: str) -> Row | None:
+        """Return the row of the example with this id; None if there is none."""
+        with self.reading(run):
+            for row, is_damaged in self.single_rows(run, "id = ?", (example_id,)):
+                if is_damaged:
+                    raise self._example_error(run, row.id)
+                return row.parsed()
+        for scores in self.verified_score_batches(run):
+            ids = list(scores.ids)
+            if example_id in ids:
+                (batch,) = self._verified_batches(run, self._stored_batch(run, scores.first))
+                return next(batch.selected([ids.index(example_id)]).rows())
+        return None
 
     def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
         """Yield rows with their positions and the rows of batches in the order of the data, and count them."""
@@ -367,6 +405,12 @@ class RowReader:
     def row_columns(self) -> str:
         """The columns of a stored row and its digest; NULL for columns that an old store does not have."""
         return f"{ROW_COLUMNS}, {self.database.outcomes_column}, {self.database.digest_column}"
+
+
+def _start_of_sequence(indexed_number: tuple[int, int]) -> int:
+    """Return what is the same for all numbers of a sequence without gaps."""
+    index, number = indexed_number
+    return number - index
 
 
 def _by_frequency(error: tuple[str, int]) -> tuple[int, str]:

@@ -549,13 +549,18 @@ class Store(RowReader):
     def _exchanges(self, run: str) -> Iterator[tuple[int, _ExampleExchanges]]:
         with self.reading(run):
             for position, row in self.single_score_rows(run):
-                pairs: list[tuple[dict[str, Any], Response]] = []
-                for key in self._response_keys(run, row.example.id):
-                    stored = self._whole_response(run, key) or self._whole_response(run, altered_response_key(key))
-                    if stored is not None:
-                        pairs.append((json.loads(stored.request), response_from_dict(json.loads(stored.response))))
-                yield position, (row.example.id, pairs)
+                yield position, (row.example.id, self.exchanges_of(run, row.example.id))
             self.check_counts(run)
+
+    def exchanges_of(self, run: str, example_id: str) -> list[tuple[dict[str, Any], Response]]:
+        """Return the requests of one example and the responses to them, as far as they are stored."""
+        pairs: list[tuple[dict[str, Any], Response]] = []
+        with self.reading(run):
+            for key in self._response_keys(run, example_id):
+                stored = self._whole_response(run, key) or self._whole_response(run, altered_response_key(key))
+                if stored is not None:
+                    pairs.append((json.loads(stored.request), response_from_dict(json.loads(stored.response))))
+        return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:
         """Verify the answers that a run used, as far as they are stored; return what is damaged."""

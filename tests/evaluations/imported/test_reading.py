@@ -267,7 +267,7 @@ def test_who_was_asked_must_be_known(tmp_path):
 
 def test_an_imported_run_can_be_planned_again_from_its_configuration(tmp_path):
     record, _ = imported(tmp_path / "results", log(PAIRS))
-    assert runner.replan(record).signature == record.signature
+    assert runner.replan(record, tmp_path).signature == record.signature
 
 
 def test_a_key_in_a_model_name_is_blanked_out(tmp_path):

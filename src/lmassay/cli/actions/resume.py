@@ -52,7 +52,7 @@ def resume(
             say(f"{what} is complete; nothing to do")
             return print_records(chosen, store, as_json)
         with plugin_output_to_stderr():
-            runs = [SweepRun(runner.replan(record), record) for record in unfinished]
+            runs = [SweepRun(runner.replan(record, store.folder), record) for record in unfinished]
         plans = [sweep_run.plan for sweep_run in runs]
         with execution.executor_for(plans) as executor, store.lock_sweep(unfinished[0].sweep):
             exit_code = work_through(runs, store, executor, retry_failed=retry_failed)

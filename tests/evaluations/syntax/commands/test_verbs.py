@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 
@@ -102,6 +103,16 @@ def test_perturb_writes_the_same_number_of_lines(folder):
     )
     assert again.returncode == 0
     assert (folder / "adv.txt").read_bytes() == (folder / "adv2.txt").read_bytes()
+
+
+def test_perturb_compresses_a_file_that_ends_in_gz(folder):
+    for name in ("adv.txt", "adv.txt.gz", "again.GZ"):
+        done = lmassay("perturb", "keyboard", "--in", "src.txt", "--out", name, "--rate", 1, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    assert gzip.decompress((folder / "adv.txt.gz").read_bytes()) == (folder / "adv.txt").read_bytes()
+    assert (folder / "again.GZ").read_bytes() == (folder / "adv.txt.gz").read_bytes()
+    # What was written can be read.
+    assert lmassay("perturb", "keyboard", "--in", "adv.txt.gz", "--out", "twice.txt", cwd=folder).returncode == 0
 
 
 @pytest.mark.parametrize("verb", ["tasks", "models", "scorers", "perturbations", "methods"])

@@ -13,7 +13,7 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.robustness.perturbations.base import make_perturber
 from lmassay.plugins.registry import current_registry
 from lmassay.running.config import set_value
-from lmassay.storage.files import atomic_write, forbid_overwriting, open_text
+from lmassay.storage.files import atomic_write_compressed, forbid_overwriting, open_text
 
 # Lines between two steps of the progress bar.
 _PROGRESS_STEP = 1000
@@ -32,7 +32,7 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
     perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
     text = open_text(source, "input")
     changed = 0
-    output = nullcontext(sys.stdout) if to_terminal else atomic_write(target)
+    output = nullcontext(sys.stdout) if to_terminal else atomic_write_compressed(target)
     with progress_bar(f"{name}: {source.name}") as advance, output as stream:
         for index, line in enumerate(text.read()):
             adversarial = perturber(line, index)
