@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import math
+import os
 import random
 import shutil
 import signal
@@ -49,7 +51,11 @@ WARM_UP = 20_000
 # MB per 100,000 requests after the start, and the requests that a process must have made for a slope to mean something.
 LARGEST_GROWTH = 32.0
 FEWEST_REQUESTS = 50_000
-STRETCHES = 5
+# MB between two samples. What the process has loaded since the sample before is reported with such a jump.
+JUMP = 16.0
+# The compiler for scoring takes 120 MB. By default it is loaded when 50,000 pairs have been scored, in the middle of a
+# soak; with this variable, with the first pairs, before memory is watched.
+ENVIRONMENT = {"LMASSAY_ENGINE": "numba"} if importlib.util.find_spec("numba") else {}
 # With fewer requests, a run may be over before the disk is filled while it runs.
 FEWEST_TO_WATCH = 5_000
 FEWEST_SAMPLES = 5
@@ -125,6 +131,20 @@ class Disk:
 # --- the command under test -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Jump:
+    """A sudden growth of memory."""
+
+    requests: int
+    megabytes: float
+    libraries: Sequence[str]
+    """The shared libraries that were loaded at the same time."""
+
+    def __str__(self) -> str:
+        loaded = f"{len(self.libraries)} libraries loaded, e.g. {self.libraries[0]}" if self.libraries else "no library"
+        return f"{self.megabytes:+.0f} MB at {self.requests:,} requests ({loaded})"
+
+
 @dataclass
 class Segment:
     """One process from its start to its end: how it ended, and its memory over the requests that it made."""
@@ -137,6 +157,8 @@ class Segment:
     stderr: str = ""
     samples: list[tuple[int, float]] = field(default_factory=list)
     """Requests so far, and resident memory in MB."""
+    jumps: list[Jump] = field(default_factory=list)
+    _loaded: set[str] = field(default_factory=set)
 
     @property
     def peak(self) -> float:
@@ -144,21 +166,25 @@ class Segment:
         return max((memory for _, memory in self.samples), default=0.0)
 
     def growth(self) -> float | None:
-        """MB per 100,000 requests after the start; None if the process made too few requests.
-
-        It is the median over stretches of the time. Growth shows in all of them; a library that is loaded when it is
-        first needed, such as the compiler for scoring, shows in one.
-        """
+        """MB per 100,000 requests after the start: the slope of a line; None if the process made too few requests."""
         if self.requests < FEWEST_REQUESTS:
             return None
         after_start = [sample for sample in self.samples if WARM_UP < sample[0] < self.requests]
-        slopes = []
-        for samples in np.array_split(np.array(after_start).reshape(-1, 2), STRETCHES):
-            if len(samples) >= FEWEST_SAMPLES and np.ptp(samples[:, 0]) > 0:
-                slopes.append(np.polyfit(samples[:, 0], samples[:, 1], 1)[0])
-        if len(slopes) < STRETCHES:
+        if len(after_start) < FEWEST_SAMPLES:
             return None
-        return float(np.median(slopes)) * 100_000
+        requests, memory = np.array(after_start).T
+        return float(np.polyfit(requests, memory, 1)[0]) * 100_000
+
+    def add_sample(self, requests: int, process: psutil.Process) -> None:
+        """Record the memory of the process, and what it has loaded if its memory has jumped."""
+        memory = process.memory_info().rss / MEGABYTE
+        growth = memory - (self.samples[-1][1] if self.samples else 0.0)
+        self.samples.append((requests, memory))
+        if growth < JUMP:
+            return
+        loaded = {Path(region.path).name for region in process.memory_maps() if ".so" in region.path}
+        self.jumps.append(Jump(requests, growth, sorted(loaded - self._loaded)))
+        self._loaded = loaded
 
 
 def run_process(
@@ -176,6 +202,7 @@ def run_process(
     output.truncate()
     process = subprocess.Popen(
         [sys.executable, "-m", "lmassay", *map(str, arguments)],
+        env={**os.environ, **ENVIRONMENT},
         stdout=subprocess.DEVNULL,
         stderr=output,
         # Between fork and exec, no thread of this process runs.
@@ -185,7 +212,7 @@ def run_process(
         measured = psutil.Process(process.pid)
         while process.poll() is None:
             with contextlib.suppress(psutil.Error):
-                segment.samples.append((server.requests - before, measured.memory_info().rss / MEGABYTE))
+                segment.add_sample(server.requests - before, measured)
                 times = measured.cpu_times()
                 segment.cpu_seconds = times.user + times.system
             if watch is not None:
@@ -332,6 +359,9 @@ class Soak:
             f"{segment.cpu_seconds:6.1f} CPU s  peak {segment.peak:6.1f} MB  "
             f"growth {'n/a' if growth is None else f'{growth:+.1f} MB per 100,000 requests'}"
         )
+        for jump in segment.jumps:
+            if jump.requests:
+                self._report(f"    memory: {jump}")
 
     def _check_requests(self, server: ChaosServer, segments: Sequence[Segment]) -> None:
         options = self._options
