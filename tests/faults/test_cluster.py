@@ -277,7 +277,8 @@ def test_resources_that_no_worker_has_are_reported_with_the_command(tmp_path, cl
     file = write_files(tmp_path, own_model(tmp_path, resources={"GPU": 2}), verb="generate")
     done = lmassay("run", file, "--results", tmp_path / "results", "--scheduler", cluster.address)
     assert done.returncode == 2
-    assert f'start some: dask worker {cluster.address} --nthreads 1 --resources "GPU=2"' in done.stderr
+    command = f'dask worker {cluster.address} --nthreads 1 --memory-limit 0 --resources "GPU=2"'
+    assert f"start some: {command}" in done.stderr
 
 
 # --- a scheduler that disappears --------------------------------------------------------------------------------------

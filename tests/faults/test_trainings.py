@@ -202,5 +202,5 @@ def test_a_scheduler_that_is_not_there_is_reported_in_one_line(tmp_path, monkeyp
     monkeypatch.setattr(executors, "_SECONDS_TO_REACH_SCHEDULER", 0.5)
     done = lmassay("run", write_sweep(tmp_path), "--results", tmp_path / "results", "--scheduler", "tcp://127.0.0.1:9")
     assert done.returncode == 2
-    assert "there is no Dask scheduler at tcp://127.0.0.1:9" in done.stderr
+    assert "there is no Dask scheduler at tcp://127.0.0.1:9 (" in done.stderr
     assert "Traceback" not in done.stderr

@@ -189,6 +189,16 @@ def test_a_batch_that_kills_two_workers_is_an_error_of_its_requests_and_the_othe
     }
 
 
+def test_a_run_stops_if_workers_die_before_they_have_answered_anything(tmp_path):
+    executor = Recording(deaths=100)
+    answers = worker_model(tmp_path, executor).ask("generate", PROMPTS)
+    with pytest.raises(ClusterError, match="every worker died before it had answered a single batch; is there enough"):
+        list(answers)
+    batches = len(cut_into_batches(PROMPTS, executor.capacity({})))
+    assert batches > 3
+    assert len(executor.sent) < 2 * batches, "every batch was tried"
+
+
 def test_no_secret_is_sent_to_workers(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "open-sesame-42")
     executor = Recording()
@@ -240,6 +250,48 @@ def test_answers_before_a_failure_are_not_lost_and_the_run_stops(tmp_path):
     assert next(answers)[1] == Response("a")
     with pytest.raises(ClusterError, match="worker w: no memory"):
         list(answers)
+
+
+FAILING_MODEL = """
+from lmassay import Model, Response
+
+class Mine(Model):
+    name = "mine"
+    can = frozenset({"generate"})
+    distributable = True
+
+    def identity(self):
+        return {"name": self.name}
+
+    def generate(self, requests):
+        yield Response("first")
+        raise FAILURE
+"""
+
+
+@pytest.mark.parametrize("failure", ["SystemExit(3)", "KeyboardInterrupt", "ValueError('key sk-abcdefgh12345678')"])
+def test_a_model_that_raises_anything_ends_neither_its_worker_nor_the_message(tmp_path, failure):
+    (tmp_path / "model.py").write_text(FAILING_MODEL.replace("FAILURE", failure), encoding="utf-8")
+    model = build("model", "model.py:Mine", tmp_path)
+    source = current_registry().source_of("model.py:Mine", tmp_path)
+    executor = Recording()
+    answers = WorkerModel(model, ModelDescription("model.py:Mine", tmp_path, source), executor).ask(
+        "generate", PROMPTS[:2]
+    )
+    assert next(answers)[1] == Response("first")
+    with pytest.raises(ClusterError, match=r"^worker .*(tried to exit the program|\[redacted\])"):
+        list(answers)
+
+
+def test_a_worker_that_cannot_read_the_job_is_reported_as_a_fault_of_the_cluster(tmp_path):
+    class WithoutLmassay(Recording):
+        def submit(self, function, payload, resources):
+            future: Future[Any] = Future()
+            future.set_exception(ModuleNotFoundError("No module named 'lmassay'"))
+            return future
+
+    with pytest.raises(ClusterError, match=r"a worker could not do its work: .*No module named 'lmassay'"):
+        list(worker_model(tmp_path, WithoutLmassay()).ask("generate", PROMPTS[:2]))
 
 
 MODEL_WITH_FILE = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmassay.errors import ConfigError
+from lmassay.errors import ClusterError, ConfigError
 from lmassay.running import executors
 from lmassay.running.executors import DaskExecutor, ProcessExecutor
 
@@ -49,6 +49,19 @@ def test_an_idle_process_is_used_before_a_new_one_is_started():
         executor.close()
 
 
+@pytest.mark.parametrize("address", ["HOST", "http://127.0.0.1:8786", "tcp://", "tcp://127.0.0.1", "a/b:8786"])
+def test_an_address_that_is_none_is_refused_at_once(address):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    with pytest.raises(ConfigError, match="is not an address of a Dask scheduler, like tcp://HOST:8786"):
+        DaskExecutor(address)
+
+
+def test_an_encrypted_address_without_certificates_is_refused_with_the_reason():
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    with pytest.raises(ConfigError, match=r"needs certificates; Dask's configuration names none: see docs/"):
+        DaskExecutor("tls://127.0.0.1:8786")
+
+
 def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.setattr(executors, "_SECONDS_UNTIL_NO_WORKERS_WARNING", 0.0)
@@ -74,7 +87,23 @@ def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):
             assert not executor.submit(double, {"number": 1}, {}).done()
         finally:
             executor.close()
+        with pytest.raises(ClusterError, match="the Dask scheduler stopped"):
+            executor.submit(double, {"number": 1}, {})
         assert len(warnings) == 1
         assert f"dask worker {cluster.scheduler_address} --nthreads 1" in warnings[0]
         with pytest.raises(ConfigError, match="the cluster has no workers; start some: dask worker"):
+            DaskExecutor(cluster.scheduler_address)
+
+
+def test_workers_that_dask_pauses_for_their_memory_are_reported_with_a_remedy(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.setattr(executors, "_SECONDS_TO_WAIT_FOR_WORKERS", 0.2)
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0", "protocol": "tcp://"}
+    # This process needs more memory than that.
+    with distributed.LocalCluster(n_workers=1, memory_limit="10MB", **options) as cluster:
+        (worker,) = cluster.scheduler.workers.values()
+        deadline = time.monotonic() + 60
+        while worker.status.name != "paused" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with pytest.raises(ConfigError, match=r"only workers that use most of their memory limit.* --memory-limit 0"):
             DaskExecutor(cluster.scheduler_address)

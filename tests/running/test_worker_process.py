@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lmassay.running.worker_process import undisturbed_job
+from lmassay.running.worker_process import JobCancelled, undisturbed_job
 
 
 def setup_module() -> None:
@@ -58,5 +59,46 @@ def test_the_profiler_of_dask_goes_on_after_a_job(client):
 
 
 def test_without_dask_a_job_runs_as_it_is():
-    with undisturbed_job():
-        pass
+    with undisturbed_job() as raise_if_cancelled:
+        raise_if_cancelled()
+
+
+def work_until_cancelled(folder: str) -> None:
+    with undisturbed_job() as raise_if_cancelled:
+        raise_if_cancelled()
+        Path(folder, "begun").touch()
+        try:
+            while not Path(folder, "end").exists():
+                raise_if_cancelled()
+                time.sleep(0.01)
+        except JobCancelled:
+            Path(folder, "cancelled").touch()
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file.name} does not appear"
+        time.sleep(0.01)
+
+
+def cancel(other: Any, job: Any) -> None:
+    job.cancel()
+
+
+def disappear(other: Any, job: Any) -> None:
+    """As a process that is killed: the connection ends without a word about its jobs."""
+    other.scheduler_comm.comm.abort()
+
+
+@pytest.mark.parametrize("stop", [cancel, disappear])
+def test_a_job_ends_if_nobody_waits_for_it_any_more(client, tmp_path, stop: Callable[[Any, Any], None]):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other:
+        job = other.submit(work_until_cancelled, str(tmp_path), pure=False)
+        wait_for(tmp_path / "begun")
+        assert not (tmp_path / "cancelled").exists()
+        stop(other, job)
+        try:
+            wait_for(tmp_path / "cancelled")
+        finally:
+            (tmp_path / "end").touch()

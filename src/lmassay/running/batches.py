@@ -16,12 +16,12 @@ from typing import Any
 
 import lmassay
 from lmassay.contracts import Model, ask
-from lmassay.errors import ClusterError, LmassayError, PluginError
+from lmassay.errors import ClusterError, LmassayError, PluginError, error_with_location
 from lmassay.plugins.declarations import expected_message
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, Resources, RunningJobs
 from lmassay.running.worker_model import ModelDescription, answering_model
-from lmassay.running.worker_process import undisturbed_job
+from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
 # Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are this part
@@ -35,6 +35,12 @@ _MAX_BATCH_COST = 65536
 # a text has is an estimate. So only this part of the model's batch is filled.
 _FILLED_PART = 0.9
 _CHARACTERS_PER_TOKEN = 4
+# If this many batches are given up before any is answered, the reason is not what they ask: the model does not fit.
+_MAX_GIVEN_UP = 3
+_NO_WORKER_SURVIVES = (
+    "every worker died before it had answered a single batch; is there enough memory for the model? Dask also stops a "
+    "worker that exceeds its memory limit: start workers with --memory-limit 0"
+)
 # The fixed cost of a request, in characters.
 _COST_OF_REQUEST = 8
 # A batch may end within this part of its target size.
@@ -59,18 +65,33 @@ class BatchOutcome:
 def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
     """Answer a batch of requests with the model of this worker process."""
     responses: list[tuple[int, Response]] = []
-    with undisturbed_job():
-        try:
+    try:
+        with undisturbed_job() as raise_if_cancelled:
             _check_version(payload["version"])
             model = answering_model(payload["model"], payload["identity"])
             for number, response in ask(model, payload["verb"], payload["requests"]):
+                raise_if_cancelled()
                 if response.error is not None:
                     response = replace(response, error=redact(response.error))
                 responses.append((number, response))
-        except LmassayError as error:
-            # As text: an exception with its own parameters cannot be sent to another process.
-            return BatchOutcome(responses, f"worker {worker_name()}: {error}")
+    except JobCancelled:
+        return BatchOutcome([], "the batch was cancelled")
+    except BaseException as error:
+        return BatchOutcome(responses, f"worker {worker_name()}: {_reason(error)}")
     return BatchOutcome(responses)
+
+
+def _reason(error: BaseException) -> str:
+    """Describe why a batch failed.
+
+    As text: an exception with its own parameters cannot be sent to another process, Dask would write the texts of the
+    job to its log, and SystemExit would end the worker as if it had died.
+    """
+    if isinstance(error, LmassayError):
+        return str(error)
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return f"the model tried to exit the program ({type(error).__name__})"
+    return redact(error_with_location(error))
 
 
 def _check_version(of_client: str) -> None:
@@ -131,6 +152,7 @@ class WorkerModel:
                 batch_payload = {**payload, "requests": [requests[number] for number in batch]}
                 running.submit(batch, batch_payload, self.resources)
 
+        given_up = answered = 0
         try:
             submit_as_many_as_possible()
             while len(running):
@@ -139,8 +161,12 @@ class WorkerModel:
                     submit_as_many_as_possible()
                     batch = finished.job
                     if finished.gave_up:
+                        given_up += 1
+                        if given_up == _MAX_GIVEN_UP and not answered:
+                            raise ClusterError(_NO_WORKER_SURVIVES)
                         yield from _give_up(batch)
                         continue
+                    answered += 1
                     outcome: BatchOutcome = finished.result
                     for position, response in outcome.responses:
                         yield batch[position], response

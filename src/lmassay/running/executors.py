@@ -7,6 +7,7 @@ import logging
 import math
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmassay.errors import ClusterError, ConfigError, MissingExtra
-from lmassay.running.jobs import JobFunction, Resources
+from lmassay.running.jobs import SCHEDULER_STOPPED, JobFunction, Resources
 
 _SECONDS_BETWEEN_PARENT_CHECKS = 1.0
 _SECONDS_UNTIL_NO_WORKERS_WARNING = 5.0
@@ -25,6 +26,8 @@ _SECONDS_TO_WAIT_FOR_WORKERS = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
+_ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
+_SCHEDULER_ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/]+:\d+|inproc://.+")
 # Read by the libraries with which torch and numpy compute, when they are loaded.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -154,6 +157,15 @@ def _prepare_worker(parent_pid: int, threads: int) -> None:
 # --- a Dask cluster ---------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _DaskWorker:
+    """What the scheduler knows about a worker."""
+
+    resources: Resources
+    is_paused: bool
+    """Whether Dask gives the worker no new work, because it uses most of its memory limit."""
+
+
 class DaskExecutor:
     """Runs jobs on the workers of a Dask scheduler, which repeats a job whose worker died on another one."""
 
@@ -165,7 +177,7 @@ class DaskExecutor:
         self._on_warning = on_warning or (lambda text: None)
         self._without_workers_since: float | None = None
         self._has_warned = False
-        self._workers: dict[str, Resources] = {}
+        self._workers: dict[str, _DaskWorker] = {}
         # The resources, as text, for which there was a worker.
         self._had_workers: set[str] = set()
         self._workers_known_until = 0.0
@@ -173,12 +185,20 @@ class DaskExecutor:
             from distributed import Client
         except ImportError as error:
             raise MissingExtra("a Dask cluster", "dask") from error
+        if not _SCHEDULER_ADDRESS.fullmatch(scheduler):
+            raise ConfigError(f"--scheduler: {scheduler!r} is not an address of a Dask scheduler, like tcp://HOST:8786")
         # Dask logs the tracebacks of a lost connection; we report it in one line.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_SECONDS_TO_REACH_SCHEDULER)
         except (OSError, ValueError, TimeoutError) as error:
-            raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler}") from error
+            reason = _first_cause(error)
+            raise ConfigError(f"--scheduler: there is no Dask scheduler at {scheduler} ({reason})") from error
+        except TypeError as error:
+            # Dask's way of saying that a tls:// address needs a certificate.
+            raise ConfigError(
+                f"--scheduler: {scheduler} needs certificates; Dask's configuration names none: see docs/clusters.md"
+            ) from error
         try:
             self._wait_for_workers({})
             self._had_workers.add(_written({}))
@@ -203,7 +223,13 @@ class DaskExecutor:
         # pure=False: every submitted job is run. Otherwise Dask would return the result of an earlier one with the same
         # payload.
         executor = self._client.get_executor(pure=False, resources=dict(resources) or None)
-        future: Future[Any] = executor.submit(function, payload)
+        try:
+            future: Future[Any] = executor.submit(function, payload)
+        except Exception as error:
+            if self._client.status == "running":
+                raise
+            # Dask has given up connecting again.
+            raise ClusterError(SCHEDULER_STOPPED) from error
         return future
 
     def check_workers(self, resources: Resources) -> None:
@@ -220,8 +246,11 @@ class DaskExecutor:
             self._without_workers_since = now
         if now - self._without_workers_since >= _SECONDS_UNTIL_NO_WORKERS_WARNING and not self._has_warned:
             self._has_warned = True
+            problem = "no workers left"
+            if any(worker.is_paused for worker in self._workers.values()):
+                problem = _ONLY_PAUSED_WORKERS
             self._on_warning(
-                f"the cluster at {self._scheduler} has no workers left, so the work is waiting; start some: "
+                f"the cluster at {self._scheduler} has {problem}, so the work is waiting; start some: "
                 f"{self._worker_command(resources)} (or stop with Ctrl-C and resume later)"
             )
 
@@ -229,15 +258,16 @@ class DaskExecutor:
         self._client.close(timeout=_SECONDS_TO_REACH_SCHEDULER)
 
     def _workers_with(self, resources: Resources) -> list[str]:
-        """Return the addresses of the workers that have these resources."""
+        """Return the addresses of the workers that have these resources and accept work."""
         addresses = []
-        for address, of_worker in self._resources_of_workers().items():
-            if all(of_worker.get(name, 0) >= amount for name, amount in resources.items()):
+        for address, worker in self._current_workers().items():
+            has_resources = all(worker.resources.get(name, 0) >= amount for name, amount in resources.items())
+            if has_resources and not worker.is_paused:
                 addresses.append(address)
         return addresses
 
-    def _resources_of_workers(self) -> Mapping[str, Resources]:
-        """Return the resources of each worker by its address, as they were at most a second ago."""
+    def _current_workers(self) -> Mapping[str, _DaskWorker]:
+        """Return the workers by address, as they were at most a second ago."""
         if time.monotonic() < self._workers_known_until or self._client.status != "running":
             return self._workers
         try:
@@ -246,7 +276,10 @@ class DaskExecutor:
         except OSError:
             # The scheduler is gone; the jobs that are running report that.
             return {}
-        self._workers = {address: worker["resources"] for address, worker in information["workers"].items()}
+        self._workers = {
+            address: _DaskWorker(worker["resources"], worker["status"] == "paused")
+            for address, worker in information["workers"].items()
+        }
         self._workers_known_until = time.monotonic() + _SECONDS_TO_REMEMBER_WORKERS
         return self._workers
 
@@ -256,14 +289,17 @@ class DaskExecutor:
         while not self._workers_with(resources):
             if time.monotonic() > deadline:
                 what = "no workers"
-                if resources:
+                if any(worker.is_paused for worker in self._workers.values()):
+                    what = _ONLY_PAUSED_WORKERS
+                elif resources:
                     what = f"no worker with the resources that the model needs ({_written(resources)})"
                 raise ConfigError(f"--scheduler: the cluster has {what}; start some: {self._worker_command(resources)}")
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             self._workers_known_until = 0.0
 
     def _worker_command(self, resources: Resources) -> str:
-        command = f"dask worker {self._scheduler} --nthreads 1"
+        # Without --memory-limit, Dask gives a worker with one thread the memory of one core.
+        command = f"dask worker {self._scheduler} --nthreads 1 --memory-limit 0"
         if resources:
             command += f' --resources "{_written(resources)}"'
         return command
@@ -285,6 +321,17 @@ class DaskExecutor:
                     f"--scheduler: the worker {address} has lmassay {version}, this is {own_version}; install the same "
                     "version on both"
                 )
+
+
+def _first_cause(error: BaseException) -> str:
+    """Return why a connection failed. Dask says first that it gave up, and last that the host does not exist."""
+    reason = "no answer"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            reason = cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return reason
 
 
 def _written(resources: Resources) -> str:

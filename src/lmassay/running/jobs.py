@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from lmassay.errors import ClusterError
+from lmassay.redaction import redact
 
 MAX_WORKER_DEATHS = 2
 """A job is given up after this many of its workers died."""
+SCHEDULER_STOPPED = (
+    "the Dask scheduler stopped, and what its workers were computing is lost; start it again, then run lmassay resume"
+)
+"""The message of a run that cannot go on because the scheduler is gone."""
 _SECONDS_BETWEEN_WORKER_CHECKS = 2.0
 
 JobFunction = Callable[[dict[str, Any]], Any]
@@ -87,17 +92,15 @@ class RunningJobs(Generic[JobType]):
         # Those that were cancelled come last, so that the others are not lost.
         for future in sorted(self._wait_for_any(), key=Future.cancelled):
             if future.cancelled():
-                raise ClusterError(
-                    "the Dask scheduler stopped, and what its workers were computing is lost; start it again, then run "
-                    "lmassay resume"
-                )
+                raise ClusterError(SCHEDULER_STOPPED)
             submission = self._submissions.pop(future)
             error = future.exception()
             if error is None:
                 yield FinishedJob(submission.job, future.result())
                 continue
             if not _is_worker_death(error):
-                raise error
+                # Jobs themselves report failures as results, so the worker could not even begin or send one.
+                raise ClusterError(f"a worker could not do its work: {redact(repr(error))}") from error
             submission.worker_deaths += 1
             if submission.worker_deaths < MAX_WORKER_DEATHS:
                 self._submit(submission)

@@ -19,7 +19,7 @@ from lmassay.plugins.registry import current_registry
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
 from lmassay.running.worker_model import ModelDescription, model_of
-from lmassay.running.worker_process import undisturbed_job
+from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
 # Replaces an outcome that is stored and that no other training needs, to save memory; see run_trainings.
@@ -81,12 +81,20 @@ def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = No
 
     A training that fails returns a response with an error, so that other trainings can continue.
     """
-    with undisturbed_job():
+    with undisturbed_job() as raise_if_cancelled:
         started = time.monotonic()
+
+        def report_progress(share: float) -> None:
+            raise_if_cancelled()
+            if on_progress is not None:
+                on_progress(share)
+
         try:
-            outcome = _outcome_of(payload, on_progress or (lambda share: None))
+            outcome = _outcome_of(payload, report_progress)
         except LmassayError as error:
             return _failure(str(error))
+        except JobCancelled:
+            return _failure("the training was cancelled")
         except OSError as error:
             reason = error.strerror or str(error)
             return _failure(f"{reason}: {error.filename}" if error.filename else reason)
@@ -148,23 +156,31 @@ def run_trainings(
             job.kept_in.parent.mkdir(parents=True, exist_ok=True)
         needed_later.update(job.earlier_keys)
     running: RunningJobs[TrainingJob] = RunningJobs(executor, run_training)
-    while waiting or len(running):
-        for job, response in _submit_ready_jobs(waiting, running, responses):
-            responses[job.key] = response
-            yield job.key, response
-        for finished in running.wait():
-            job = finished.job
-            response = _response(finished)
-            # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for messages.
-            is_needed = job.key in needed_later or not response.usable
-            responses[job.key] = response if is_needed else _DROPPED_OUTCOME
-            yield job.key, response
+    try:
+        while waiting or len(running):
+            yield from _submit_ready_jobs(waiting, running, responses)
+            for finished in running.wait():
+                job = finished.job
+                response = _response(finished)
+                # Outcomes can be large. Keep only those in memory that later jobs need; failures are needed for
+                # messages.
+                is_needed = job.key in needed_later or not response.usable
+                responses[job.key] = response if is_needed else _DROPPED_OUTCOME
+                impossible: list[tuple[str, Response]] = []
+                if not executor.in_process:
+                    # Now, so that no worker is idle while the outcome is stored. In this process, the next training
+                    # would run before the outcome of this one is safe.
+                    impossible = list(_submit_ready_jobs(waiting, running, responses))
+                yield job.key, response
+                yield from impossible
+    finally:
+        running.cancel()
 
 
 def _submit_ready_jobs(
-    waiting: dict[str, TrainingJob], running: RunningJobs[TrainingJob], responses: Mapping[str, Response]
-) -> Iterator[tuple[TrainingJob, Response]]:
-    """Submit the jobs that can start now; yield those that cannot be run at all, with the reason."""
+    waiting: dict[str, TrainingJob], running: RunningJobs[TrainingJob], responses: dict[str, Response]
+) -> Iterator[tuple[str, Response]]:
+    """Submit the jobs that can start now; yield those that cannot be run at all, with the reason as response."""
     ready = [key for key, job in waiting.items() if responses.keys() >= set(job.earlier_keys)]
     for key in ready:
         job = waiting[key]
@@ -173,7 +189,8 @@ def _submit_ready_jobs(
         del waiting[key]
         earlier_failure = _first_failure(job.earlier_keys, responses)
         if earlier_failure is not None:
-            yield job, Response(error=f"a training that this one needs failed: {earlier_failure.error}")
+            responses[key] = Response(error=f"a training that this one needs failed: {earlier_failure.error}")
+            yield key, responses[key]
             continue
         running.submit(job, job.payload(responses), job.resources)
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -20,28 +20,53 @@ _MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
 _KEPT_BYTES = 512 * 1024 * 1024
 # Dask's name for its statistical profiler among the things that a worker does from time to time.
 _PROFILER = "profile"
+# Dask's name for the state of a running job whose result nobody needs any more.
+_CANCELLED = "cancelled"
+
+
+class JobCancelled(Exception):  # noqa: N818 - not an error: somebody stopped the run
+    """Nobody waits for the result of this job any more."""
 
 
 @contextmanager
-def undisturbed_job() -> Iterator[None]:
+def undisturbed_job() -> Iterator[Callable[[], None]]:
     """Run a job alone in this process, without what Dask does by default to observe jobs and save memory.
 
     Models, and the state of random number generators, belong to the whole process, so two jobs in threads of one
     process would influence each other.
+
+    Yields a function that a job calls from time to time. It raises :class:`JobCancelled` if the run was stopped or its
+    process died. Dask cannot interrupt a job, so others who share the cluster would wait until it ends by itself.
     """
     _keep_freed_memory()
-    with _WORK_LOCK, _without_profiler():
-        yield
+    worker = _dask_worker()
+    with _WORK_LOCK, _without_profiler(worker):
+        yield _cancellation_check(worker)
+
+
+def _cancellation_check(worker: Any) -> Callable[[], None]:
+    """Return a function that raises JobCancelled if the Dask worker's present job has been cancelled."""
+    if worker is None:
+        # Processes that lmassay started itself are stopped as a whole.
+        return lambda: None
+    tasks = worker.state.tasks
+    key = worker.get_current_task()
+
+    def raise_if_cancelled() -> None:
+        task = tasks.get(key)
+        if task is None or task.state == _CANCELLED:
+            raise JobCancelled
+
+    return raise_if_cancelled
 
 
 @contextmanager
-def _without_profiler() -> Iterator[None]:
-    """Pause the profiler of this Dask worker, if the process is one.
+def _without_profiler(worker: Any) -> Iterator[None]:
+    """Pause the profiler of a Dask worker; None if this process is not one.
 
     It examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep stacks of
     neural networks took about a tenth of a worker's time.
     """
-    worker = _dask_worker()
     profiler = None if worker is None else worker.periodic_callbacks.get(_PROFILER)
     if worker is None or profiler is None:
         yield
