@@ -41,7 +41,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SPEEDUP = 1.8
 TOLERANCE = 1e-4
 SECONDS_TO_START = 120
-WARM_UP_PAIRS = 60
+# Enough for several batches, so that every worker gets one.
+WARM_UP_PAIRS = 240
 # A load above this before the start means that other programs use the cores.
 QUIET_LOAD = 0.7
 COUNTING_MODEL = '''
@@ -148,13 +149,15 @@ def time_runs(configs: Sequence[Path], results: Path, scheduler: str, waits: boo
 
     executor: Executor = DaskExecutor(scheduler) if scheduler else InProcessExecutor()
     plans = [plan(config) for path in configs for config in load_runs(path)]
-    # A small run that is not timed loads the model, on both workers: it is large enough for two batches.
+    # A small run that is not timed loads the model, on all workers.
     warm_up = [plan(config) for config in load_runs(configs[0], limit=WARM_UP_PAIRS)]
     wall: dict[str, float] = {}
     cpu: dict[str, float] = {}
     with Store(results.with_name(f"{results.name}-warm-up"), create=True) as store:
         for planned, record in zip(warm_up, record_waiting_runs(warm_up, store, new_sweep()), strict=True):
             begin(planned, record, store, executor=executor)
+    if scheduler:
+        require_loaded_models(scheduler)
     start = time.perf_counter() - started
     with Store(results, create=True) as store, cpu_clock(scheduler) as cpu_seconds:
         if waits:
@@ -167,6 +170,23 @@ def time_runs(configs: Sequence[Path], results: Path, scheduler: str, waits: boo
             cpu[record.task] = cpu_seconds() - cpu_before
     executor.close()
     print(json.dumps({"start": start, "wall": wall, "cpu": cpu}))
+
+
+def require_loaded_models(scheduler: str) -> None:
+    """Stop if a worker has no model in memory yet: the time for loading it would be measured, too."""
+    from distributed import Client
+
+    with Client(scheduler, set_as_default=False) as client:
+        for worker, has_model in client.run(has_kept_model).items():
+            if not has_model:
+                sys.exit(f"the worker {worker} got no batch of the warm-up, so it would load the model later")
+
+
+def has_kept_model() -> bool:
+    """Whether this worker has a model in memory."""
+    from lmassay.running import worker_model
+
+    return worker_model._kept.model is not None
 
 
 @contextmanager

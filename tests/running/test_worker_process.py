@@ -58,6 +58,24 @@ def test_the_profiler_of_dask_goes_on_after_a_job(client):
     assert not client.submit(stays_the_same_while_busy, pure=False).result()
 
 
+def clock_interval() -> float:
+    # The event loop changes it a moment after a job has asked for it.
+    time.sleep(0.1)
+    return float(distributed.get_worker().periodic_callbacks["tick"].callback_time)
+
+
+def clock_interval_in_job() -> float:
+    with undisturbed_job():
+        return clock_interval()
+
+
+def test_the_clock_of_dask_is_slower_while_a_job_runs_and_as_before_afterwards(client):
+    before = client.submit(clock_interval, pure=False).result()
+    for _ in range(2):
+        assert client.submit(clock_interval_in_job, pure=False).result() > before
+    assert client.submit(clock_interval, pure=False).result() == before
+
+
 def test_without_dask_a_job_runs_as_it_is():
     with undisturbed_job() as raise_if_cancelled:
         raise_if_cancelled()
