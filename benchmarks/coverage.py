@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lmassay.statistics.estimation import Term, estimate, rate_intervals, wilson
+from lmassay.statistics.estimation import estimate, rate_intervals, wilson
+from lmassay.statistics.terms import Term
 from lmassay.statistics.variance import clusters_of
 
 Floats = NDArray[np.float64]

@@ -28,8 +28,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lmassay.statistics.estimation import Estimate, Term, estimate
+from lmassay.statistics.estimation import Estimate, estimate
 from lmassay.statistics.intervals import mean_estimate
+from lmassay.statistics.terms import Term
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmassay.statistics.paired_scores import ChangeCounts, count_changes
+from lmassay.statistics.pairing import pairs_of
 from lmassay.statistics.sides import Side, load_side
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.digests import STATE, state_digest
@@ -86,3 +88,26 @@ def side(run: str, rows: Iterable[Row], **more: Any) -> Side:
 def two(before: Iterable[Row], after: Iterable[Row], **more: Any) -> list[Side]:
     """A base run and a new one."""
     return [side("base", before, **more), side("new", after, **more)]
+
+
+def counted_changes(before: Sequence[Any], after: Sequence[Any], **design: Any) -> ChangeCounts:
+    """How many units changed in the metric "m"; rows are (template, scores), or None for an example in error."""
+    runs = []
+    for rows in (before, after):
+        made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]
+        runs.append(made)
+    base, new = two(*runs, **design)
+    pairs = pairs_of(base, new, "m")
+    assert pairs is not None
+    return count_changes(pairs)
+
+
+def combined(
+    terms: Mapping[str, float],
+    *,
+    constant: float = 0.0,
+    each: str | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> dict[str, Any]:
+    """The combination of columns that the metric "m" is, as a design declares it."""
+    return {"m": {"terms": terms, "constant": constant, "each": each, "bounds": list(bounds)}}

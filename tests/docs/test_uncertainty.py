@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from lmassay.statistics import estimation
+from lmassay.statistics import pile_up
 from lmassay.statistics.estimation import rate_intervals
 from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION
 
@@ -212,8 +212,8 @@ def test_the_grids_have_as_many_settings_as_stated(coverage, coverage_two_way):
 def test_the_page_names_the_constants_of_the_code():
     assert f"pulled towards {PRIOR_CORRELATION:g}" in PAGE
     assert re.search(rf"at\s+all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
-    assert f"coefficient of variation is below {estimation._CLEARLY_AWAY:g}," in PAGE
-    assert f"above {estimation._PILED_UP:g} the protection is complete" in PAGE
+    assert f"coefficient of variation is below {pile_up.CLEARLY_AWAY:g}," in PAGE
+    assert f"above {pile_up.PILED_UP:g} the protection is complete" in PAGE
 
 
 # --- other rules ------------------------------------------------------------------------------------------------------

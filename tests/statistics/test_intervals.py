@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf, isclose
+
 import numpy as np
 import pytest
 
 from lmassay.statistics.intervals import (
+    ABSOLUTE_SLACK,
+    RELATIVE_SLACK,
     Settings,
     bootstrap_interval,
     mean_estimate,
     mean_result,
     mean_results,
     paired_difference,
+    same_scores,
 )
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Row, Score
@@ -157,3 +162,11 @@ def test_the_bootstrap_does_not_depend_on_the_order_of_rows():
     first = bootstrap_interval((x, y), ratio, Settings(resamples=200))
     assert bootstrap_interval((x[order], y[order]), ratio, Settings(resamples=200)) == first
     assert bootstrap_interval((x, y), ratio, Settings(resamples=200, seed=1)) != first
+
+
+def test_scores_are_the_same_by_column_as_one_by_one():
+    numbers = [0.0, 1e-13, 1e-12, 2e-12, 0.5, 0.5 + 4e-10, 0.5 + 6e-10, 1.0, 1 + 1e-9, -1.0, 3e8, 3e8 + 0.2, inf, -inf]
+    for before in numbers:
+        for after in numbers:
+            is_same = isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
+            assert same_scores(np.array([before]), np.array([after])).tolist() == [is_same], (before, after)

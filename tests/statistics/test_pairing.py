@@ -3,52 +3,15 @@
 from __future__ import annotations
 
 import random
-from math import inf
 
-import numpy as np
 import pytest
 
 from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.flips import flips
-from lmassay.statistics.pairing import ChangeCounts, are_aligned, count_changes, is_same, paired_columns, same_scores
+from lmassay.statistics.paired_scores import ChangeCounts
+from lmassay.statistics.pairing import are_aligned
 from lmassay.types import Row
-from tests.compare_kit import failed, rates, scored, two, unscored
-
-
-def counted_changes(before, after, **design):
-    """Rows are (template, scores), or None for an example in error."""
-    runs = []
-    for rows in (before, after):
-        made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]
-        runs.append(made)
-    base, new = two(*runs, **design)
-    return count_changes(paired_columns(base, new, "m"))
-
-
-def combined(terms, *, constant=0.0, each=None, bounds=(0.0, 1.0)):
-    return {"m": {"terms": terms, "constant": constant, "each": each, "bounds": list(bounds)}}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ([0, 0, 1, 1], [0, 1, 1, 1], ChangeCounts(4, 1, 2, 2)),
-        # A graded score between 0 and 1 has the same ends, rounding apart.
-        ([0, 0.5, 1, 1 - 1e-15], [0, 0.5, 1, 1], ChangeCounts(4, 0, 3, 2)),
-        # Nobody knows how far other scores go.
-        ([0, 0, 1, 30], [0, 0, 1, 30], ChangeCounts(4, 0, 4, 4)),
-        ([0, 0, 1, 1], [0, -1, 1, 1], ChangeCounts(4, 1, 4, 4)),
-    ],
-)
-def test_a_score_at_its_end_can_change_in_one_direction_only(before, after, expected):
-    base, new = ([(str(i), {"m": float(value)}) for i, value in enumerate(values)] for values in (before, after))
-    assert counted_changes(base, new) == expected
-
-
-def test_a_cluster_can_change_if_any_of_its_examples_can():
-    before = [("a", {"m": 0.0}), ("a", {"m": 1.0}), ("b", {"m": 0.0}), ("b", {"m": 0.0})]
-    after = [(template, {"m": 0.0}) for template in "aabb"]
-    assert counted_changes(before, after, cluster="template") == ChangeCounts(2, 1, 1, 2)
+from tests.compare_kit import combined, counted_changes, failed, rates, scored, two, unscored
 
 
 def test_examples_in_error_in_either_run_are_not_compared():
@@ -57,23 +20,6 @@ def test_examples_in_error_in_either_run_are_not_compared():
         [None, *rows[1:]], [*rows[:3], None], combinations=combined({"right": 1.0}), cluster="template"
     )
     assert counts == ChangeCounts(2, 0, 2, 0)
-
-
-def test_a_term_that_is_subtracted_changes_in_the_other_direction():
-    design = {"combinations": combined({"here": 1.0, "there": -1.0}, bounds=(-1.0, 1.0)), "cluster": "template"}
-    rows = [("a", {"here": 0.0}), ("b", {"here": 1.0}), ("c", {"there": 1.0}), ("d", {"there": 0.0})]
-    # It falls where "here" is 1 and where "there" is 0.
-    assert counted_changes(rows, rows, **design) == ChangeCounts(4, 0, 2, 2)
-    only = [("a", {"here": 0.0}), ("b", {"here": 0.0}), ("c", {"there": 1.0}), ("d", {"there": 1.0})]
-    assert counted_changes(only, only, **design) == ChangeCounts(4, 0, 0, 4)
-
-
-def test_a_column_goes_as_far_as_its_combination_does():
-    rows = [("a", {"x": 0.0}), ("b", {"x": 1.0})]
-    signed = combined({"x": 1.0}, bounds=(-1.0, 1.0))
-    doubled = combined({"x": 2.0}, constant=-1.0, bounds=(-1.0, 1.0))
-    assert counted_changes(rows, rows, combinations=signed, cluster="template") == ChangeCounts(2, 0, 2, 1)
-    assert counted_changes(rows, rows, combinations=doubled, cluster="template") == ChangeCounts(2, 0, 1, 1)
 
 
 def test_labels_of_equal_weight_are_compared_only_where_both_runs_have_a_value():
@@ -164,10 +110,3 @@ def test_runs_in_the_same_order_are_compared_like_runs_in_another_order(seed, de
     assert compare_runs(aligned[0], aligned[1:], metrics) == compare_runs(shuffled[0], shuffled[1:], metrics)
     for of_columns, by_ids in zip(flips(*aligned, metrics), flips(*shuffled, metrics), strict=True):
         assert of_columns.as_json(None) == by_ids.as_json(None)
-
-
-def test_scores_are_the_same_by_column_as_one_by_one():
-    numbers = [0.0, 1e-13, 1e-12, 2e-12, 0.5, 0.5 + 4e-10, 0.5 + 6e-10, 1.0, 1 + 1e-9, -1.0, 3e8, 3e8 + 0.2]
-    for before in numbers:
-        for after in [*numbers, inf, -inf]:
-            assert bool(same_scores(np.array([before]), after)[0]) == is_same(before, after), (before, after)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.statistics.intervals import mean_estimate, paired_difference, result_of
-from lmassay.statistics.pairing import paired_columns
+from lmassay.statistics.pairing import pairs_of
 from lmassay.statistics.power import Spread, detectable, distinguishable, rows_to_detect, rows_to_show, spread_of
 from lmassay.types import Result, Settings
 from tests.compare_kit import rates, scored, two
@@ -68,7 +68,7 @@ def test_clusters_need_more_examples():
 
 def spread(before, after, metric="accuracy", **design):
     base, new = two(before, after, **design)
-    pairs = paired_columns(base, new, metric)
+    pairs = pairs_of(base, new, metric)
     return spread_of(pairs, pairs.difference(base.record.settings).estimate)
 
 

@@ -11,6 +11,9 @@ from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.pairing import keys_of, labelled_units_of, paired_on_tests, pairing_key
 from lmassay.statistics.sides import Side
 
+# Means that differ by less differ by the order of summation only.
+_SAME = 1e-9
+
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
@@ -21,7 +24,7 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
     for other in others:
         warnings += _coverage(base, other)
         warnings += _question_means(base, other)
-        warnings += _tested_apart(base, other)
+        warnings += _not_paired_by_test(base, other)
         warnings += _shared_labels(base, other)
         names = differing_settings([base.record, other.record])
         if names:
@@ -34,14 +37,15 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 def _coverage(base: Side, other: Side) -> list[str]:
     """How much of the two runs a comparison leaves out."""
     key = pairing_key(base, other)
-    ours = set(keys_of(base, key))
-    theirs = set(keys_of(other, key))
-    shared = len(ours & theirs)
-    if not shared or (shared == len(ours) and shared == len(theirs)):
+    in_base = set(keys_of(base, key))
+    in_other = set(keys_of(other, key))
+    in_both = in_base & in_other
+    # Runs that share nothing are an error elsewhere.
+    if not in_both or in_base == in_other:
         return []
     what = "examples" if key is None else f"values of '{key}', by which they are paired,"
-    names = f"{base.record.id} ({len(ours):,}) and {other.record.id} ({len(theirs):,})"
-    return [f"of the {what} of {names}, {shared:,} are in both; the others are left out"]
+    names = f"{base.record.id} ({len(in_base):,}) and {other.record.id} ({len(in_other):,})"
+    return [f"of the {what} of {names}, {len(in_both):,} are in both; the others are left out"]
 
 
 def _question_means(base: Side, other: Side) -> list[str]:
@@ -50,12 +54,14 @@ def _question_means(base: Side, other: Side) -> list[str]:
         return []
     parts = []
     for side in (base, other):
-        times = side.averaged_samples
-        parts.append(f"{side.record.id} asked each question {f'{times} times' if times else 'once'}")
+        times = "once"
+        if side.averaged_samples:
+            times = f"{side.averaged_samples} times"
+        parts.append(f"{side.record.id} asked each question {times}")
     return [f"{' and '.join(parts)}, so the mean score of each question is compared"]
 
 
-def _tested_apart(base: Side, other: Side) -> list[str]:
+def _not_paired_by_test(base: Side, other: Side) -> list[str]:
     """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
     warnings = []
     for metric in headline(base):
@@ -104,23 +110,19 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
 
 def wrong_order(base: Side, other: Side) -> list[str]:
     """A warning if the new run is older than its base: the two may have been named in the wrong order."""
-    ours = base.record
-    theirs = other.record
-    if not theirs.created or ours.created <= theirs.created:
+    # A run without a time cannot be ordered.
+    if not other.record.created or base.record.created <= other.record.created:
         return []
-    return [f"{theirs.id} is older than {ours.id}, its base; are the two swapped? Write BASE first, then NEW"]
+    new_id = other.record.id
+    return [f"{new_id} is older than {base.record.id}, its base; are the two swapped? Write BASE first, then NEW"]
 
 
 def other_labels(base: Side, other: Side) -> list[str]:
     """Runs with different labels were asked differently: another attack, another prompt."""
-    ours = base.record
-    theirs = other.record
     if _have_same_label(base, other):
         return []
-    return [
-        f"{theirs.id} is '{theirs.label}' and {ours.id} is '{ours.label}': a difference may come from that, not from "
-        "the model"
-    ]
+    labels = f"{other.record.id} is '{other.record.label}' and {base.record.id} is '{base.record.label}'"
+    return [f"{labels}: a difference may come from that, not from the model"]
 
 
 def asked_differently(base: Side, other: Side) -> list[str]:
@@ -151,10 +153,10 @@ def _have_same_label(base: Side, other: Side) -> bool:
     """One run may have a short label by itself and a longer one among others of its sweep."""
     if base.record.base_label == other.record.base_label:
         return True
+    # What distinguishes runs of this evaluation, such as the attack with its options.
     identity = variation_of(base.record).identity
-    ours = base.depends_on.get(identity)
-    theirs = other.depends_on.get(identity)
-    return ours is not None and ours == theirs
+    base_identity = base.depends_on.get(identity)
+    return base_identity is not None and base_identity == other.depends_on.get(identity)
 
 
 def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
@@ -180,9 +182,6 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
                     f"the mean over examples that is compared here, {mean:.4f}"
                 )
     return list(dict.fromkeys(warnings))
-
-
-_SAME = 1e-9
 
 
 def _reported(side: Side, metric: str) -> float | None:

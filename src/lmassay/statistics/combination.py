@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.estimation import Estimate, Term, estimate, mean_of_estimates
+from lmassay.statistics.estimation import Estimate, estimate, mean_of_estimates
 from lmassay.statistics.intervals import Settings, cluster_names, result_of
 from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.terms import Term
 from lmassay.types import Combination as Combination
 from lmassay.types import Result
 

@@ -13,7 +13,8 @@ from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import Estimate
-from lmassay.statistics.pairing import Pairs, count_changes, paired_columns, paired_on_tests, pairing_key
+from lmassay.statistics.paired_scores import Pairs, count_changes
+from lmassay.statistics.pairing import paired_on_tests, pairing_key, pairs_of
 from lmassay.statistics.sides import Side
 from lmassay.types import Better
 
@@ -148,7 +149,7 @@ def _compare_pair(base: Side, other: Side, metrics: Sequence[str]) -> list[Compa
     require_one_task(base, other)
     rows = []
     for metric in metrics:
-        pairs = paired_columns(base, other, metric)
+        pairs = pairs_of(base, other, metric)
         if pairs is not None:
             rows.append(_row(base, other, metric, pairs))
     if not rows:

@@ -24,9 +24,14 @@ def normal_quantile(probability: float) -> float:
 
 
 def t_quantile(probability: float, degrees: float) -> float:
-    """The value that Student's t with these degrees of freedom stays below with this probability."""
+    """The value that Student's t with these degrees of freedom stays below with this probability.
+
+    With infinitely many, Student's t is the normal distribution.
+    """
     from scipy.special import stdtrit
 
+    if math.isinf(degrees):
+        return normal_quantile(probability)
     return float(stdtrit(degrees, probability))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, overload
 
-from lmassay.statistics.pairing import are_aligned, pairing_key, same_scores, unit_names, units_of
+from lmassay.statistics.intervals import same_scores
+from lmassay.statistics.pairing import are_aligned, pairing_key, unit_states, units_of
 from lmassay.statistics.sides import Side
 
 if TYPE_CHECKING:
@@ -276,8 +277,8 @@ def _excluded(
 
     ``before`` and ``after`` are the examples that the base run and the other run scored.
     """
-    base_states = unit_names(base, key)
-    other_states = unit_names(other, key)
+    base_states = unit_states(base, key)
+    other_states = unit_states(other, key)
     failed: set[str] = set()
     unscored: set[str] = set()
     for states in (base_states, other_states):

@@ -19,18 +19,21 @@ from typing import Any, Literal
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics import ALPHA
+from lmassay.statistics.bounds import FiniteBounds
 from lmassay.statistics.comparison import Comparison, comparable
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.distributions import holm_adjusted
-from lmassay.statistics.estimation import Alternative, Estimate, Term, estimate
+from lmassay.statistics.estimation import Alternative, Estimate, estimate
 from lmassay.statistics.flips import scores_of
-from lmassay.statistics.pairing import Bounds, Pairs, paired_columns, pairing_key, unit_names, units_of
+from lmassay.statistics.paired_scores import Pairs
+from lmassay.statistics.pairing import pairing_key, pairs_of, unit_states, units_of
 from lmassay.statistics.power import Spread, detectable, rows_to_show, spread_of
 from lmassay.statistics.sides import Side
+from lmassay.statistics.terms import Term
 from lmassay.types.wording import counted
 
 State = Literal["pass", "fail", "not shown", "cannot judge"]
-"""The default significance level."""
+"""The verdict on a condition, or on all conditions of a gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +255,7 @@ class _Level:
 def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _Question:
     condition = condition.directed(metric_of(base.record, condition.metric))
     require_reachable(condition, _bounds(base, new, condition.metric))
-    pairs = paired_columns(base, new, condition.metric)
+    pairs = pairs_of(base, new, condition.metric)
     if pairs is None or row.estimate is None:
         raise UserError(f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}")
     if not condition.relative:
@@ -299,11 +302,9 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
     row = question.row
     measured = question.measured
     if measured is None or question.threshold is None:
-        why = f"the base mean of {row.metric} is 0, so a share of it cannot be a threshold"
-        return Check(condition, row, "cannot judge", None, None, None, None, why)
+        return _cannot_judge(question, f"the base mean of {row.metric} is 0, so a share of it cannot be a threshold")
     if p is None:
-        why = f"nothing can be tested with {_units(row)}: {question.estimate.reason}"
-        return Check(condition, row, "cannot judge", None, None, None, None, why)
+        return _cannot_judge(question, f"nothing can be tested with {_units(row)}: {question.estimate.reason}")
     bound = _bound(question, level)
     numbers = _numbers(row, p, bound, level, condition)
     shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
@@ -315,10 +316,33 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
     else:
         comparison = f"not {condition.limit}"
     why = f"the difference is {shown}, {comparison} ({numbers})"
-    check = Check(condition, row, "pass", p, bound, None, None, why)
+    check = Check(
+        condition=condition,
+        row=row,
+        state="pass",
+        p=p,
+        bound=bound,
+        detectable=None,
+        examples_needed=None,
+        why=why,
+    )
     if condition.reading == "fail if":
         return _fail_if(question, check, level, is_significant)
     return _pass_only_if(question, check, level, is_significant)
+
+
+def _cannot_judge(question: _Question, why: str) -> Check:
+    """The verdict on a condition that could not be tested at all."""
+    return Check(
+        condition=question.condition,
+        row=question.row,
+        state="cannot judge",
+        p=None,
+        bound=None,
+        detectable=None,
+        examples_needed=None,
+        why=why,
+    )
 
 
 def _fail_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
@@ -341,15 +365,8 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
         p_at_worst = worst.p_value(threshold, condition.alternative)
         can_be_detected = p_at_worst is not None and p_at_worst < level.each
     # A significant change in the other direction answers the question, however few scores could change in this one.
-    if condition.is_below:
-        opposite: Alternative = "greater"
-        changeable = row.can_fall
-    else:
-        opposite = "less"
-        changeable = row.can_rise
-    p_of_opposite = question.estimate.p_value(0.0, opposite)
-    is_opposite = p_of_opposite is not None and p_of_opposite < level.alpha
-    if not can_be_detected and not is_opposite:
+    if not can_be_detected and not _changed_in_other_direction(question, level):
+        changeable = row.can_fall if condition.is_below else row.can_rise
         in_several_tests = ""
         if level.tests > 1:
             in_several_tests = f" in one of {level.tests} tests"
@@ -362,6 +379,13 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
         # The largest possible drop is the same in every comparison, so it is detected for certain or never.
         drop = abs(worst.value) if can_be_detected else None
     return replace(check, detectable=drop, why=f"{check.why}; {_power_sentence(condition, drop, spread)}")
+
+
+def _changed_in_other_direction(question: _Question, level: _Level) -> bool:
+    """True if there is evidence of a change away from the condition: of a rise if it is about a fall."""
+    opposite: Alternative = "greater" if question.condition.is_below else "less"
+    p = question.estimate.p_value(0.0, opposite)
+    return p is not None and p < level.alpha
 
 
 def _pass_only_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
@@ -397,7 +421,7 @@ def _power_sentence(condition: Condition, size: float | None, spread: Spread | N
 
 def _worst(question: _Question) -> Estimate | None:
     """The estimate if every score changed as far as possible in the condition's direction; None without a limit."""
-    worst = question.pairs.at_end(falls=question.condition.is_below)
+    worst = question.pairs.at_bound(falls=question.condition.is_below)
     if worst is None:
         return None
     estimated = worst.difference(question.base.record.settings).estimate
@@ -446,7 +470,7 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 # --- what cannot be judged --------------------------------------------------------------------------------------------
 
 
-def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
+def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None:
     """Raise a UserError if no difference can exceed the threshold: the gate would always pass, or never."""
     if bounds is None:
         return
@@ -470,7 +494,7 @@ def require_reachable(condition: Condition, bounds: Bounds | None) -> None:
     raise UserError(f"{condition.option} {verdict}: {why}")
 
 
-def _bounds(base: Side, new: Side, metric: str) -> Bounds | None:
+def _bounds(base: Side, new: Side, metric: str) -> FiniteBounds | None:
     """The range of a metric, if it is known: of rates and shares, and of what a task combines from them."""
     combination = base.record.design.combinations.get(metric)
     if combination is not None:
@@ -501,7 +525,7 @@ def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
         in_other = set(units_of(other, metric, key))
     else:
         # A metric that combines several scores may lack one of them: an answer "unknown" has no direction of bias.
-        in_other = {unit for unit, state in unit_names(other, key).items() if state == "scored"}
+        in_other = {unit for unit, state in unit_states(other, key).items() if state == "scored"}
     return len(in_base - in_other), len(in_base)
 
 

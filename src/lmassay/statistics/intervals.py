@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lmassay.statistics.bounds import Bounds
 from lmassay.statistics.distributions import normal_quantile, percentile_bootstrap
-from lmassay.statistics.estimation import Bounds, Estimate, Term, estimate, wilson
+from lmassay.statistics.estimation import Estimate, estimate, wilson
 from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.terms import Term
 from lmassay.types import Result
 from lmassay.types import Settings as Settings
 
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Statistic = Callable[..., Floats]
 
-# Beyond rounding, as 0.1 + 0.2 is 0.3: scores of such a difference are the same score.
-RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-9, 1e-12
+# Scores that differ by less are the same score, as 0.1 + 0.2 is 0.3 but for rounding.
+RELATIVE_SLACK = 1e-9
+ABSOLUTE_SLACK = 1e-12
 # Resampled values held at once: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
 
@@ -143,11 +146,27 @@ def bootstrap_interval(
     return low, high
 
 
-def the_same(a: Floats, b: Floats) -> Mask:
-    """Which values differ by no more than rounding does."""
+def same_scores(before: Floats, after: Floats) -> Mask:
+    """Which scores are the same but for rounding; a score that is not a number is never the same.
+
+    >>> import numpy as np
+    >>> same_scores(np.array([0.1 + 0.2, 1.0]), np.array([0.3, 1.001])).tolist()
+    [True, False]
+    """
     import numpy as np
 
-    return np.asarray(np.isclose(a, b, rtol=RELATIVE_SLACK, atol=ABSOLUTE_SLACK))
+    slack = np.maximum(RELATIVE_SLACK * np.maximum(np.abs(before), np.abs(after)), ABSOLUTE_SLACK)
+    with np.errstate(invalid="ignore"):
+        is_close = np.abs(before - after) <= slack
+    # An infinite score is the same as itself only, however large the slack.
+    return np.asarray((before == after) | (is_close & np.isfinite(slack)))
+
+
+def changes_of(before: Floats, after: Floats) -> Floats:
+    """After minus before; 0 where scores differ by rounding only."""
+    import numpy as np
+
+    return np.where(same_scores(before, after), 0.0, after - before)
 
 
 def paired_difference(
@@ -162,9 +181,8 @@ def paired_difference(
 
     if len(a) == 0:
         return Difference(0.0, None, None, None, 0)
-    difference = np.where(the_same(a, b), 0.0, b - a)
     step = possible_change(np.concatenate([a, b]))
-    return difference_of([Term(difference, 1.0, clusters, weights, step=step)], settings)
+    return difference_of([Term(changes_of(a, b), 1.0, clusters, weights, step=step)], settings)
 
 
 def possible_change(scores: Floats) -> float:
@@ -181,14 +199,14 @@ def possible_change(scores: Floats) -> float:
 
 
 def difference_of(
-    terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), furthest: float | None = None
+    terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), largest: float | None = None
 ) -> Difference:
     """A difference from the paired differences of the columns that it combines.
 
-    ``by`` names the clusters; no difference can be further from 0 than ``furthest``.
+    ``by`` names the clusters; no difference can be further from 0 than ``largest``.
     """
-    ends = None if furthest is None else (-furthest, furthest)
-    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=ends)
+    bounds = None if largest is None else (-largest, largest)
+    estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=bounds)
     low, high = estimated.interval(settings.confidence)
     return Difference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
 
@@ -208,8 +226,8 @@ def mean_result(
     """The mean of a metric over a part of the table, with interval and counts.
 
     ``cluster`` names the group, or the two groups, whose examples are not independent; without it, samples of one
-    question are a cluster. ``weight`` names the column that
-    says how much each example counts, such as its number of words. ``crossed`` is what the metric is crossed with.
+    question are a cluster. ``weight`` names the column that says how much each example counts, such as its number of
+    words. ``crossed`` is what the metric is crossed with.
     """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:

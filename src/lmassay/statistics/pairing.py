@@ -1,27 +1,17 @@
-"""The pairs that two runs are compared on: scores of the examples, labels or tests that both runs have.
+"""Which scores of two runs are paired: those of the examples, labels or tests that both runs have.
 
-:mod:`lmassay.statistics.comparison` makes a table row of them, :mod:`lmassay.statistics.gate` a verdict.
+:mod:`lmassay.statistics.comparison` makes a table row of the pairs, :mod:`lmassay.statistics.gate` a verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from math import inf, isclose, isfinite
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmassay.statistics.combination import Combination, labels_of, sums_of
-from lmassay.statistics.estimation import Estimate, Term
-from lmassay.statistics.intervals import (
-    ABSOLUTE_SLACK,
-    RELATIVE_SLACK,
-    Difference,
-    Settings,
-    difference_of,
-    possible_change,
-    the_same,
-)
+from lmassay.statistics.intervals import changes_of
+from lmassay.statistics.paired_scores import PairedColumn, Pairs
 from lmassay.statistics.replicates import difference_of_repetitions, difference_on_tests, mean_over_repetitions
 from lmassay.statistics.sides import Side
 from lmassay.statistics.table import ScoresOnTests
@@ -30,87 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Bounds = tuple[float, float]
 
-
-@dataclass(frozen=True, slots=True)
-class PairedColumn:
-    """The scores of one column on the units that both runs have scored: examples, or what stands for them."""
-
-    coefficient: float
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    weights: NDArray[np.float64] | None
-    clusters: Sequence[Sequence[str]]
-    """One sequence of labels for each grouping of the units."""
-    units: Sequence[str]
-    """What each score belongs to in the test: its cluster (of two groupings, the one with fewer), or itself."""
-
-    def changes(self) -> NDArray[np.float64]:
-        """New minus base; 0 where scores differ by rounding only."""
-        return _changes(self.before, self.after)
-
-    def mean(self, values: NDArray[np.float64]) -> float:
-        if self.weights is None:
-            return float(values.mean())
-        return float((values * self.weights).sum() / self.weights.sum())
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """All that two runs are compared on by one metric."""
-
-    columns: Sequence[PairedColumn]
-    constant: float
-    n: int
-    """Examples, or what stands for them, that are in a pair."""
-    only_base: int
-    only_new: int
-    combination: Combination | None = None
-    clustered_by: tuple[str, ...] = ()
-    estimated: Estimate | None = None
-    """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
-
-    def base_mean(self) -> float:
-        return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
-
-    def new_mean(self) -> float:
-        return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
-
-    def difference(self, settings: Settings) -> Difference:
-        """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
-        import numpy as np
-
-        if self.estimated is not None:
-            low, high = self.estimated.interval(settings.confidence)
-            return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
-        terms = []
-        # Scores between two ends cannot differ by more than the ends do.
-        furthest = 0.0
-        for column in self.columns:
-            step = possible_change(np.concatenate([column.before, column.after]))
-            terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-            low, high = _bounds(column)
-            furthest += abs(column.coefficient) * (high - low)
-        return difference_of(terms, settings, self.clustered_by, furthest if isfinite(furthest) else None)
-
-    def at_end(self, *, falls: bool) -> Pairs | None:
-        """The pairs if every new score were as low, or as high, as it can be; None where scores have no end."""
-        import numpy as np
-
-        columns = []
-        for column in self.columns:
-            low, high = _column_bounds(self.combination, column)
-            # A column that is subtracted makes the metric fall where it rises.
-            end = low if falls is (column.coefficient > 0) else high
-            if not isfinite(end):
-                return None
-            columns.append(replace(column, after=np.full_like(column.before, end)))
-        return replace(self, columns=columns, estimated=None)
-
-
-def paired_columns(base: Side, other: Side, metric: str) -> Pairs | None:
-    """The pairs of two runs; None where they have none."""
+def pairs_of(base: Side, other: Side, metric: str) -> Pairs | None:
+    """The pairs of two runs by one metric; None where they have none."""
     if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
         return _pairs_of_replicates(base, other, metric)
     key = pairing_key(base, other)
@@ -148,9 +60,8 @@ def keys_of(side: Side, key: str | None) -> Sequence[str]:
     return side.table.ids if key is None else side.table.groups[key]
 
 
-def unit_names(side: Side, key: str | None) -> dict[str, str]:
+def unit_states(side: Side, key: str | None) -> dict[str, str]:
     """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
-
     table = side.table
     states: dict[str, str] = {}
     for unit, is_scored, is_failed in zip(keys_of(side, key), table.has_score(), table.in_error(), strict=True):
@@ -179,23 +90,55 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]
 
     table = side.table
     column = table.column(metric)
-    weight_column = side.record.design.weights.get(metric)
-    weights = np.ones(len(table)) if weight_column is None else table.column(weight_column)
-    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
-    sums: dict[str, tuple[float, float, tuple[str, ...]]] = {}
+    has_weights = metric in side.record.design.weights
+    weights = _weights(side, metric)
+    groups = [table.groups[name] for name in _cluster_names(side)]
+    sums: dict[str, _WeightedSum] = {}
     for row, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
         if np.isnan(value):
             continue
-        labels = tuple(group[row] for group in groups)
-        # Of examples that are paired together, the clusters of the first one count.
-        total, count, first_labels = sums.get(unit, (0.0, 0.0, labels))
-        sums[unit] = (total + float(value * weight), count + float(weight), first_labels)
-    # Without weights, averages over examples that share a label count the same, however many a run has of it.
+        if unit not in sums:
+            # Of examples that are paired together, the clusters of the first one count.
+            sums[unit] = _WeightedSum(tuple(group[row] for group in groups))
+        sums[unit].add(value, weight)
     units: dict[str, PairingUnit] = {}
-    for unit, (total, count, labels) in sums.items():
-        if count:
-            units[unit] = PairingUnit(total / count, 1.0 if weight_column is None else count, labels)
+    for unit, summed in sums.items():
+        if summed.weight:
+            # Without weights, averages over examples that share a label count the same, however many a run has of it.
+            weight = summed.weight if has_weights else 1.0
+            units[unit] = PairingUnit(summed.mean(), weight, summed.clusters)
     return units
+
+
+@dataclass(slots=True)
+class _WeightedSum:
+    """Scores that are added up to a mean."""
+
+    clusters: tuple[str, ...]
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, value: float, weight: float) -> None:
+        self.total += float(value * weight)
+        self.weight += float(weight)
+
+    def mean(self) -> float:
+        return self.total / self.weight
+
+
+def _weights(side: Side, metric: str) -> NDArray[np.float64]:
+    """How much each example counts in a metric."""
+    import numpy as np
+
+    weight_column = side.record.design.weights.get(metric)
+    if weight_column is None:
+        return np.ones(len(side.table))
+    return side.table.column(weight_column)
+
+
+def _cluster_names(side: Side) -> list[str]:
+    """The groups that a task clusters by, as far as the run has them."""
+    return [name for name in side.record.design.clusters if name in side.table.groups]
 
 
 def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
@@ -207,75 +150,85 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     outcomes = None if crossed is None else table.outcomes(metric)
     if outcomes is None:
         return {}
-    weight_column = side.record.design.weights.get(metric)
-    weight_of_example = np.ones(len(table)) if weight_column is None else table.column(weight_column)
+    weight_of_example = _weights(side, metric)
     rows_of_example = np.bincount(outcomes.table_rows, weights=outcomes.rows, minlength=len(table))
     keys = keys_of(side, key)
-    groups = [table.groups[name] for name in side.record.design.clusters if name in table.groups]
-    sums: dict[tuple[str, str], tuple[float, float, tuple[str, ...]]] = {}
+    groups = [table.groups[name] for name in _cluster_names(side)]
+    sums: dict[tuple[str, str], _WeightedSum] = {}
     for row, label, value, rows in zip(
         outcomes.table_rows.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
     ):
+        unit = (keys[row], label)
+        if unit not in sums:
+            labels_of_row = [group[row] for group in groups]
+            sums[unit] = _WeightedSum((*labels_of_row, label))
         # Together, the outcomes of an example count as much as the example.
         weight = float(rows * (weight_of_example[row] / rows_of_example[row]))
-        unit = (keys[row], label)
-        labels_of_row = tuple(group[row] for group in groups)
-        total, count, clusters = sums.get(unit, (0.0, 0.0, (*labels_of_row, label)))
-        sums[unit] = (total + value * weight, count + weight, clusters)
+        sums[unit].add(value, weight)
     units: dict[tuple[str, str], PairingUnit] = {}
-    for unit, (total, count, clusters) in sums.items():
-        if count:
-            units[unit] = PairingUnit(total / count, count, clusters)
+    for unit, summed in sums.items():
+        if summed.weight:
+            units[unit] = PairingUnit(summed.mean(), summed.weight, summed.clusters)
     return units
-
-
-def _unlabelled(units: Mapping[str, PairingUnit]) -> dict[tuple[str, str], PairingUnit]:
-    return {(name, ""): unit for name, unit in units.items()}
 
 
 def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
     """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
-    import numpy as np
-
-    if are_aligned(base, other, metric, key) and metric not in base.record.design.crossed:
+    crossed = base.record.design.crossed.get(metric)
+    if crossed is None and are_aligned(base, other, metric, key):
         return _pairs_of_aligned_rows(base, other, metric)
     before = units_of(base, metric, key)
     after = units_of(other, metric, key)
     by_label_before = labelled_units_of(base, metric, key)
     by_label_after = labelled_units_of(other, metric, key)
-    if not by_label_before or not by_label_after:
-        by_label_before = _unlabelled(before)
-        by_label_after = _unlabelled(after)
+    clustered_by = _cluster_names(base)
+    if by_label_before and by_label_after:
+        if crossed is not None:
+            clustered_by.append(crossed)
+    else:
+        # One of the runs does not have its scores by label: pair whole units, each with an empty label.
+        by_label_before = {(unit, ""): value for unit, value in before.items()}
+        by_label_after = {(unit, ""): value for unit, value in after.items()}
     shared: list[tuple[str, str]] = []
-    for unit in by_label_before:
+    for unit_and_label, unit_before in by_label_before.items():
+        unit_after = by_label_after.get(unit_and_label)
         # Units that stand for another number of rows in the two runs would compare different rows.
-        if unit in by_label_after and by_label_before[unit].weight == by_label_after[unit].weight:
-            shared.append(unit)
+        if unit_after is not None and unit_before.weight == unit_after.weight:
+            shared.append(unit_and_label)
     if not shared:
         return None
-    weights = np.array([by_label_before[unit].weight for unit in shared])
-    clusters = []
-    for grouping in range(len(by_label_before[shared[0]].clusters)):
-        clusters.append([by_label_before[unit].clusters[grouping] for unit in shared])
-    names = [name for name in base.record.design.clusters if name in base.table.groups]
-    if len(clusters) > len(names):
-        names.append(base.record.design.crossed[metric])
-    paired = {unit for unit, _ in shared}
-    column = PairedColumn(
-        coefficient=1.0,
-        before=np.array([by_label_before[unit].value for unit in shared]),
-        after=np.array([by_label_after[unit].value for unit in shared]),
-        weights=None if bool((weights == weights[0]).all()) else weights,
-        clusters=clusters,
-        units=_fewest(clusters) or [unit for unit, _ in shared],
+    column = _column_of_units(
+        names=[unit for unit, _ in shared],
+        before=[by_label_before[unit_and_label] for unit_and_label in shared],
+        after=[by_label_after[unit_and_label] for unit_and_label in shared],
     )
+    paired_units = {unit for unit, _ in shared}
     return Pairs(
         columns=[column],
         constant=0.0,
-        n=len(paired),
-        only_base=len(before.keys() - paired),
-        only_new=len(after.keys() - paired),
-        clustered_by=tuple(names),
+        n=len(paired_units),
+        only_base=len(before.keys() - paired_units),
+        only_new=len(after.keys() - paired_units),
+        clustered_by=tuple(clustered_by),
+    )
+
+
+def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after: Sequence[PairingUnit]) -> PairedColumn:
+    """The scores of paired units, which have the same weight and the same clusters in both runs."""
+    import numpy as np
+
+    weights = np.array([unit.weight for unit in before])
+    are_equal_weights = bool((weights == weights[0]).all())
+    clusters: list[list[str]] = []
+    for grouping in range(len(before[0].clusters)):
+        clusters.append([unit.clusters[grouping] for unit in before])
+    return PairedColumn(
+        coefficient=1.0,
+        before=np.array([unit.value for unit in before]),
+        after=np.array([unit.value for unit in after]),
+        weights=None if are_equal_weights else weights,
+        clusters=clusters,
+        units=_labels_of_fewest_clusters(clusters) or names,
     )
 
 
@@ -298,7 +251,7 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
     rows = np.flatnonzero(in_base & in_other)
     if not len(rows):
         return None
-    names = [name for name in base.record.design.clusters if name in base.table.groups]
+    names = _cluster_names(base)
     clusters = [_entries(base.table.groups[name], rows) for name in names]
     column = PairedColumn(
         coefficient=1.0,
@@ -306,7 +259,7 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
         after=after[rows],
         weights=None,
         clusters=clusters,
-        units=_fewest(clusters) or _entries(base.table.ids, rows),
+        units=_labels_of_fewest_clusters(clusters) or _entries(base.table.ids, rows),
     )
     return Pairs(
         columns=[column],
@@ -325,8 +278,8 @@ def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
     return [values[row] for row in rows.tolist()]
 
 
-def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
-    """The labels of the grouping with the fewest clusters, which decide what can be significant."""
+def _labels_of_fewest_clusters(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The labels of the grouping with the fewest clusters, which decide what can be significant; empty without any."""
 
     def count(labels: Sequence[str]) -> int:
         return len(set(labels))
@@ -337,7 +290,7 @@ def _fewest(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
 def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
     """A metric that combines several columns: each is paired on the examples that have it in both runs."""
     usable = _without_errors(base, other)
-    groups = [name for name in base.record.design.clusters if name in base.table.groups]
+    groups = _cluster_names(base)
     paired: set[str] = set()
     columns = []
     for name, coefficient in combination.terms.items():
@@ -349,7 +302,15 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
         columns.append(_column_of_examples(base, coefficient, scores_before, scores_after, shared, groups))
         paired.update(shared)
     only_base, only_new = _scored_by_one(base, other, combination)
-    return Pairs(columns, combination.constant, len(paired), only_base, only_new, combination, tuple(groups))
+    return Pairs(
+        columns=columns,
+        constant=combination.constant,
+        n=len(paired),
+        only_base=only_base,
+        only_new=only_new,
+        combination=combination,
+        clustered_by=tuple(groups),
+    )
 
 
 def _column_of_examples(
@@ -375,7 +336,7 @@ def _column_of_examples(
         after=np.array([scores_after[example] for example in shared]),
         weights=None,
         clusters=clusters,
-        units=clusters[0] if clusters else shared,
+        units=_labels_of_fewest_clusters(clusters) or shared,
     )
 
 
@@ -431,7 +392,14 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
         units=shared,
     )
     only_base, only_new = _scored_by_one(base, other, combination)
-    return Pairs([column], 0.0, len(shared), only_base, only_new, combination)
+    return Pairs(
+        columns=[column],
+        constant=0.0,
+        n=len(shared),
+        only_base=only_base,
+        only_new=only_new,
+        combination=combination,
+    )
 
 
 def _values_by_label(
@@ -504,7 +472,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
             n=len(shared),
             only_base=only_base,
             only_new=only_new,
-            estimated=difference_of_repetitions(_changes(before, after), correlation, by=by),
+            estimated=difference_of_repetitions(changes_of(before, after), correlation, by=by),
         )
     before = _scores_by_replicate(base, metric, tested_before, shared)
     after = _scores_by_replicate(other, metric, tested_after, shared)
@@ -534,7 +502,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
         n=len(tests),
         only_base=only_base,
         only_new=only_new,
-        estimated=difference_on_tests(_changes(before, after), correlation, group_numbers),
+        estimated=difference_on_tests(changes_of(before, after), correlation, group_numbers),
     )
 
 
@@ -565,78 +533,3 @@ def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted:
 
     labels = np.array(_replicate_labels(side, metric))
     return np.stack([mean_over_repetitions(tested.scores[labels == label]) for label in wanted])
-
-
-def _changes(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """New minus base; 0 where scores differ by rounding only."""
-    import numpy as np
-
-    return np.where(the_same(before, after), 0.0, after - before)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
-    """Numbers of units: all, those that changed, and those that could be lower or higher than in the base run.
-
-    Scores between 0 and 1 have an end: an example with a score of 0 in the base run cannot fall. If only a few units
-    can change in one direction, no difference in that direction can ever be significant.
-    """
-
-    units: int
-    changed: int
-    can_fall: int
-    can_rise: int
-
-
-def count_changes(pairs: Pairs) -> ChangeCounts:
-    """How many units changed, and how many could have: by the scores that are paired."""
-    units: set[str] = set()
-    changed: set[str] = set()
-    # Units that could make the metric lower or higher than it is in the base run.
-    lower: set[str] = set()
-    higher: set[str] = set()
-    for column in pairs.columns:
-        low, high = _column_bounds(pairs.combination, column)
-        # A column that is subtracted makes the metric fall where it rises.
-        falls, rises = (lower, higher) if column.coefficient > 0 else (higher, lower)
-        units.update(column.units)
-        changed.update(compress(column.units, ~same_scores(column.before, column.after)))
-        falls.update(compress(column.units, ~same_scores(column.before, low)))
-        rises.update(compress(column.units, ~same_scores(column.before, high)))
-    return ChangeCounts(len(units), len(changed), len(lower), len(higher))
-
-
-def is_same(before: float | None, after: float | None) -> bool:
-    """True if a score is the one it was, but for rounding; no score is the same as none."""
-    if before is None or after is None:
-        return before is after
-    return isclose(before, after, rel_tol=RELATIVE_SLACK, abs_tol=ABSOLUTE_SLACK)
-
-
-def same_scores(before: NDArray[np.float64], after: NDArray[np.float64] | float) -> NDArray[np.bool_]:
-    """Which scores are the same as :func:`is_same` sees it; ``after`` may be one number for all, also infinite."""
-    import numpy as np
-
-    if isinstance(after, float) and not isfinite(after):
-        return np.zeros(len(before), dtype=bool)
-    slack = np.maximum(RELATIVE_SLACK * np.maximum(np.abs(before), np.abs(after)), ABSOLUTE_SLACK)
-    is_close: NDArray[np.bool_] = np.abs(before - after) <= slack
-    return is_close
-
-
-def _column_bounds(combination: Combination | None, column: PairedColumn) -> Bounds:
-    """The bounds of one column are those of its combination; of several columns only the scores can tell."""
-    if combination is None or len(combination.terms) > 1:
-        return _bounds(column)
-    if combination.each is not None:
-        return combination.bounds
-    ends = [(end - combination.constant) / column.coefficient for end in combination.bounds]
-    return min(ends), max(ends)
-
-
-def _bounds(column: PairedColumn) -> Bounds:
-    """Scores that are all between 0 and 1 are assumed to be limited to this range."""
-    for scores in (column.before, column.after):
-        if not bool(((scores >= 0) & (scores <= 1)).all()):
-            return -inf, inf
-    return 0.0, 1.0

@@ -20,16 +20,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lmassay.statistics.distributions import normal_quantile, t_quantile
+from lmassay.statistics.terms import PSEUDO_OBSERVATIONS
 
 if TYPE_CHECKING:
     from lmassay.statistics.estimation import Estimate
-    from lmassay.statistics.pairing import Pairs
+    from lmassay.statistics.paired_scores import Pairs
     from lmassay.types import Result
 
 POWER = 0.8
 """The share of comparisons that find the drop which is stated."""
-# Pseudo-observations on either side together, as in an estimate of differences that are mostly 0.
-_PSEUDO_OBSERVATIONS = 2.0
 # No benchmark has more examples; a search that gets here has no answer that helps.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2
@@ -70,17 +69,20 @@ class Spread:
         # One degree of freedom goes to the mean; the others grow with the number of clusters.
         return replace(self, rows=rows, degrees=max((self.degrees + 1) * rows / self.rows - 1, 1.0))
 
-    def needed(self, drop: float, threshold: float, alpha: float, power: float = POWER) -> float:
-        """By how much a drop is too small to be found with this power; 0 or less if it is found at least as often."""
+    def shortfall(self, drop: float, threshold: float, alpha: float, power: float = POWER) -> float:
+        """By how much a drop is too small to be found with this power; 0 or less if it is found at least as often.
+
+        It is the right side of the equation at the top of this module less the left one.
+        """
         degrees = self.degrees_of_freedom
         critical = t_quantile(1 - alpha, degrees)
         # Falls come from pairs that would not have changed; if there are not enough, all scores shift.
-        falls = min(drop, self.size * (1 - self.changed))
-        shift = drop - falls
-        first = falls
-        second = self.changed * self.size**2 + falls * self.size
+        mean_fall = min(drop, self.size * (1 - self.changed))
+        shift = drop - mean_fall
+        mean_square = self.changed * self.size**2 + mean_fall * self.size
 
         def lead(mean: float, square: float) -> float:
+            """How far the test statistic is beyond its critical value."""
             center, error = self._with_pseudo_observations(mean, square, shift)
             return center - threshold - critical * error
 
@@ -88,25 +90,34 @@ class Spread:
         # standard error larger, so mean and mean square do not vary independently.
         # Both slopes are numerical: a central difference in the mean, a forward difference in the mean square.
         step = 1e-6 * self.size
-        slope_mean = (lead(first + step, second) - lead(first - step, second)) / (2 * step)
-        slope_square = (lead(first, second + step**2) - lead(first, second)) / step**2
+        lead_above = lead(mean_fall + step, mean_square)
+        lead_below = lead(mean_fall - step, mean_square)
+        slope_of_mean = (lead_above - lead_below) / (2 * step)
+        expected_lead = lead(mean_fall, mean_square)
+        slope_of_square = (lead(mean_fall, mean_square + step**2) - expected_lead) / step**2
+        # A change is -size, 0 or size, so its square is 0 or size², and its cube is size² times the change.
+        variance_of_change = mean_square - mean_fall**2
+        variance_of_square = max(self.size**2 * mean_square - mean_square**2, 0.0)
+        covariance = mean_fall * (self.size**2 - mean_square)
         variance = (
-            slope_mean**2 * (second - first**2)
-            + slope_square**2 * max(self.size**2 * second - second**2, 0.0)
-            + 2 * slope_mean * slope_square * first * (self.size**2 - second)
+            slope_of_mean**2 * variance_of_change
+            + slope_of_square**2 * variance_of_square
+            + 2 * slope_of_mean * slope_of_square * covariance
         )
         spread = math.sqrt(max(variance, 0.0) / self.effective)
-        return t_quantile(power, degrees) * spread - lead(first, second)
+        return t_quantile(power, degrees) * spread - expected_lead
 
     def _with_pseudo_observations(self, mean: float, square: float, shift: float) -> tuple[float, float]:
         """Center and standard error for these mean and mean square of the changes."""
         effective = self.effective
-        unchanged = max(1 - square / self.size**2, 0.0)
-        pseudo = _PSEUDO_OBSERVATIONS * unchanged
-        total = effective + pseudo
+        share_unchanged = max(1 - square / self.size**2, 0.0)
+        # As many as in an estimate of differences that are mostly 0, half of them at either ``size`` or ``-size``.
+        pseudo_count = PSEUDO_OBSERVATIONS * share_unchanged
+        total = effective + pseudo_count
         center = mean * effective / total
-        second = (square * effective + pseudo * self.size**2) / total
-        return center + shift, math.sqrt(max(second - center**2, 0.0) / total)
+        mean_square = (square * effective + pseudo_count * self.size**2) / total
+        variance = max(mean_square - center**2, 0.0)
+        return center + shift, math.sqrt(variance / total)
 
 
 def distinguishable(result: Result, confidence: float, power: float = POWER) -> float | None:
@@ -135,17 +146,25 @@ def detectable(spread: Spread, threshold: float, alpha: float, power: float = PO
     None if no drop is found so often, however large.
     """
     # Beyond this, every score would have fallen by as much as scores change.
-    largest = threshold + spread.size if spread.changed >= 1 else spread.size
-    if threshold >= largest:
+    largest = spread.size
+    if spread.changed >= 1 or threshold >= largest:
         largest = threshold + spread.size
-    if spread.needed(largest, threshold, alpha, power) > 0:
+    if spread.shortfall(largest, threshold, alpha, power) > 0:
         return None
-    return _smallest(lambda drop: spread.needed(drop, threshold, alpha, power) <= 0, threshold, largest)
+
+    def is_found(drop: float) -> bool:
+        return spread.shortfall(drop, threshold, alpha, power) <= 0
+
+    return _smallest_drop(is_found, threshold, largest)
 
 
 def rows_to_detect(spread: Spread, drop: float, threshold: float, alpha: float, power: float = POWER) -> int | None:
     """How many pairs it takes to find a drop, which must be beyond the threshold; None for more than can be had."""
-    return _rows(lambda rows: spread.with_rows(rows).needed(drop, threshold, alpha, power) <= 0)
+
+    def is_enough(rows: float) -> bool:
+        return spread.with_rows(rows).shortfall(drop, threshold, alpha, power) <= 0
+
+    return _fewest_rows(is_enough)
 
 
 def rows_to_show(spread: Spread, margin: float, alpha: float, power: float = POWER) -> int | None:
@@ -153,15 +172,16 @@ def rows_to_show(spread: Spread, margin: float, alpha: float, power: float = POW
 
     The mirror image of finding a drop of that size.
     """
-    return _rows(lambda rows: _shows(spread.with_rows(rows), margin, alpha, power))
+
+    def is_enough(rows: float) -> bool:
+        # No falls are added: the question is what happens if there is no drop.
+        return spread.with_rows(rows).shortfall(0.0, -margin, alpha, power) <= 0
+
+    return _fewest_rows(is_enough)
 
 
-def _shows(spread: Spread, margin: float, alpha: float, power: float) -> bool:
-    # No falls are added: the question is what happens if there is no drop.
-    return spread.needed(0.0, -margin, alpha, power) <= 0
-
-
-def _rows(is_enough: Callable[[float], bool]) -> int | None:
+def _fewest_rows(is_enough: Callable[[float], bool]) -> int | None:
+    """The smallest number of rows that is enough, by bisection; None if not even the largest is."""
     if not is_enough(_MAX_ROWS):
         return None
     low, high = _MIN_ROWS, _MAX_ROWS
@@ -174,10 +194,11 @@ def _rows(is_enough: Callable[[float], bool]) -> int | None:
     return low
 
 
-def _smallest(is_enough: Callable[[float], bool], low: float, high: float) -> float:
+def _smallest_drop(is_found: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest drop between ``low`` and ``high`` that is found, by bisection."""
     for _ in range(50):
         middle = (low + high) / 2
-        if is_enough(middle):
+        if is_found(middle):
             high = middle
         else:
             low = middle
@@ -194,30 +215,31 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
     if estimated.reason:
         return None
     rows = sum(len(column.before) for column in pairs.columns)
-    count = 0
-    square = 0.0
+    changed_rows = 0
+    sum_of_squares = 0.0
     for column in pairs.columns:
-        change = column.changes()
+        changes = column.changes()
         # What one row adds to the difference, in units of 1 / rows: so columns of different lengths can be added up.
-        scale = column.coefficient * rows / len(change)
-        weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
-        count += int((change != 0).sum())
-        square += float(((scale * weights * change) ** 2).sum()) / rows
+        scale = column.coefficient * rows / len(changes)
+        relative_weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
+        changed_rows += int((changes != 0).sum())
+        sum_of_squares += float(((scale * relative_weights * changes) ** 2).sum())
     # Of repetitions on the same tests, the pairs are the tests, whatever the number of repetitions.
     effect = rows / estimated.effective
     degrees = None
     if estimated.units != rows:
         degrees = estimated.degrees
         effect = cautious_effect(effect, degrees)
-    if count == 0:
+    if changed_rows == 0:
         for column in pairs.columns:
             if np.any((column.before < 0) | (column.before > 1)):
                 # Nobody knows by how much a score of another range would change.
                 return None
         return Spread(rows, 0.0, 1.0, effect, degrees)
-    size = math.sqrt(square * rows / count)
-    changed = count / rows - _reliable(estimated) / size
-    return Spread(rows, max(changed, 0.0), size, effect, degrees)
+    size = math.sqrt(sum_of_squares / changed_rows)
+    changed_by_drop = _shrunken_difference(estimated) / size
+    changed_by_chance = max(changed_rows / rows - changed_by_drop, 0.0)
+    return Spread(rows, changed_by_chance, size, effect, degrees)
 
 
 def cautious_effect(effect: float, degrees: float) -> float:
@@ -229,8 +251,8 @@ def cautious_effect(effect: float, degrees: float) -> float:
     return effect * (1 + 2 / max(degrees, 1.0))
 
 
-def _reliable(estimated: Estimate) -> float:
-    """The difference, shrunken by what chance alone would make of it.
+def _shrunken_difference(estimated: Estimate) -> float:
+    """The size of the difference, shrunken by what chance alone would make of it.
 
     It is the positive part of James and Stein's estimate (1961), here of a single value: ``d · (1 - error² / d²)``.
     """

@@ -62,21 +62,22 @@ def ranking_by(sides: Sequence[Side], metric: str, alpha: float) -> list[Standin
 
 
 def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
+    """The standings by one metric, the best first; ``rows`` compare the first run with each other one."""
     by_id = {side.record.id: side for side in sides}
     best_id, best_mean = _best(rows)
     best = by_id[best_id]
     metric = rows[0].metric
-    runs_in_order = [rows[0].base]
+    run_ids = [rows[0].base]
     for row in rows:
-        runs_in_order.append(row.new)
+        run_ids.append(row.new)
     compared: list[Comparison] = []
-    for run in runs_in_order:
-        if run != best_id:
-            compared += _against(best, by_id[run], metric)
+    for run_id in run_ids:
+        if run_id != best_id:
+            compared += _against(best, by_id[run_id], metric)
 
-    # Holm (1979) for all pairs of runs, not only those with the best: see above.
-    runs = len(compared) + 1
-    tests = runs * (runs - 1) // 2
+    # Holm (1979) for all pairs of runs, not only those with the best: see the top of this module.
+    n_runs = len(compared) + 1
+    tests = n_runs * (n_runs - 1) // 2
     tested_runs: list[str] = []
     p_values: list[float] = []
     for row in compared:
@@ -91,7 +92,15 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
         is_worse = p is not None and p < alpha
         # A run without a p-value cannot be distinguished from the best one either.
         mark: Mark = "" if is_worse else "tie"
-        standings.append(Standing(metric, row.new, row.new_mean, mark, tests, replace(row, p_adjusted=p)))
+        standing = Standing(
+            metric=metric,
+            run=row.new,
+            mean=row.new_mean,
+            mark=mark,
+            tests=tests,
+            row=replace(row, p_adjusted=p),
+        )
+        standings.append(standing)
     standings.sort(key=lambda standing: _badness(standing.mean, rows[0].better))
     return [Standing(metric, best_id, best_mean, "best", tests), *standings]
 
@@ -102,26 +111,28 @@ def _best(rows: Sequence[Comparison]) -> tuple[str, float]:
     Plain means would favour a run that happens to have scored easier examples. Of equal runs the first one counts.
     """
     better = rows[0].better
-    best = rows[0].base
-    mean = rows[0].base_mean
-    least = 0.0
+    best_run = rows[0].base
+    best_mean = rows[0].base_mean
+    # How much worse a run is than the first one: negative for a run that is better.
+    least_loss = 0.0
     for row in rows:
-        lead = _badness(row.new_mean, better) - _badness(row.base_mean, better)
-        if lead < least:
-            best = row.new
-            mean = row.new_mean
-            least = lead
-    return best, mean
+        loss = _badness(row.new_mean, better) - _badness(row.base_mean, better)
+        if loss < least_loss:
+            best_run = row.new
+            best_mean = row.new_mean
+            least_loss = loss
+    return best_run, best_mean
 
 
 def _badness(value: float, better: Better) -> float:
-    """Smaller is better."""
+    """The value on a scale on which smaller is better, whatever the metric."""
     if better == "zero":
         return abs(value)
     return value if better == "lower" else -value
 
 
 def _against(best: Side, other: Side, metric: str) -> list[Comparison]:
+    """The comparison with the best run; empty if the two have no example in common."""
     try:
         return compare_runs(best, [other], [metric])
     except UserError:

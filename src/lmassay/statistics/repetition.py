@@ -48,6 +48,7 @@ def sample_variances(values: NDArray[np.float64], questions: NDArray[np.int64]) 
 
     means = []
     variances = []
+    # What chance adds to the variance of each question's mean.
     noises = []
     order = np.argsort(questions, kind="stable")
     borders = np.flatnonzero(np.diff(questions[order])) + 1

@@ -29,8 +29,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmassay.statistics.distributions import normal_quantile, t_quantile
-from lmassay.statistics.estimation import MIN_UNITS, Bounds, Estimate, Term, estimate
+from lmassay.statistics.bounds import Bounds, finite_bounds
+from lmassay.statistics.clustering import MIN_UNITS
+from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.estimation import Estimate, estimate
+from lmassay.statistics.terms import Term
 from lmassay.statistics.variance import clusters_of, design_effect
 
 if TYPE_CHECKING:
@@ -121,6 +124,25 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     scores, answered_share = _filled_in(scores)
     by_test = scores.mean(axis=0)
     value = float(by_test.mean())
+    if groups is not None and not len(groups):
+        # No groups are the same as independent tests.
+        groups = None
+    units = tests if groups is None else len(np.unique(groups))
+    clustered_by = _sources_of_variance(repetitions)
+    if groups is not None and units < MIN_UNITS:
+        return Estimate(
+            value=value,
+            kind="rate",
+            center=value,
+            standard_error=0.0,
+            degrees=1.0,
+            rows=n_scores,
+            units=units,
+            effective=0.0,
+            bounds=UNIT,
+            clustered_by=clustered_by,
+            reason="all tests belong to one group",
+        )
     binomial = value * (1 - value)
     # A test that is right after half of the splits tells more about the mean than a toss that is right or wrong.
     relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
@@ -128,31 +150,35 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
     relative = max(relative, answered_share / repetitions)
     effect = 1.0
     degrees = math.inf
-    if groups is not None and len(groups) and len(np.unique(groups)) < MIN_UNITS:
-        by = ("test", "split") if repetitions > 1 else ("test",)
-        reason = "all tests belong to one group"
-        return Estimate(value, "rate", value, 0.0, 1.0, n_scores, 1, 0.0, bounds=UNIT, clustered_by=by, reason=reason)
-    if groups is not None and len(groups):
+    if groups is not None:
         effect, degrees = _effect_of_groups(by_test, groups)
+    # The variance that comes from the tests, in units of the binomial variance.
     of_tests = relative * effect / tests / answered_share**2
     # At 0 and 1 the binomial variance is 0; one more right and one more wrong test give the two parts their weights.
     smoothed = (value * tests + 1) / (tests + 2)
     largest = smoothed * (1 - smoothed)
     between = _between_repetitions(scores, correlation, groups, max(largest - binomial, 0.0) / tests)
-    degrees = _cochran(largest * of_tests, degrees, between)
-    effective = 1 / (of_tests + (between.variance / binomial if between.variance > 0 else 0.0))
+    of_repetitions = 0.0
+    if between.variance > 0:
+        of_repetitions = between.variance / binomial
+    effective = 1 / (of_tests + of_repetitions)
     return Estimate(
-        value,
-        "rate",
-        value,
+        value=value,
+        kind="rate",
+        center=value,
         standard_error=math.sqrt(binomial / effective),
-        degrees=degrees,
+        degrees=_cochran(largest * of_tests, degrees, between),
         rows=n_scores,
-        units=tests if groups is None or not len(groups) else len(np.unique(groups)),
+        units=units,
         effective=effective,
         bounds=UNIT,
-        clustered_by=("test", "split") if repetitions > 1 else ("test",),
+        clustered_by=clustered_by,
     )
+
+
+def _sources_of_variance(repetitions: int) -> tuple[str, ...]:
+    """What an interval accounts for, as its method names it."""
+    return ("test", "split") if repetitions > 1 else ("test",)
 
 
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
@@ -166,11 +192,10 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
     differences, answered_share = _filled_in(differences)
     clusters = () if groups is None or not len(groups) else (groups,)
     of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
-    by = ("test", "split") if len(differences) > 1 else ("test",)
     of_tests = replace(
         of_tests,
         rows=n_differences,
-        clustered_by=by,
+        clustered_by=_sources_of_variance(len(differences)),
         standard_error=of_tests.standard_error / answered_share,
         effective=of_tests.effective * answered_share**2,
     )
@@ -209,17 +234,17 @@ def mean_of_repetitions(
         reason = f"one {by} only"
     elif variance <= 0:
         reason = f"all {count} {by}s scored the same"
-    ends = (bounds[0], bounds[1]) if bounds and bounds[0] is not None and bounds[1] is not None else None
+    factor = overlap_factor(count, correlation)
     return Estimate(
-        value,
-        "mean",
-        value,
-        standard_error=math.sqrt(variance * overlap_factor(count, correlation)),
+        value=value,
+        kind="mean",
+        center=value,
+        standard_error=math.sqrt(variance * factor),
         degrees=float(count - 1),
         rows=count,
         units=count,
-        effective=1 / overlap_factor(count, correlation),
-        bounds=ends,
+        effective=1 / factor,
+        bounds=finite_bounds(bounds),
         clustered_by=(by,),
         reason=reason,
     )
@@ -239,24 +264,30 @@ def _between_repetitions(
     if count < 2:
         return NO_REPETITIONS
     results = scores.mean(axis=1)
-    # What is left if neither the repetition nor the test explains it.
-    left = scores - results[:, None] - scores.mean(axis=0) + float(scores.mean())
+    # What is left if neither the repetition nor the test explains it: the residuals of the two-way table.
+    residuals = scores - results[:, None] - scores.mean(axis=0) + float(scores.mean())
     units = tests
     if groups is not None and len(groups):
+        # Tests of one group may be right or wrong together, so that their residuals add up before they are squared.
         names, codes = np.unique(groups, return_inverse=True)
         units = len(names)
-        left = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in left])
+        residuals = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in residuals])
     noise = 0.0
     if units > 1:
-        noise = float((left**2).sum()) / (count - 1) * units / (units - 1) / tests**2
+        noise = float((residuals**2).sum()) / (count - 1) * units / (units - 1) / tests**2
     # Two splits, or three, are now and then as accurate by chance although they are right on different tests. The noise
     # of the tests alone would nearly always make them differ more than this.
     spread = max(float(results.var(ddof=1)), _MIN_SPREAD * noise)
     if spread <= 0:
         return NO_REPETITIONS
-    kept = (spread + noise / 2) / (spread + noise + unseen_noise)
+    # S² · (S² + N/2) / (S² + N) at the top of this module, with the unseen noise as a part of N.
+    share_kept = min((spread + noise / 2) / (spread + noise + unseen_noise), 1.0)
     factor = overlap_factor(count, correlation)
-    return _Repetitions(factor * spread * min(kept, 1.0), factor * spread, float(count - 1))
+    return _Repetitions(
+        variance=factor * spread * share_kept,
+        spread=factor * spread,
+        degrees=float(count - 1),
+    )
 
 
 def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
@@ -270,9 +301,10 @@ def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
     if clusters.are_single_rows or clusters.count < MIN_UNITS:
         return 1.0, math.inf
     residuals = np.bincount(codes, weights=by_test - value)
-    grouped = float((residuals**2 / (1 - clusters.shares)).sum()) / tests**2
+    # CR2, as for any other mean (Bell and McCaffrey 2002).
+    grouped_variance = float((residuals**2 / (1 - clusters.shares)).sum()) / tests**2
     effect = design_effect(
-        np.array(grouped),
+        np.array(grouped_variance),
         np.array(float(by_test.var()) / tests),
         np.array(tests * min(value, 1 - value)),
         clusters,
@@ -304,4 +336,4 @@ def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
 
 
 def _quantile(degrees: float) -> float:
-    return normal_quantile(_USUAL_TAIL) if math.isinf(degrees) else t_quantile(_USUAL_TAIL, degrees)
+    return t_quantile(_USUAL_TAIL, degrees)

@@ -17,7 +17,7 @@ from lmassay.plugins.evaluations import metric_of
 from lmassay.statistics.comparison import known_metrics, require_one_task
 from lmassay.statistics.conditions import Condition
 from lmassay.statistics.intervals import mean_estimate
-from lmassay.statistics.pairing import paired_columns
+from lmassay.statistics.pairing import pairs_of
 from lmassay.statistics.power import Spread, detectable, rows_to_detect, rows_to_show, spread_of
 from lmassay.statistics.sides import Side
 from lmassay.statistics.variance import clusters_of
@@ -82,11 +82,12 @@ def needs(
             )
         threshold *= abs(expectation.mean)
     if directed.reading == "fail if":
+        drop = _drop_to_detect(abs(threshold), expectation)
         fail_needs = []
         for changed, spread in expectation.spreads:
-            drop = _drop_to_detect(abs(threshold), expectation)
             fail_needs.append(_need_to_fail(condition, abs(threshold), drop, changed, spread, available, alpha))
         return fail_needs
+    # How far the condition lies on the worse side of no change.
     margin = threshold if directed.is_below else -threshold
     if margin <= 0:
         raise UserError(
@@ -127,12 +128,18 @@ def _need_to_fail(
 def expected(metric: str, like: Sequence[Side]) -> Expectation:
     """Return what to expect of a comparison: by one or two earlier runs, else for independent scores of 0 or 1."""
     if not like:
-        return Expectation([(f"{share:.0%}", Spread(1000, share)) for share in CHURN])
+        # The number of rows does not matter: it is replaced by the one that is looked for.
+        return Expectation(_for_each_churn(Spread(rows=1000, changed=0.0)))
     known_metrics(like[0], like[1:], [metric])
     if len(like) == 2:
         return _expectation_from_pairs(metric, like[0], like[1])
     spread, mean = _spread_in(metric, like[0])
-    return Expectation([(f"{share:.0%}", replace(spread, changed=share)) for share in CHURN], mean)
+    return Expectation(_for_each_churn(spread), mean)
+
+
+def _for_each_churn(spread: Spread) -> list[tuple[str, Spread]]:
+    """The spread with each share of changed answers that is planned for."""
+    return [(f"{share:.0%}", replace(spread, changed=share)) for share in CHURN]
 
 
 def _spread_in(metric: str, side: Side) -> tuple[Spread, float]:
@@ -180,7 +187,7 @@ def _cannot_plan(side: Side, metric: str, reason: str) -> str:
 def _expectation_from_pairs(metric: str, base: Side, new: Side) -> Expectation:
     """Return the spread of the differences between two earlier runs."""
     require_one_task(base, new)
-    pairs = paired_columns(base, new, metric)
+    pairs = pairs_of(base, new, metric)
     if pairs is None:
         raise UserError(
             f"{base.record.id} and {new.record.id} share no example with a score of {metric}; were they run on the "

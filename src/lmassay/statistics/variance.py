@@ -57,6 +57,7 @@ class Clusters:
 
     @property
     def count(self) -> int:
+        """The number of clusters."""
         return len(self.shares)
 
     @property
@@ -66,6 +67,7 @@ class Clusters:
 
     @property
     def are_single_rows(self) -> bool:
+        """True if every cluster is one row, so that rows are independent."""
         return self.size <= 1 + 1e-12
 
     def degrees_of_freedom(self) -> float:
@@ -83,8 +85,13 @@ def clusters_of(sizes: Floats, squares: float | None = None) -> Clusters:
     3.0
     """
     total = float(sizes.sum())
-    squares = total if squares is None else squares
-    return Clusters(sizes / total, total**2 / squares, float((sizes**2).sum()) / squares)
+    if squares is None:
+        squares = total
+    return Clusters(
+        shares=sizes / total,
+        rows=total**2 / squares,
+        size=float((sizes**2).sum()) / squares,
+    )
 
 
 def degrees_of_freedom(shares: Floats, variances: Floats) -> float:
@@ -122,8 +129,11 @@ def design_effect(
     if clusters.are_single_rows:
         return np.ones_like(cluster_variance)
     has_spread = independent_variance > 0
-    inflation = np.divide(cluster_variance, independent_variance, out=np.ones_like(cluster_variance), where=has_spread)
+    inflation = np.ones_like(cluster_variance)
+    np.divide(cluster_variance, independent_variance, out=inflation, where=has_spread)
+    # Kish's formula, solved for the correlation.
     correlation = np.clip((inflation - 1) / (clusters.size - 1), 0.0, 1.0)
+    # Errors, counted in clusters full of them.
     information = events / clusters.size
     if of_rate:
         weight = information / (information + PRIOR_CLUSTERS)

@@ -32,9 +32,10 @@ from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import build, split_spec
 from lmassay.statistics import intervals
-from lmassay.statistics.estimation import Term, estimate
+from lmassay.statistics.estimation import estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.terms import Term
 from lmassay.storage.files import ParallelText, open_parallel
 from lmassay.types import Example, Generate, Request, Response, Result, RowBatch, Score, SourceLocation, Substitutions
 
@@ -806,7 +807,7 @@ def signed_drop(table: ScoreTable, settings: Settings) -> Result:
     # linearised value is not 0.
     has_both = ~np.isnan(table.column("s_out")) & ~np.isnan(table.column("s_adv"))
     clusters = [table.codes(group)[1][has_both] for group in table.repeated_by]
-    term = Term(shares, clusters=clusters, step=1.0, unchanged=intervals.the_same(out, adv))
+    term = Term(shares, clusters=clusters, step=1.0, unchanged=intervals.same_scores(out, adv))
     estimated = estimate([term], bounds=(None, largest_drop), is_difference=True)
     return intervals.result_of(
         replace(estimated, value=drop), "signed_drop", "overall", counts, settings, table.repeated_by

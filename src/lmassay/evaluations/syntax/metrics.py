@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmassay.statistics import intervals
-from lmassay.statistics.estimation import Term, estimate
+from lmassay.statistics.estimation import estimate
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.terms import Term
 from lmassay.types import Result
 
 Floats = NDArray[np.float64]
