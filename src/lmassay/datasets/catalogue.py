@@ -339,8 +339,10 @@ def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str
         return entry, {entry.part: part}
     labels: dict[str, str | Sequence[str]] = {}
     for key, value in spec.items():
-        is_list = isinstance(value, list | tuple)
-        labels[str(key)] = [str(item) for item in value] if is_list else str(value)
+        if isinstance(value, list | tuple):
+            labels[str(key)] = [str(item) for item in value]
+        else:
+            labels[str(key)] = str(value)
     dataset_name = labels.pop("name", "")
     if not dataset_name or not isinstance(dataset_name, str):
         raise DataError("a data set needs a 'name', such as {name: …, category: …}")

@@ -145,8 +145,12 @@ class FunctionModel(Model):
             return answer
         if not isinstance(answer, str):
             raise PluginError(self._wrong_type(answer, number, "a text"))
-        ends = [position for stop in request.stop if stop and (position := answer.find(stop)) >= 0]
-        return Response(answer[: min(ends)] if ends else answer)
+        # The earliest stop text ends the answer, as it would with a model that stops by itself.
+        end = len(answer)
+        for stop in request.stop:
+            if stop and stop in answer:
+                end = min(end, answer.index(stop))
+        return Response(answer[:end])
 
     def _continuation(self, answer: Any, number: int) -> Response:
         if isinstance(answer, Response):

@@ -134,8 +134,11 @@ class DataStorage:
         """Refuse texts where a list means several files; they would be reported as files that do not exist."""
         if mark is not None and mark.kind == "rows":
             return
-        are_texts = all(isinstance(value, str) for value in values) and any(" " in value for value in values)
-        if are_texts and not any(self._is_file(value) for value in values):
+        if not all(isinstance(value, str) for value in values):
+            return
+        # A blank distinguishes a sentence from a name that was mistyped.
+        has_sentence = any(" " in value for value in values)
+        if has_sentence and not any(self._is_file(value) for value in values):
             raise ConfigError(
                 f"{key}: none of these is a file, and a list in a configuration means one run per item; to pass texts, "
                 "write lmassay.rows([…]), or give the task as lmassay.task(name, …)"
@@ -163,12 +166,15 @@ class DataStorage:
             return True
         # A mapping with a name or with the key of a description is not a row.
         not_rows = {"name"} if mark is None else {"name", mark.described_by}
-        are_rows = [isinstance(item, Mapping) and not_rows.isdisjoint(item) for item in value]
-        if any(are_rows):
-            return True
-        is_value_to_try = [isinstance(item, str | Path | Mapping | Rows) or is_frame(item) for item in value]
-        # Anything else, such as a number, is reported as a wrong text or row.
-        return not all(is_value_to_try)
+        for item in value:
+            if isinstance(item, Mapping) and not_rows.isdisjoint(item):
+                return True
+        for item in value:
+            is_value_to_try = isinstance(item, str | Path | Mapping | Rows) or is_frame(item)
+            if not is_value_to_try:
+                # Anything else, such as a number, is reported as a wrong text or row.
+                return True
+        return False
 
     def _refuse_file_names(self, texts: Sequence[str], key: str) -> None:
         """Refuse names of files where texts are expected: nobody wants the names themselves to be evaluated."""

@@ -73,7 +73,11 @@ def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
     if matching:
         names = " or ".join(".".join(path) for path in matching[:_MOST_LISTED])
         raise ConfigError(f"--only {key}: this may be {names}; write more of the key")
-    names_of_keys = {".".join(path) for path in paths} | {path[-1] for path in paths}
+    # Both ``task.attack.rate`` and ``rate`` may have been meant.
+    names_of_keys: set[str] = set()
+    for path in paths:
+        names_of_keys.add(".".join(path))
+        names_of_keys.add(path[-1])
     raise ConfigError(f"--only {key}: no run has this key{did_you_mean(key, names_of_keys)}")
 
 

@@ -195,14 +195,26 @@ def _pandas_rows(data: Any) -> Iterable[Sequence[Any]]:
     """
     columns = []
     for position in range(data.shape[1]):
-        values = data.iloc[:, position].tolist()
-        floats = [value for value in values if isinstance(value, float)]
-        has_missing = any(math.isnan(value) for value in floats)
-        are_integers = all(math.isnan(value) or value.is_integer() for value in floats)
-        if len(floats) == len(values) and has_missing and are_integers:
-            values = [value if math.isnan(value) else int(value) for value in values]
-        columns.append(values)
+        columns.append(_with_integers(data.iloc[:, position].tolist()))
     return zip(*columns, strict=True)
+
+
+def _with_integers(values: list[Any]) -> list[Any]:
+    """Return a column of whole numbers and missing values with integers; any other column as it is."""
+    has_missing = False
+    restored: list[Any] = []
+    for value in values:
+        if not isinstance(value, float):
+            return values
+        if math.isnan(value):
+            has_missing = True
+            restored.append(value)
+        elif value.is_integer():
+            restored.append(int(value))
+        else:
+            return values
+    # Without a missing value, pandas would have kept integers: these were floats from the beginning.
+    return restored if has_missing else values
 
 
 def _checked_text(text: Any, where: str) -> str:

@@ -328,7 +328,9 @@ class _Merge:
                 if not different.intersection(keys):
                     continue
                 used.update(different.intersection(keys))
-                own_keys = [self._own_key(key) if key in different else key for key in keys]
+                own_keys = []
+                for key in keys:
+                    own_keys.append(self._own_key(key) if key in different else key)
                 stored_own_keys = json.dumps(own_keys, separators=(",", ":"))
                 self._db.execute(
                     "UPDATE main.asked SET keys = ?, digest = ? WHERE run = ? AND id = ?",

@@ -64,8 +64,10 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
     # this; then the space is used for later runs.
     with suppress(sqlite3.OperationalError):
         store.database.execute("VACUUM")
-    answers = len(unused_answers)
-    return Removal(removed, answers if with_answers else 0, 0 if with_answers else answers, models)
+    n_unused = len(unused_answers)
+    if with_answers:
+        return Removal(removed, n_unused, 0, models)
+    return Removal(removed, 0, n_unused, models)
 
 
 def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
@@ -73,16 +75,20 @@ def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
     other_runs = [record.id for record in store.runs() if record.id not in removed]
     candidates = set(_used_keys(store, removed))
     with plain_errors(store.file):
-        for run in removed:
-            query = "SELECT key FROM responses WHERE run = ?"
-            candidates.update(key for (key,) in store.database.execute(query, (run,)))
-        candidates.difference_update(_used_keys(store, other_runs))
         # An answer that a run has received may not belong to a finished example yet.
+        for run in removed:
+            candidates.update(_received_keys(store, run))
+        candidates.difference_update(_used_keys(store, other_runs))
         for run in other_runs:
-            query = "SELECT key FROM responses WHERE run = ?"
-            candidates.difference_update([key for (key,) in store.database.execute(query, (run,))])
+            candidates.difference_update(_received_keys(store, run))
         query = "SELECT 1 FROM responses WHERE key = ?"
         return {key for key in candidates if store.database.execute(query, (key,)).fetchone() is not None}
+
+
+def _received_keys(store: Store, run: str) -> list[str]:
+    """Return the keys of the answers that a run was the first to receive."""
+    rows = store.database.execute("SELECT key FROM responses WHERE run = ?", (run,))
+    return [key for (key,) in rows]
 
 
 def _used_keys(store: Store, runs: Iterable[str]) -> Iterator[str]:

@@ -103,7 +103,9 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
 
 def _similar_file(path: Path) -> str:
     """Suggest a configuration with a similar name, or how to write one."""
-    names = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    names: list[str] = []
+    if path.parent.is_dir():
+        names = [file.name for file in path.parent.glob("*.y*ml")]
     return did_you_mean(path.name, names) or "; `lmassay init` writes a sample"
 
 

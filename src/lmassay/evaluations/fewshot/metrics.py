@@ -114,8 +114,14 @@ def scores_of_answered(
     by_name = task_scores(task, answered, answers)
     if "em" not in by_name or not incomplete_questions:
         return by_name
-    complete = [index for index, example in enumerate(answered) if task.question(example) not in incomplete_questions]
-    of_complete = task_scores(task, [answered[index] for index in complete], [answers[index] for index in complete])
+    # Exact match is by question: one that lacks an answer is neither right nor wrong.
+    complete_examples = []
+    complete_answers = []
+    for example, row in zip(answered, answers, strict=True):
+        if task.question(example) not in incomplete_questions:
+            complete_examples.append(example)
+            complete_answers.append(row)
+    of_complete = task_scores(task, complete_examples, complete_answers)
     del by_name["em"]
     if "em" in of_complete:
         by_name["em"] = of_complete["em"]

@@ -91,7 +91,10 @@ def score(
         if "step" in first_choice:
             values["chosen_step"] = float(first_choice["step"])
 
-    predictions = [None if logits is None else predicted_label(logits) for logits in test_logits]
+    predictions: list[int | None] = []
+    for logits in test_logits:
+        # A test without a usable answer has no logits.
+        predictions.append(None if logits is None else predicted_label(logits))
     details = {
         "n_train": first_outcome["n_train"],
         "n_dev": first_outcome["n_dev"],

@@ -36,7 +36,10 @@ def predictions(
     for model in models:
         # One after the other: only one model is in memory.
         classifier = model.classifier(task, device=device)
-        logits_of_models.append([[float(value) for value in row] for row in classifier.logits(examples)])
+        logits_of_model = []
+        for row in classifier.logits(examples):
+            logits_of_model.append([float(value) for value in row])
+        logits_of_models.append(logits_of_model)
         answers = classifier.answers(examples)
     logits = logits_of_models[0] if len(models) == 1 else mean_logits(logits_of_models)
     labelled = []

@@ -184,10 +184,12 @@ class BeamSearch:
             return None
         candidates = self._new_candidates(inputs, self._starts(inputs, fitness), self._widths[steps])
         if candidates:
+            texts = [candidate.text for candidate in candidates]
+            origins = [candidate.made_by for candidate in candidates]
             return {
                 **inputs,
-                "adv_src": [*inputs["adv_src"], *(candidate.text for candidate in candidates)],
-                "made_by": [*inputs["made_by"], *(candidate.made_by for candidate in candidates)],
+                "adv_src": [*inputs["adv_src"], *texts],
+                "made_by": [*inputs["made_by"], *origins],
                 "steps": steps + 1,
             }
         if inputs["adv_src"]:
@@ -233,4 +235,4 @@ def _shared_out(queries: int, steps: int) -> list[int]:
     [5, 4]
     """
     each, left_over = divmod(queries, steps)
-    return [each + (1 if step < left_over else 0) for step in range(steps)]
+    return [each + 1] * left_over + [each] * (steps - left_over)

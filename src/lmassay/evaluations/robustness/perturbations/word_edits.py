@@ -73,8 +73,14 @@ def worddrop(text: str, rng: random.Random, rate: float, *, segment: Segment = "
     'know, I.'
     """
     row = _parse(text, segment)
-    chances = [rng.random() if token.eligible else 1.0 for token in row]
-    eligible = [index for index, token in enumerate(row) if token.eligible]
+    chances: list[float] = []
+    eligible: list[int] = []
+    for index, token in enumerate(row):
+        if token.eligible:
+            eligible.append(index)
+            chances.append(rng.random())
+        else:
+            chances.append(1.0)
     # The word that would be dropped last.
     spared = max(eligible, key=chances.__getitem__, default=-1)
     kept: list[_SpacedToken] = []

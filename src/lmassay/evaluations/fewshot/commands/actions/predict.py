@@ -117,13 +117,19 @@ def _print_groups(groups: Sequence[_KeptGroup]) -> None:
 
 def _chosen_group(groups: Sequence[_KeptGroup], split: str) -> _KeptGroup:
     if split == _BEST:
-        # Without a dev set there is nothing to choose by: the first one.
-        return max(groups, key=lambda group: -1.0 if group.dev_score is None else group.dev_score)
+        return max(groups, key=_score_to_choose_by)
     for number, group in enumerate(groups):
         if split in (group.name, str(number)):
             return group
     names = ", ".join(group.name for group in groups)
     raise UserError(f"--split {split}: there is no such trained model; the run has {names} (numbered from 0), or best")
+
+
+def _score_to_choose_by(group: _KeptGroup) -> float:
+    """The dev score; without a dev set there is nothing to choose by, and the first group counts."""
+    if group.dev_score is None:
+        return -1.0
+    return group.dev_score
 
 
 def _named(group: _KeptGroup) -> str:
@@ -161,9 +167,14 @@ def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: s
         for prediction in rows:
             stream.write(escape_controls_in_json(json.dumps(_as_json(prediction), ensure_ascii=False)) + "\n")
         return
-    writer = csv.writer(stream, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
+    delimiter = "\t" if ending == ".tsv" else ","
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     for row in _table(rows, task.labels):
-        writer.writerow([replace_controls(value) if isinstance(value, str) else value for value in row])
+        cells = []
+        for value in row:
+            # A tab or line break in a text would be read as the end of its cell or row by simple readers.
+            cells.append(replace_controls(value) if isinstance(value, str) else value)
+        writer.writerow(cells)
 
 
 def _as_json(row: Prediction) -> dict[str, Any]:
