@@ -118,3 +118,26 @@ def test_dask_jobqueue_accepts_the_options_of_the_slurm_recipe():
     known = set(inspect.signature(jobqueue.core.Job.__init__).parameters)
     known |= set(inspect.signature(jobqueue.slurm.SLURMJob.__init__).parameters)
     assert options <= known
+
+
+def test_the_times_on_the_page_are_the_defaults_of_dask():
+    dask = pytest.importorskip("dask", reason="dask is not installed")
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    assert distributed
+    text = " ".join(page_text("docs/clusters.md").split())
+    defaults = {}
+    for layer in dask.config.defaults:
+        dask.config.update(defaults, layer)
+
+    def seconds(key: str) -> float:
+        return dask.utils.parse_timedelta(dask.config.get(key, config=defaults))
+
+    assert f"about {seconds('distributed.comm.timeouts.tcp'):.0f} seconds (`distributed.comm.timeouts.tcp`)" in text
+    # Dask looks at the workers once in the time that it waits, so it notices after one to two times that.
+    assert seconds("distributed.scheduler.worker-ttl") == 300
+    assert "noticed after five to ten minutes" in text
+    assert f"samples every job {1 / seconds('distributed.worker.profile.interval'):.0f} times per second" in text
+    assert (
+        f"`allowed-failures` times, {dask.config.get('distributed.scheduler.allowed-failures', config=defaults)} by"
+        in text
+    )

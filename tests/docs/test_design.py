@@ -39,3 +39,33 @@ def test_the_sentence_below_the_table_counts_where_only_one_of_two_rules_is_righ
         r"by (\d+) answers of 144 \(in (\d+) answers only the parser is right, in one only the rule\)", PAGE
     )
     assert [int(number) for number in stated.groups()] == [only_parser - only_simple, only_parser]
+
+
+def test_the_result_without_matters_of_convention_follows_from_the_table():
+    only_parser, convention = 17, 7
+    assert f"Seven of\n   the {only_parser} depend on what counts as an answer" in PAGE
+    answers = answer_parser.read_answers()
+    right = {}
+    for rule in ("robust", "simple"):
+        right[rule] = sum(answer_parser.RULES[rule](answer) == answer.judged for answer in answers)
+    stated = f"{right['robust'] - convention} to {right['simple']} of {len(answers) - convention}"
+    assert f"without these the result is {stated}" in PAGE
+    for rule, sentence in (("simple", "the simple rule is right in {} %"), ("robust", "the parser in {} %")):
+        assert sentence.format(round(100 * right[rule] / len(answers))) in PAGE
+
+
+def test_the_parser_is_about_as_long_as_stated():
+    lines = 0
+    for file in (ROOT / "src" / "lmassay" / "answers").glob("*.py"):
+        lines += len(file.read_text(encoding="utf-8").splitlines())
+    assert lines > 1000
+    assert "with more than a thousand lines" in PAGE
+
+
+def test_the_cost_of_a_stored_example_is_what_the_benchmark_printed():
+    printed = (ROOT / "benchmarks" / "measured" / "core_100k.txt").read_text(encoding="utf-8")
+    microseconds = re.search(r"^lmassay run +([\d.]+) µs per example", printed, re.MULTILINE)[1]
+    size = re.search(r"^store beyond the texts, per example +([\d.]+) bytes", printed, re.MULTILINE)[1]
+    cost = f"{float(microseconds):.0f} µs of CPU time per example and {float(size):.0f} bytes beyond the texts"
+    assert cost in PAGE
+    assert f"`{printed.splitlines()[0].removeprefix('# ')}`" in PAGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import re
 import sys
@@ -138,3 +139,43 @@ def test_another_seed_gave_what_the_page_says():
     worst = [float(coverage) for coverage in re.findall(r"^  ([\d.]+) at Setting", measured, re.M)[-3:]]
     assert (below, sum(coverage < 0.92 for coverage in worst)) == ("one", 1)
     assert measured.rstrip().endswith("met")
+
+
+def cells(start: str) -> list[float]:
+    """The first numbers of the cells of a table row, with a minus sign as on the page."""
+    numbers = []
+    for cell in row(start):
+        numbers.append(float(re.match(r"−?[\d.]+", cell)[0].replace("−", "-")))
+    return numbers
+
+
+@pytest.mark.parametrize("strategy", ["CV", "MS"])
+def test_the_averages_of_the_experiment_are_those_of_its_rows(strategy):
+    rte, wic, cb_accuracy, cb_f1, average = cells(f"{strategy} | 5")
+    # As in FewNLU, the two metrics of CB count as one task.
+    assert average == pytest.approx((rte + wic + (cb_accuracy + cb_f1) / 2) / 3, abs=0.006)
+    second_row = f"{strategy} | " + ("−.06" if strategy == "CV" else ".72")
+    *correlations, correlation = cells(second_row)[:4]
+    *stabilities, stability = cells(second_row)[4:]
+    # The numbers of the row are rounded themselves.
+    assert correlation == pytest.approx(np.mean(correlations), abs=0.0101)
+    assert stability == pytest.approx(np.mean(stabilities), abs=0.006)
+
+
+def test_the_advantage_on_cb_is_that_of_the_table():
+    points = re.search(r"The configuration that multi-splits select is (\d+) points better there", PAGE)
+    assert round(cells("MS | 5")[2] - cells("CV | 5")[2]) == int(points[1])
+
+
+def test_as_many_outputs_of_the_original_are_compared_as_stated():
+    folder = ROOT / "tests" / "published" / "reference" / "fewnlu"
+    counts = []
+    for name in ("encodings_bert", "pet_cls_logits", "splits"):
+        counts.append(len(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))))
+    commands = [json.loads(line) for line in (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
+    trainings = sum(len(command["trainings"]) for command in commands)
+    stated = re.search(
+        r"compares (\d+) encodings, (\d+) sets of logits, (\d+) splits and (\d+) whole commands \((\d+) trainings\)",
+        PAGE,
+    )
+    assert [int(number) for number in stated.groups()] == [*counts, len(commands), trainings]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 import sacrebleu
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, lmassay
 from tests.published.teapot_scores import scores_of_sacrebleu
-from tests.published_data import published_set
+from tests.published.test_teapot_gold import CAPPED, RIGHT_RESULTS
+from tests.published_data import FIGURES, published_set
 
 PAGE = " ".join((ROOT / "docs" / "robustness.md").read_text(encoding="utf-8").split())
 
@@ -41,3 +43,53 @@ def test_the_advantage_of_gradients_is_what_the_benchmark_printed(measured_file)
     seeds, sentences = re.search(r"(\d+) seeds, (\d+) sentences each", printed).groups()
     assert seeds == "10"
     assert f"ver ten seeds with {sentences} sentences each" in PAGE
+
+
+def numbers_of_teapot(printed: str) -> list[str]:
+    """The two means and the success rate that TEAPOT prints."""
+    return re.findall(r"^(?:Mean:\t|Success percentage: )([\d.]+)", printed, re.MULTILINE)
+
+
+def original(name: str) -> list[str]:
+    """What the original printed for a case of its published examples."""
+    for line in (FIGURES / "teapot" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        if case["name"] == name:
+            return numbers_of_teapot(case["stdout"])
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("attack", ["charswap", "knn"])
+def test_the_table_of_published_examples_has_the_numbers_of_the_original(attack):
+    """test_teapot_gold.py compares the same numbers with what lmassay computes."""
+    s_src, d_tgt, success = original(f"mt.{attack}.default.both.ref")
+    assert f"| {attack} | {s_src} | {d_tgt} | {success} % |" in PAGE
+    if attack == "knn":
+        # The original crashes here, so test_teapot_gold.py has the right result.
+        assert f"{RIGHT_RESULTS['mt.knn.default.both.noref']} % (the original crashes)" in PAGE
+        return
+    _, s_tgt, without_reference = original(f"mt.{attack}.default.both.noref")
+    assert f"| {s_tgt}, {without_reference} % |" in PAGE
+
+
+def test_the_row_of_the_table_without_a_recorded_output_is_what_the_command_prints():
+    folder = published_set("teapot") / "MT"
+    files = {"src": "src.fr", "adv-src": "adv.unconstrained.fr", "out": "base.en", "adv-out": "adv.unconstrained.en"}
+    arguments = []
+    for option, name in files.items():
+        arguments += [f"--{option}", str(folder / name)]
+    s_src, d_tgt, success = numbers_of_teapot(lmassay("teapot", *arguments, "--ref", str(folder / "ref.en")).stdout)
+    _, s_tgt, without_reference = numbers_of_teapot(lmassay("teapot", *arguments).stdout)
+    assert f"| unconstrained | {s_src} | {d_tgt} | {success} % | {s_tgt}, {without_reference} % |" in PAGE
+
+
+def test_the_successes_that_a_cap_of_1_removes_are_those_of_the_comparison_with_the_original():
+    before, after = CAPPED["mt.charswap.bleu.both.ref"]
+    before_chrf, after_chrf = CAPPED["mt.charswap.bleu-chrf.both.ref"]
+    assert (
+        f"charswap under BLEU {after} % instead of {before} % (with chrF as s_tgt {after_chrf} % instead of "
+        f"{before_chrf} %)"
+    ) in PAGE
+    migrating = (ROOT / "docs" / "migrating" / "teapot.md").read_text(encoding="utf-8")
+    assert f"charswap under BLEU {after} % instead of {before} %" in migrating
+    assert f"knn gives {RIGHT_RESULTS['mt.knn.default.both.noref']} %" in migrating

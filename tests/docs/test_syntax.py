@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from statistics import fmean
 from types import ModuleType
 
 import pytest
 
+from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.statistics.intervals import rate_interval
 from tests.helpers import ROOT
 
@@ -59,3 +61,10 @@ def test_the_two_verb_pairs_of_the_sentential_complement_give_its_tse():
     mean = (float(first) * int(first_rows) + float(second) * int(second_rows)) / total
     shown = re.search(r"^  In a sentential complement +([\d.]+) ", PAGE, re.MULTILINE)
     assert f"{mean:.3f}" == shown[1]
+
+
+def test_people_agree_with_the_authors_of_blimp_as_often_as_stated():
+    agreement = fmean(paradigm.human for paradigm in paradigms().values())
+    stated = re.search(r"BLiMP's (\d+) paradigms, people agree with the\s+authors on ([\d.]+) % of the pairs", PAGE)
+    # The published accuracies are rounded, which moves their mean by less than this.
+    assert (len(paradigms()), 100 * agreement) == (int(stated[1]), pytest.approx(float(stated[2]), abs=0.06))

@@ -1,0 +1,101 @@
+"""Numbers on the page about the card that no command of the page prints."""
+
+from __future__ import annotations
+
+from lmassay.evaluations.bias import card as bias
+from lmassay.evaluations.fewshot import card as fewshot
+from lmassay.evaluations.robustness import card as robustness
+from lmassay.evaluations.syntax import card as syntax
+from tests.helpers import ROOT
+
+PAGE = (ROOT / "docs" / "card.md").read_text(encoding="utf-8")
+SIZES = ("quick", "standard", "full")
+
+
+def row(start: str, table: int = 0) -> list[str]:
+    """The cells of a row that begins so, without the first; of several tables, the one with this number."""
+    lines = [line for line in PAGE.splitlines() if line.startswith(f"| {start} |")]
+    return [cell.strip() for cell in lines[table].strip("|").split("|")][1:]
+
+
+def lines_of(path: str) -> int:
+    return len((ROOT / "src" / "lmassay" / "evaluations" / path).read_text(encoding="utf-8").splitlines())
+
+
+def test_the_sizes_of_the_robustness_part_are_those_of_the_card():
+    sentences = lines_of("robustness/card_data/facts.src")
+    quick, standard, full = (len(robustness._ATTACKS[size]) for size in SIZES)
+    limit = robustness._QUICK_LIMIT
+    assert row("robustness") == [
+        f"{limit} sentences, {quick} attacks",
+        f"{sentences}, {standard}",
+        f"{sentences}, {full}",
+    ]
+    assert f"{sentences} sentences about common knowledge" in PAGE
+    sample = robustness._SAMPLE
+    assert row("robustness", table=1) == [
+        f"{sample['quick']} templates, one question each, {quick} attacks",
+        f"{sample['standard']}, {standard}",
+        f"all templates, {full}",
+    ]
+
+
+def test_the_sizes_of_the_syntax_part_are_those_of_the_card():
+    quick, *others = (str(syntax._MAX_PAIRS[size]) for size in SIZES)
+    assert row("syntax") == [f"{quick} pairs per file", *others]
+    quick, *others = (str(syntax._CONSTRUCTION_PAIRS[size]) for size in SIZES)
+    first, *rest = row("refining-tse")
+    assert first.startswith(f"{quick} pairs of each of ")
+    assert rest == others
+    quick, standard = (syntax._BLIMP_PAIRS[size] for size in SIZES[:2])
+    assert row("BLiMP") == [
+        f"{quick} pairs of each paradigm ({67 * quick})",
+        f"{standard} ({67 * standard:,})",
+        "all (67,000)",
+    ]
+    clams, rublimp = syntax._CLAMS_PAIRS, syntax._RUBLIMP_PAIRS
+    assert row("CLAMS, RuBLiMP") == [
+        f"{clams['quick']} pairs of each construction, {rublimp['quick']} of each paradigm",
+        f"{clams['standard']}, {rublimp['standard']}",
+        "all",
+    ]
+
+
+def test_the_sizes_of_the_bias_part_are_those_of_the_card():
+    quick, standard, full = (len(bias._PROMPTS[size]) for size in SIZES)
+    assert row("bias") == [f"8 templates, {quick} prompt", f"24, {standard}", f"24, {full}"]
+    questions = lines_of("bias/card_data/bias.jsonl")
+    assert f"{questions} questions from 24 templates in 8 categories" in PAGE
+    templates, kobbq = bias._TEMPLATES["quick"], bias._KOBBQ_TEMPLATES["quick"]
+    # A template has a question of each of four kinds: ambiguous or not, with a positive or a negative question.
+    questions = 4 * templates * len(bias.BBQ_CATEGORIES)
+    of_bbq, of_kobbq = row("BBQ, MBBQ"), row("KoBBQ")
+    assert of_bbq[0].startswith(
+        f"{templates} templates of each category, one question of each kind ({questions} for BBQ)"
+    )
+    assert of_kobbq[0].startswith(f"{kobbq} templates of each category, every order of the choices")
+    for cells in (of_bbq, of_kobbq):
+        assert cells[0].endswith(f", {quick} prompt")
+        assert cells[1:] == [f"all templates, {standard} prompts", f"all questions, {full} prompts"]
+
+
+def listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def test_the_sizes_of_the_few_shot_part_are_those_of_the_card():
+    shots, splits = fewshot._SHOTS, fewshot._SPLITS
+    tests = lines_of("fewshot/card_data/reviews_test.jsonl")
+    none, most = shots["quick"]
+    assert row("few-shot") == [
+        f"{splits['quick']} splits, {none} and {most} examples shown, {fewshot._QUICK_TESTS} tests",
+        f"{splits['standard']} splits; {listed(shots['standard'])}; {tests}",
+        f"{splits['full']} splits; {listed(shots['full'])}; two patterns",
+    ]
+    shots = fewshot._PUBLISHED_SHOTS
+    none, most = shots["quick"]
+    assert row("FewGLUE") == [
+        f"COPA, WiC; {none} and {most} examples shown, {fewshot._PUBLISHED_TESTS['quick']} tests",
+        f"+ CB, RTE; {listed(shots['standard'])}; {fewshot._PUBLISHED_TESTS['standard']} tests",
+        f"+ BoolQ; {listed(shots['full'])}; all tests",
+    ]
