@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from lmassay.storage.pages import read_records
-from lmassay.storage.repair import find_damage
+from lmassay.storage.repair import find_damage, repair_lock
 from lmassay.storage.store import STORE_FILE, Store
 from tests.compare_kit import set_created
+from tests.faults.soak import Disk
 from tests.forked import command_server
 from tests.fuzzing import stores
 from tests.fuzzing.stores import PAGE, Truth
@@ -293,6 +294,53 @@ def test_4_what_is_not_a_file_in_the_place_of_the_file_is_named(truth, folder, m
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("place", ["folder", "file"])
+def test_4_a_link_that_leads_to_itself_is_named(truth, tmp_path, place):
+    loop = tmp_path / "loop" if place == "folder" else tmp_path / STORE_FILE
+    loop.symlink_to(loop)
+    results = loop if place == "folder" else tmp_path
+    config = truth.folder.parent / "c2.yaml"
+    commands = [
+        ("ls",),
+        ("show",),
+        ("report", "-o", "-"),
+        ("resume",),
+        ("run", config),
+        ("merge", "-o", tmp_path / "m"),
+    ]
+    for command in commands:
+        folder = [results] if command[0] == "merge" else ["--results", results]
+        done = lmassay(*command, *folder)
+        assert done.returncode == 2, (command, done.stderr)
+        assert len(done.stderr.splitlines()) == 1, (command, done.stderr)
+        assert "levels of symbolic links" in done.stderr or "Symlink loop" in done.stderr, (command, done.stderr)
+
+
+def test_4_a_link_that_leads_to_itself_is_no_output_or_input(truth, tmp_path):
+    loop = tmp_path / "loop.txt"
+    loop.symlink_to(loop)
+    for command in (
+        ("export", "latest", "--results", truth.folder, "--format", "jsonl", "-o", loop),
+        ("report", "--results", truth.folder, "--format", "md", "-o", loop),
+        ("perturb", "charswap", "--in", loop, "--out", "-"),
+        ("perturb", "charswap", "--in", truth.folder.parent / "src", "--out", loop),
+        ("run", loop, "--results", tmp_path / "results"),
+        ("check", loop),
+    ):
+        done = lmassay(*command)
+        assert done.returncode == 2, (command, done.stderr)
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+        assert "loop.txt" in done.stderr, (command, done.stderr)
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_4_what_is_not_a_file_in_the_place_of_a_log_is_named(folder, suffix):
+    os.mkfifo(folder / f"{STORE_FILE}{suffix}")
+    done = lmassay("ls", "--results", folder)
+    assert done.returncode == 2
+    assert f"{STORE_FILE}{suffix} is a pipe, not a file; remove it" in done.stderr
+
+
 def test_5_results_without_any_digest_are_computed_again(truth, folder):
     edit(folder, "DELETE FROM digests")
     edit(folder, "UPDATE runs SET results = replace(results, '0.', '0.9')")
@@ -360,6 +408,73 @@ def test_pages_are_read_as_sqlite_reads_them(folder):
         expected |= set(database.execute("SELECT rowid, * FROM batches"))
     found = {(record.number, *record.values) for record in read_records(folder / STORE_FILE)}
     assert expected <= found
+
+
+# --- 3 and 6: a full disk, several processes --------------------------------------------------------------------------
+
+
+def full_disk(folder: Path) -> Disk:
+    """A disk without room for another byte, with a results folder; skips where none can be mounted."""
+    disk = Disk(folder)
+    if not disk.is_mounted:
+        disk.close()
+        pytest.skip("needs the right to mount a file system")
+    return disk
+
+
+def test_3_results_on_a_full_disk_can_still_be_read(truth, tmp_path):
+    disk = full_disk(tmp_path / "disk")
+    try:
+        results = shutil.copytree(truth.folder, disk.folder / "results")
+        disk.fill(0)
+        assert not stores.check(results, truth, thorough=False)
+        done = lmassay("note", "latest", "text", "--results", results)
+        assert done.returncode == 2
+        assert "No space left" in done.stderr
+        assert not list(results.glob(".write-test-*"))
+    finally:
+        disk.close()
+
+
+def test_3_a_repair_on_a_full_disk_leaves_the_file_as_it_was(truth, tmp_path):
+    disk = full_disk(tmp_path / "disk")
+    try:
+        results = shutil.copytree(truth.folder, disk.folder / "results")
+        zero_page(results, root_page(results, "rows"))
+        before = (results / STORE_FILE).read_bytes()
+        # Enough for the lock and a part of the copy.
+        disk.fill(30 * PAGE)
+        done = lmassay("doctor", "--results", results, "--fix")
+        assert done.returncode == 2, done.stdout
+        assert "the damaged file is unchanged" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert (results / STORE_FILE).read_bytes() == before
+        assert not list(results.glob(f"{STORE_FILE}.damaged-*"))
+        disk.free()
+        assert lmassay("doctor", "--results", results, "--fix").returncode == 0
+        assert not find_damage(results)
+    finally:
+        disk.close()
+
+
+def test_6_a_folder_is_repaired_by_one_process_at_a_time(truth, folder):
+    zero_page(folder, root_page(folder, "rows"))
+    with repair_lock(folder):
+        done = lmassay("doctor", "--results", folder, "--fix")
+        assert done.returncode == 2
+        assert "another process is working on the repair of" in done.stderr
+        done = lmassay("run", truth.folder.parent / "c2.yaml", "--results", folder)
+        assert done.returncode == 2
+        assert "another process is repairing" in done.stderr
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+
+
+def test_6_a_folder_is_not_repaired_while_a_run_is_in_progress(folder):
+    with Store(folder) as store, store.lock_sweep("abc"):
+        zero_page(folder, root_page(folder, "rows"))
+        done = lmassay("doctor", "--results", folder, "--fix")
+        assert done.returncode == 2
+        assert "sweep-abc is in progress; try again when it has finished" in done.stderr
 
 
 # --- 7: clocks --------------------------------------------------------------------------------------------------------

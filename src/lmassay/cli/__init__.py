@@ -122,6 +122,12 @@ def main(argv: list[str] | None = None) -> None:
         encoding = error.encoding
         print_error(f"a file name has characters that cannot be written in {encoding}; rename the file")
         process_exit.exit_with(process_exit.USER_ERROR)
+    except RuntimeError as error:
+        # Python before 3.13 reports a link that leads to itself in this way, not as an OSError.
+        if not str(error).startswith("Symlink loop"):
+            _end_with_traceback(error)
+        print_error(f"{error}: it leads to itself; remove it, or give another path")
+        process_exit.exit_with(process_exit.USER_ERROR)
     except Exception as error:
         _end_with_traceback(error)
     process_exit.exit_with(status if isinstance(status, int) else 0)

@@ -20,6 +20,8 @@ from lmassay.storage.migration import add_missing_digests
 
 STORE_FILE = "lmassay.sqlite"
 """The SQLite file inside the results folder."""
+LOG_SUFFIXES = ("-wal", "-shm", "-journal")
+"""Of the files that SQLite keeps next to its file."""
 KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
 SCHEMA = 7
@@ -118,14 +120,23 @@ class Database:
         """Open the file in a results folder. With ``create``, it is created if necessary, and an old schema updated."""
         self.folder = folder
         self.file = folder / STORE_FILE
-        _check_is_file(self.file)
+        for suffix in ("", *LOG_SUFFIXES):
+            _check_is_file(folder / f"{STORE_FILE}{suffix}")
         if create:
             _create_and_check_writable(folder)
         elif not self.file.is_file():
             raise StoreError(f"there are no results in {folder}; run something first, or give --results FOLDER")
         with plain_errors(self.file):
             self.connection = self._connect()
-            self._open_schema(create)
+            try:
+                self._open_schema(create)
+            except sqlite3.OperationalError as error:
+                if create or not _is_full(error) or self._has_log():
+                    raise
+                # On a full disk, results can still be looked at.
+                self.connection.close()
+                self.connection = self._connect_to_file_only()
+                self._open_schema(create)
 
     def close(self) -> None:
         """Close the file."""
@@ -191,13 +202,22 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if os.access(self.folder, os.W_OK):
             return sqlite3.connect(self.file, timeout=60, isolation_level=None)
-        # Even for reading, SQLite writes files next to the store. In a read-only folder, only the file itself is read,
-        # which is complete unless another process is still writing to it.
-        log = self.file.with_name(f"{STORE_FILE}-wal")
-        if log.is_file() and log.stat().st_size:
+        if self._has_log():
             raise StoreError(
                 f"{self.file} is still being written, and you cannot write to {self.folder}; copy the folder"
             )
+        return self._connect_to_file_only()
+
+    def _has_log(self) -> bool:
+        """Return whether SQLite has not copied everything into the file itself."""
+        log = self.file.with_name(f"{STORE_FILE}-wal")
+        return log.is_file() and log.stat().st_size > 0
+
+    def _connect_to_file_only(self) -> sqlite3.Connection:
+        """Connect without the files that SQLite otherwise writes next to the store, even for reading.
+
+        It is for folders that cannot be written to. The file is complete unless it has a log.
+        """
         return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
@@ -303,9 +323,13 @@ def _check_is_file(file: Path) -> None:
     """Refuse what SQLite cannot use as a file, with a message that says what it is."""
     try:
         mode = file.stat().st_mode
-    except (OSError, ValueError):
-        # It does not exist, or cannot be reached; SQLite or the check of the folder says why.
+    except ValueError:
+        # A name that no file can have; the check of the folder says so.
         return
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return
+        raise StoreError(f"cannot open {file}: {error.strerror or error}; choose another --results folder") from error
     for is_kind, what in _NOT_FILES.items():
         if is_kind(mode):
             raise StoreError(f"{file} is {what}, not a file; remove it, or choose another --results folder")
@@ -315,8 +339,11 @@ def _create_and_check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".write-test-{secrets.token_hex(4)}"
-        probe.write_bytes(b"x")
-        probe.unlink()
+        try:
+            probe.write_bytes(b"x")
+        finally:
+            # On a full disk, an empty file has been created.
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
 
@@ -358,7 +385,10 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
         )
     if _is_full(error):
         command = command_on_results(file.parent, "resume")
-        text = f"{text}: the disk is full or the file may not grow; free some space, then: {command}"
+        text = (
+            f"{text}: the disk is full or the file may not grow; free some space and repeat the command; "
+            f"interrupted runs continue with: {command}"
+        )
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:

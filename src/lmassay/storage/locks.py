@@ -9,6 +9,11 @@ from pathlib import Path
 
 from lmassay.errors import StoreError
 
+LOCKS = ".locks"
+"""The folder in a results folder with a file for each lock."""
+REPAIR_LOCK = "repair"
+"""The lock of a process that repairs the results folder."""
+
 
 @contextmanager
 def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:

@@ -96,7 +96,7 @@ def _check_folders(folders: Sequence[Path], target: Path) -> None:
         if folder.resolve() in seen:
             raise StoreError(f"{folder} is given twice; give each folder once, and another one for -o")
         seen[folder.resolve()] = folder
-        if not (folder / STORE_FILE).exists():
+        if not os.path.lexists(folder / STORE_FILE):
             raise StoreError(f"there are no results in {folder}; give folders that contain {STORE_FILE}")
         with Store(folder) as store:
             running = [record.id for record in store.runs() if record.status == "running"]

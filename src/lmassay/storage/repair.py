@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.database import STORE_FILE, first_line
+from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, first_line, is_disk_full
+from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse
@@ -31,7 +32,6 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
-_LOG_SUFFIXES = ("-wal", "-shm")
 # The physical order of the columns, in which a later schema appended columns.
 _ROW_SIZES = range(11, 14)
 _RESPONSE_SIZES = range(6, 8)
@@ -139,12 +139,12 @@ def _damage_of_answers(store: Store) -> list[Damage]:
 def repair_store(folder: Path) -> Repair:
     """Rebuild the file of a results folder from what is undamaged; the damaged file is kept under another name."""
     file = folder / STORE_FILE
-    _require_no_run_in_progress(folder)
     backup = file.with_name(f"{STORE_FILE}.damaged-{secrets.token_hex(3)}")
     repair = Repair(backup)
+    is_rebuilt = False
     try:
         with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder) as temporary:
-            for suffix in ("", *_LOG_SUFFIXES):
+            for suffix in ("", *LOG_SUFFIXES):
                 part = file.with_name(f"{file.name}{suffix}")
                 if part.is_file():
                     shutil.copy2(part, backup.with_name(f"{backup.name}{suffix}"))
@@ -152,19 +152,30 @@ def repair_store(folder: Path) -> Repair:
             rebuilt = Path(temporary) / "rebuilt"
             with Store(rebuilt, create=True) as store:
                 _Rebuilding(store, content, repair).run()
-            for suffix in _LOG_SUFFIXES:
+            is_rebuilt = True
+            for suffix in LOG_SUFFIXES:
                 file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
             (rebuilt / STORE_FILE).replace(file)
-    except OSError as error:
-        raise StoreError(f"cannot repair {file}: {error.strerror or error}; the damaged file is unchanged") from error
+    except BaseException as error:
+        for suffix in ("", *LOG_SUFFIXES) if not is_rebuilt else ():
+            # The damaged file is still in its place. A copy, which may be incomplete, would only take space.
+            backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
+        if isinstance(error, OSError) or is_disk_full(error):
+            reason = getattr(error, "strerror", None) or first_line(error.__cause__ or error)
+            raise StoreError(f"cannot repair {file}: {reason}; the damaged file is unchanged") from error
+        raise
     return repair
 
 
-def _require_no_run_in_progress(folder: Path) -> None:
-    with suppress(DamageError), Store(folder) as store:
-        for record in store.runs():
-            if record.status == "running":
-                raise StoreError(f"{store.file}: the run {record.id} is in progress; try again when it has finished")
+@contextmanager
+def repair_lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from working on a results folder while it is repaired."""
+    file = folder / STORE_FILE
+    with exclusive(folder / LOCKS / REPAIR_LOCK, f"the repair of {file}", "the damaged file is unchanged"):
+        for lock in sorted((folder / LOCKS).iterdir()):
+            if lock.name != REPAIR_LOCK and is_held(lock):
+                raise StoreError(f"{file}: {lock.name} is in progress; try again when it has finished")
+        yield
 
 
 @dataclass(slots=True)

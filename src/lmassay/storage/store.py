@@ -44,7 +44,7 @@ from lmassay.storage.digests import (
     state_digest,
     text_of,
 )
-from lmassay.storage.locks import exclusive, is_held
+from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.provenance import command_line
 from lmassay.storage.reading import RowReader, position_of
 from lmassay.storage.records import DAMAGED, RECORD_QUERY, RECORDS_QUERY, StoredRecord, lost_record
@@ -346,6 +346,8 @@ class Store(RowReader):
     def lock_sweep(self, sweep: str) -> Iterator[None]:
         """Lock all runs of a command for this process, including those that wait for their turn."""
         with exclusive(self._lock_file(f"sweep-{sweep}"), f"the sweep {sweep}"):
+            if is_held(self._lock_file(REPAIR_LOCK)):
+                raise StoreError(f"another process is repairing {self.file}; try again when it has finished")
             yield
             self.forget_lock(f"sweep-{sweep}")
 
@@ -653,7 +655,7 @@ class Store(RowReader):
     # --- internals ------------------------------------------------------------------------------------------------
 
     def _lock_file(self, run: str) -> Path:
-        return self.folder / ".locks" / run
+        return self.folder / LOCKS / run
 
 
 def _with_lost_records(records: Sequence[RunRecord], lost: Sequence[RunRecord]) -> list[RunRecord]:

@@ -27,7 +27,7 @@ from lmassay.redaction import remember_environment
 from lmassay.running.runner import recompute
 from lmassay.storage.commands import command_line, default_results
 from lmassay.storage.old_secrets import blank_secrets, count_secrets
-from lmassay.storage.repair import find_damage, repair_store
+from lmassay.storage.repair import find_damage, repair_lock, repair_store
 from lmassay.storage.store import STORE_FILE, Store
 
 # The optional dependencies of the core: extra → package → purpose. Evaluations add their own.
@@ -235,7 +235,7 @@ def _folder(what: str, folder: Path, variable: str) -> Finding:
 
 def _results_in(results: Path, fix: bool) -> list[Finding]:
     """Check a results folder for damage, then for secrets; with ``fix``, repair it."""
-    if not (results / STORE_FILE).exists():
+    if not os.path.lexists(results / STORE_FILE):
         raise StoreError(f"there are no results in {results}; give a folder that contains {STORE_FILE}")
     what = f"results in {results}"
     damages = find_damage(results)
@@ -244,7 +244,10 @@ def _results_in(results: Path, fix: bool) -> list[Finding]:
         return [Finding(damage.what, "broken", damage.problem, remedy) for damage in damages]
     findings = [Finding(what, "ok", "no damage")]
     if damages:
-        findings = _repaired(results)
+        with repair_lock(results):
+            # Another process may have repaired the folder since.
+            if find_damage(results):
+                findings = _repaired(results)
     return [*findings, _secrets_in(results, fix)]
 
 
