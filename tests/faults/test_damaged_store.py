@@ -165,6 +165,20 @@ def test_5_one_damaged_run_is_named_and_the_others_keep_working(truth, folder, s
     assert not find_damage(folder)
 
 
+def test_5_many_damaged_runs_take_three_lines(truth, folder):
+    edit(folder, "UPDATE runs SET note = 'all is well'")
+    for command in (
+        ("ls",),
+        ("report", "--all", "-o", "-", "--format", "md"),
+        ("merge", "-o", folder.parent / "merged"),
+    ):
+        done = lmassay(*command, *([folder] if command[0] == "merge" else ["--results", folder]))
+        assert len(done.stderr.splitlines()) <= 3, done.stderr
+        assert f"{truth.runs[0]}" in done.stderr
+        assert "damaged" in done.stderr
+    assert "2 more runs are damaged; `lmassay doctor --results" in lmassay("ls", "--results", folder).stderr
+
+
 def test_5_a_report_goes_on_without_a_run_whose_examples_are_damaged(truth, folder):
     edit(folder, "UPDATE batches SET scores = x'00' WHERE rowid = 1")
     for form in ("md", "html", "csv"):

@@ -411,7 +411,8 @@ def _problems(name: str, done: subprocess.CompletedProcess[str]) -> list[str]:
     if "Traceback" in done.stderr + done.stdout:
         problems.append(f"{name}: a traceback: {done.stderr.strip()[-600:]}")
     lines = [line for line in done.stderr.splitlines() if line.strip()]
-    if done.returncode == 2 and len(lines) > MAX_ERROR_LINES:
+    messages = [line for line in lines if line.startswith(("error: ", "warning: "))]
+    if max(len(messages), len(lines) if done.returncode == 2 else 0) > MAX_ERROR_LINES:
         problems.append(f"{name}: {len(lines)} lines of error")
     return problems
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from lmassay.cli.console import print_json, say, warn
+from lmassay.cli.console import print_json, say
+from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.filters import RunFilter
 from lmassay.cli.run_tables import print_total_spending
 from lmassay.cli.tables import fits, print_sentence, print_table
@@ -25,10 +26,9 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     with Store(results) as store:
         all_runs = store.runs()
         runs = _sorted(selected.select(all_runs), order)
-        spending = {record.id: _spending(store, record) for record in runs}
-    for record in runs:
-        if record.status == DAMAGED:
-            warn(f"the run {record.id} is damaged: {record.note}")
+        messages = damage_messages(runs)
+        spending = {record.id: _spending(store, record, messages) for record in runs}
+    warn_about_damage(messages, results)
     if as_json:
         documents = []
         for record in runs:
@@ -46,13 +46,14 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     print_total_spending([spent for spent in spending.values() if spent is not None])
 
 
-def _spending(store: Store, record: RunRecord) -> Spending | None:
+def _spending(store: Store, record: RunRecord, messages: list[str]) -> Spending | None:
+    """Return what a run spent; if it is damaged, add a message."""
     if record.status == DAMAGED:
         return None
     try:
         return store.spending(run=record.id)
     except DamageError as error:
-        warn(str(error))
+        messages.append(str(error))
         return None
 
 

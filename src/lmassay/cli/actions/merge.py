@@ -8,10 +8,12 @@ from typing import Any
 
 from lmassay.cli.console import print_json, warn
 from lmassay.cli.tables import print_table
+from lmassay.storage.commands import command_line
 from lmassay.storage.merging import MergedFolder
 from lmassay.storage.merging import merge as merge_folders
 
 _WITH_CONFLICTS = 1
+_MAX_LISTED = 5
 
 
 def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
@@ -35,10 +37,15 @@ def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
 def _warn_about(folder: MergedFolder) -> None:
     for conflict in folder.conflicts:
         warn(f"conflict: {folder.folder}: {conflict}")
-    for run in folder.damaged:
-        warn(f"{folder.folder}: the run {run} is damaged, so it was not copied; see lmassay doctor --results FOLDER")
+    check = command_line("doctor", "--results", folder.folder)
+    if len(folder.damaged) == 1:
+        warn(f"{folder.folder}: the run {folder.damaged[0]} is damaged, so it was not copied; see `{check}`")
+    elif folder.damaged:
+        ids = ", ".join(folder.damaged[:_MAX_LISTED])
+        more = " …" if len(folder.damaged) > _MAX_LISTED else ""
+        warn(f"{folder.folder}: {len(folder.damaged):,} damaged runs were not copied ({ids}{more}); see `{check}`")
     if folder.damaged_answers:
-        warn(f"{folder.folder}: its answers are damaged, so they were not copied; see lmassay doctor --results FOLDER")
+        warn(f"{folder.folder}: its answers are damaged, so they were not copied; see `{check}`")
     if folder.different_answers:
         warn(
             f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmassay.cli.console import say, warn
+from lmassay.cli.console import say
+from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
-from lmassay.storage.store import DAMAGED, Store
+from lmassay.storage.store import Store
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat
@@ -53,9 +54,7 @@ def report(
     with Store(results) as store:
         chosen = store.runs() if every else chosen_runs(store, runs)
         records = [store.with_damage(record) for record in chosen]
-        for record in records:
-            if record.status == DAMAGED:
-                warn(f"the run {record.id} is damaged: {record.note}")
+        warn_about_damage(damage_messages(records), results)
         needs_content = figures is not None or form in _FIGURES_IN
         content = chapters(store, records) if needs_content else []
         pictures: Pictures = {}

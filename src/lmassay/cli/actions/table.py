@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lmassay.cli.console import say, warn
+from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.filters import RunFilter
 from lmassay.cli.options import chosen_runs
 from lmassay.cli.tables import print_sentence, print_wide_table
@@ -41,7 +42,8 @@ def table(
     if label and (output is None or output.suffix.lower() != ".tex"):
         raise UserError("--label is for LaTeX; write a .tex file with -o")
     with Store(results) as store:
-        records = _usable(selected.select(store.runs() if selected and not runs else chosen_runs(store, runs)))
+        chosen = store.runs() if selected and not runs else chosen_runs(store, runs)
+        records = _usable(selected.select(chosen), results)
         made = run_table(store, label_runs(records).records, layout)
     if write is None or output is None:
         _print(made)
@@ -52,13 +54,14 @@ def table(
     say(f"table written to {output.resolve()}")
 
 
-def _usable(records: Sequence[RunRecord]) -> list[RunRecord]:
+def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
     """Return the runs that have results; the others are reported."""
     usable = []
+    warn_about_damage(damage_messages(records), results)
     for record in records:
         if record.status == DAMAGED:
-            warn(f"the run {record.id} is damaged: {record.note}")
-        elif not record.results:
+            continue
+        if not record.results:
             warn(f"the run {record.id} is {record.status} and has no results")
         else:
             if record.status != "done":
