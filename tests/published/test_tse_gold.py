@@ -30,9 +30,10 @@ def setup_module() -> None:
 GOLD = FIGURES / "tse"
 TOLERANCE = 2e-5
 EW_AT_ONE = 2e-3  # depends on the rounding of a float32 sum
-# Two verbs whose probabilities agree to six digits may stand in either order at a cut-off, depending on how a matrix
-# product is split: then one context of some fifty differs in one value.
-FLIP, FLIPS = 1e-4, 2
+# Two verbs whose probabilities agree to six digits may stand in either order at a cut-off, depending on how the processor
+# splits a matrix product. Then one verb changes in one context, whose value is the mean of the verbs that count there.
+# Ties are seen where at least ten verbs count, so the context changes by at most a tenth.
+FLIP_IN_CONTEXT, FLIPS = 0.1, 2
 
 
 def gold(name):
@@ -89,6 +90,7 @@ def check_curves(model, reference, expected, compat):
     assert results["tse", "overall"].n == expected["TSE"]["n"]
     assert same(results["tse", "overall"].value, expected["TSE"]["score"], 1e-12)
     flipped = []
+    flip = FLIP_IN_CONTEXT / len(examples)
     for metric in ("EW", "MW"):
         curves = expected[metric]
         assert len(examples) == curves["n_unique_contexts"]
@@ -98,7 +100,7 @@ def check_curves(model, reference, expected, compat):
                 tolerance = EW_AT_ONE if (metric, at) == ("EW", "top1") else TOLERANCE
                 value = results[f"{metric.lower()}@{at}", "overall"].value
                 if not same(value, curves[f"overall_{side}"][place], tolerance):
-                    assert same(value, curves[f"overall_{side}"][place], FLIP), (metric, at)
+                    assert same(value, curves[f"overall_{side}"][place], flip), (metric, at)
                     flipped.append(at)
                 mass = results[f"mass@{at}", "overall"].value
                 assert same(mass, curves[f"prob_counted_{side}_nanmean"][place], TOLERANCE), (metric, at)
