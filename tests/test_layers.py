@@ -54,7 +54,7 @@ HOMES = {
     "optuna": (f"{_FEWSHOT}/commands/actions/search.py",),
     "gguf": ("models/hf/",),
     "huggingface_hub": ("models/hf/", "cli/actions/models.py"),
-    "typst": ("reporting/figure_files.py",),
+    "typst": ("reporting/typesetting.py",),
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),
     "jinja2": ("reporting/",),

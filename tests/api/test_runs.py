@@ -138,6 +138,25 @@ def test_data_frames_have_a_row_per_example_result_or_difference(runs):
     assert list(differences.to_pandas()["metric"]) == [row.metric for row in differences]
 
 
+def test_figures_are_saved_for_papers(runs, tmp_path):
+    pytest.importorskip("typst")
+    figure = runs[0].plot()
+    column = figure.save(tmp_path / "column.svg", width="one-column").read_text(encoding="utf-8")
+    assert 'width="84.00mm"' in column
+    assert "<text" not in column, "texts are outlines"
+    grey = figure.save(tmp_path / "grey.svg", width="150mm", style="grey", text="text").read_text(encoding="utf-8")
+    assert 'width="150.00mm"' in grey
+    assert "<text" in grey
+    assert "#b0421c" in column.lower()
+    assert "#b0421c" not in grey.lower()
+    assert figure.save(tmp_path / "a.pdf", width=100).read_bytes().startswith(b"%PDF")
+    assert runs.figures()[0].save(tmp_path / "b.svg", width="two-column").stat().st_size > 1000
+    with pytest.raises(lmassay.UserError, match="write one-column, two-column"):
+        figure.save(tmp_path / "a.pdf", width="huge")
+    with pytest.raises(lmassay.UserError, match="write colour or grey"):
+        figure.save(tmp_path / "a.pdf", style="gray")
+
+
 def test_figures_are_saved_in_the_format_of_the_suffix(runs, tmp_path):
     figure = runs[0].plot()
     assert figure.save(tmp_path / "a.svg").read_text(encoding="utf-8") == figure.svg

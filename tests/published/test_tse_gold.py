@@ -30,7 +30,7 @@ def setup_module() -> None:
 GOLD = FIGURES / "tse"
 TOLERANCE = 2e-5
 EW_AT_ONE = 2e-3  # depends on the rounding of a float32 sum
-# Two verbs whose probabilities agree to six digits may stand in either order at a cut-off, depending on how the processor
+# Two verbs whose probabilities agree to six digits may stand in either order at a cut-off, depending on how a processor
 # splits a matrix product. Then one verb changes in one context, whose value is the mean of the verbs that count there.
 # Ties are seen where at least ten verbs count, so the context changes by at most a tenth.
 FLIP_IN_CONTEXT, FLIPS = 0.1, 2

@@ -15,9 +15,10 @@ from PIL import Image
 
 from lmassay.errors import DataError, MissingExtra
 from lmassay.evaluations.robustness.report import success_chart
-from lmassay.reporting.figure_files import DOTS_PER_UNIT, ImageWriter, figure_files, write_figures
+from lmassay.reporting.figure_files import figure_files, write_figures
 from lmassay.reporting.figure_style import SVG, page_style_sheet, parse_style_sheet, standalone
 from lmassay.reporting.formats.content import chapters
+from lmassay.reporting.typesetting import DOTS_PER_UNIT, ImageWriter
 from lmassay.storage.store import Store
 from lmassay.types import Result
 from tests.reporting.four_evaluations import KOREAN

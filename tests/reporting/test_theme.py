@@ -1,4 +1,4 @@
-"""The colours of all pages: texts, controls and marks of figures stand out from their backgrounds (WCAG 2.2, level AA)."""
+"""The colours of all pages: texts, controls and marks stand out from their backgrounds (WCAG 2.2, level AA)."""
 
 from __future__ import annotations
 

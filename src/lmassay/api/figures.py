@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,23 @@ from markupsafe import Markup
 from lmassay.api import display
 from lmassay.errors import UserError, did_you_mean
 from lmassay.plugins.evaluations import metric_of
+from lmassay.reporting.blocks import Figure
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
-from lmassay.reporting.figure_files import FigureFormat, figure_files, write_figure
-from lmassay.reporting.figure_style import Drawing, standalone
+from lmassay.reporting.figure_files import (
+    FIGURE_FORMATS,
+    TextForm,
+    figure_files,
+    figure_writer,
+    too_wide_message,
+    write_figure,
+)
+from lmassay.reporting.figure_style import Drawing, FigureStyle, page_style_sheet, standalone
 from lmassay.reporting.numbers import interval_text, short_text, value_text
+from lmassay.reporting.paper import PaperLayout, is_too_wide, paper_drawing, parse_width
 from lmassay.reporting.run_labels import run_titles
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
 
-_FORMATS: tuple[FigureFormat, ...] = ("svg", "png", "pdf")
 _MAX_ROWS = 40
 _WIDTH = 560.0
 
@@ -33,6 +42,8 @@ class RunFigure:
     """What the figure shows."""
     drawing: Drawing
     """The figure as an SVG document."""
+    figure: Figure
+    """The figure as a part of a report, which can be laid out for another width."""
     is_empty: bool = False
     """Whether there is nothing to draw."""
 
@@ -41,15 +52,42 @@ class RunFigure:
         """The figure as the text of an SVG file."""
         return self.drawing.text
 
-    def save(self, path: str | Path) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        width: str | float | None = None,
+        style: FigureStyle = "colour",
+        text: TextForm | None = None,
+    ) -> Path:
         """Write the figure to a file that ends in .svg, .png or .pdf, and return its path.
 
-        PNG and PDF need ``pip install 'lmassay[figures]'``.
+        - ``width``: ``one-column`` (84 mm), ``two-column`` (178 mm), a length such as ``"6.3in"``, or millimetres. The
+          figure is laid out for it, with text of at least 7 pt. By default, it is as large as in a notebook.
+        - ``style``: ``colour`` or ``grey``
+        - ``text``: in SVG files, texts become ``outlines``, which look the same everywhere (the default if ``width`` is
+          given), or stay ``text``
+
+        PNG, PDF and outlines need ``pip install 'lmassay[figures]'``; without it, texts in SVG files stay texts.
+
+        >>> run.plot().save("figure.pdf", width="one-column")  # doctest: +SKIP
         """
+        if style not in ("colour", "grey"):
+            raise UserError(f"style: '{style}' is not a style; write colour or grey")
         file = Path(path)
-        for figure_format in _FORMATS:
+        drawing = self.drawing
+        layout = None
+        if width is not None:
+            layout = PaperLayout(parse_width(width), style)
+            drawing = paper_drawing(self.figure, layout)
+        elif style != "colour":
+            drawing = standalone(self.figure.drawing, self.figure.caption, page_style_sheet(style))
+        for figure_format in FIGURE_FORMATS:
             if file.suffix.lower() == f".{figure_format}":
-                write_figure(self.drawing, file, figure_format)
+                text_form = text or ("text" if layout is None else "outlines")
+                writer = figure_writer([drawing], [figure_format], text_form, _warn)
+                write_figure(drawing, file, figure_format, writer, text_form)
+                if layout is not None and is_too_wide(drawing, layout):
+                    _warn(too_wide_message(file.name, drawing, layout))
                 return file
         raise UserError(f"{file} does not end in .svg, .png or .pdf; add one of these endings")
 
@@ -63,6 +101,11 @@ class RunFigure:
 
     def _repr_html_(self) -> str:
         return display.page(self.html())
+
+
+def _warn(message: str) -> None:
+    """Warn at the line of the user's program that saves the figure."""
+    warnings.warn(message, stacklevel=4)
 
 
 def results_figure(record: RunRecord, metric: str | None) -> RunFigure:
@@ -106,7 +149,8 @@ def report_figures(folder: Path, records: Sequence[RunRecord]) -> list[RunFigure
     from lmassay.reporting.formats.content import chapters
 
     with Store(folder) as store:
-        return [RunFigure(file.drawing.title, file.drawing) for file in figure_files(chapters(store, records))]
+        files = figure_files(chapters(store, records))
+    return [RunFigure(file.drawing.title, file.drawing, file.figure) for file in files]
 
 
 def interval_chart(
@@ -125,7 +169,8 @@ def interval_chart(
         marks.append(Dot(value, number, style="value", title=text))
     categories = CategoryAxis([Category(label) for label, *_ in rows] or [Category("no data")])
     chart = Chart(title, [Panel(y=categories, x=axis, marks=marks)], title=title, width=_WIDTH)
-    return RunFigure(title, standalone(chart.svg(), title), is_empty=not rows)
+    figure = Figure.of(chart, title)
+    return RunFigure(title, standalone(figure.drawing, title), figure, is_empty=not rows)
 
 
 def _figure(

@@ -36,6 +36,7 @@ _CORE = {
         Command("rm", "Remove runs from a results folder.", f"{_CLI}.rm:rm"),
         Command("compare", "Compare runs on the examples they share.", f"{_CLI}.compare:compare"),
         Command("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures.", f"{_CLI}.report:report"),
+        Command("figures", "Write the figures of a report for a paper: SVG, PDF, PNG.", f"{_CLI}.figures:figures"),
         Command("table", "Write a table: rows, columns and metrics as you choose.", f"{_CLI}.table:table"),
         Command("view", "Browse a results folder in Datasette.", f"{_CLI}.view:view"),
         Command("merge", "Merge results folders of several machines.", f"{_CLI}.merge:merge"),

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from markupsafe import Markup
 
+from lmassay.reporting.chart import Chart
 from lmassay.reporting.numbers import interval_text, value_text
 from lmassay.types import Result
 
@@ -68,10 +69,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing and the sentence under it."""
+    """A drawing and the sentence under it.
+
+    A figure made with ``Figure.of(chart, caption)`` knows its chart, so that it can be laid out for a paper. A figure
+    that has only a drawing is scaled.
+    """
 
     drawing: Markup
     caption: str
+    chart: Chart | None = None
+
+    @classmethod
+    def of(cls, chart: Chart, caption: str) -> Figure:
+        """The figure of a chart."""
+        return cls(chart.svg(), caption, chart)
 
 
 @dataclass(frozen=True, slots=True)

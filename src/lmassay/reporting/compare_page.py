@@ -266,7 +266,7 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
         f"{comparison.alpha:g}, hollow: not. Right of the line, {higher_run} is higher."
     )
     chart = difference_chart(chart_rows, f"difference to {comparison.base_title}", f"Differences in {subject}")
-    return Figure(chart.svg(), caption)
+    return Figure.of(chart, caption)
 
 
 def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:

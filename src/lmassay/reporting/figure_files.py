@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from lmassay.errors import DataError, MissingExtra, UserError
+from lmassay.errors import DataError, MissingExtra
 from lmassay.reporting.blocks import Figure
+from lmassay.reporting.figure_outlines import texts_in, with_outlines
 from lmassay.reporting.figure_style import Drawing, standalone
 from lmassay.reporting.formats.content import Chapter, figures_in
+from lmassay.reporting.paper import MIN_TEXT_POINTS, PaperLayout, paper_drawing
+from lmassay.reporting.typesetting import ImageWriter, missing_font_message
 from lmassay.storage.files import atomic_write
 
-if TYPE_CHECKING:
-    import typst
-
-
 FigureFormat = Literal["svg", "png", "pdf"]
+FIGURE_FORMATS: tuple[FigureFormat, ...] = ("svg", "png", "pdf")
+TextForm = Literal["outlines", "text"]
+"""How texts are written to SVG files: as outlines, or as texts in the reader's fonts, which can be edited."""
+NO_OUTLINES = (
+    "texts in SVG files stay texts, in the fonts of the reader; pip install 'lmassay[figures]' turns them into outlines"
+)
 _MAX_NAME_BYTES = 150
 """Most file systems allow 255 bytes; this leaves room for the extension and for the name of a temporary file."""
 
@@ -36,41 +42,96 @@ class FigureFile:
     """The same figure with its own colours, title and caption."""
 
 
-def figure_files(chapters: Sequence[Chapter]) -> list[FigureFile]:
-    """The figures in the order of the report. Names consist of the chapter, a number and the title."""
+def figure_files(chapters: Sequence[Chapter], layout: PaperLayout | None = None) -> list[FigureFile]:
+    """The figures in the order of the report. Names consist of the chapter, a number and the title.
+
+    Without a layout, figures are as large as on the page.
+    """
     files = []
     for chapter in chapters:
         for number, figure in enumerate(figures_in(chapter.blocks), 1):
-            drawing = standalone(figure.drawing, figure.caption)
+            if layout is None:
+                drawing = standalone(figure.drawing, figure.caption)
+            else:
+                drawing = paper_drawing(figure, layout)
             name = _file_name(f"{chapter.title} {number:02} {drawing.title}")
             files.append(FigureFile(name, figure, drawing))
     return files
 
 
-def write_figures(files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat]) -> list[Path]:
-    """Write all figures in all formats; a missing extra is reported before anything is written."""
-    image_writer = ImageWriter() if set(formats) - {"svg"} else None
+def too_wide_message(name: str, drawing: Drawing, layout: PaperLayout) -> str:
+    """What to tell the user about a figure that does not fit the width."""
+    return (
+        f"{name} is {drawing.width_mm:.0f} mm wide instead of {layout.width:g} mm: its text would be smaller "
+        f"than {MIN_TEXT_POINTS:g} pt"
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def write_figures(
+    files: Sequence[FigureFile],
+    folder: Path,
+    formats: Sequence[FigureFormat],
+    text_form: TextForm = "text",
+    warn: Callable[[str], None] = _warn,
+) -> list[Path]:
+    """Write all figures in all formats; a missing extra is reported before anything is written.
+
+    ``warn`` is called with each problem that does not keep the figures from being written.
+    """
+    drawings = [file.drawing for file in files]
+    writer = figure_writer(drawings, formats, text_form, warn)
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
             for extension in dict.fromkeys(formats):
                 path = folder / f"{file.name}.{extension}"
-                write_figure(file.drawing, path, extension, image_writer)
+                write_figure(file.drawing, path, extension, writer, text_form)
                 paths.append(path)
     except OSError as error:
         raise DataError(f"cannot write figures to {folder}: {error.strerror or error}") from error
     return paths
 
 
+def figure_writer(
+    drawings: Sequence[Drawing], formats: Sequence[FigureFormat], text_form: TextForm, warn: Callable[[str], None]
+) -> ImageWriter | None:
+    """The writer of these drawings; None if they are SVG files with texts. Warns about missing fonts."""
+    needs_images = bool(set(formats) - {"svg"})
+    if not needs_images and text_form == "text":
+        return None
+    try:
+        writer = ImageWriter()
+    except MissingExtra:
+        if needs_images:
+            raise
+        warn(NO_OUTLINES)
+        return None
+    texts = [text for drawing in drawings for text in texts_in(drawing)]
+    missing = writer.missing_characters(texts)
+    if missing:
+        warn(missing_font_message(missing))
+    return writer
+
+
 def write_figure(
-    drawing: Drawing, path: Path, extension: FigureFormat, image_writer: ImageWriter | None = None
+    drawing: Drawing,
+    path: Path,
+    extension: FigureFormat,
+    writer: ImageWriter | None = None,
+    text_form: TextForm = "text",
 ) -> None:
     """Write one drawing to a file. For several images, give one writer for all of them."""
     image = None
     if extension != "svg":
         # Rendered before the file is opened: a figure that fails leaves no empty file.
-        image = (image_writer or ImageWriter()).image(drawing, extension)
+        image = (writer or ImageWriter()).image(drawing, extension)
+    elif text_form == "outlines" and writer is not None:
+        drawing = with_outlines(drawing, writer)
     with atomic_write(path) as stream:
         if image is None:
             stream.write(drawing.text)
@@ -87,52 +148,3 @@ def _file_name(text: str) -> str:
     words = re.sub(r"[^\w]+", "-", unicodedata.normalize("NFC", text).lower())
     # File systems limit bytes, not characters.
     return words.encode()[:_MAX_NAME_BYTES].decode(errors="ignore").strip("-")
-
-
-# --- PNG and PDF ------------------------------------------------------------------------------------------------------
-
-# Typst renders both formats. It can be installed with pip alone and finds a font for every script.
-
-ImageFormat = Literal["png", "pdf"]
-DOTS_PER_UNIT = 3
-"""The resolution of a PNG: a figure 400 units wide is 1,200 dots wide, enough for a column of a paper."""
-
-# The drawing and its title are passed as data, so typst never interprets them as code. A unit of an SVG drawing is 1/96
-# inch, which is 0.75 points.
-_TYPST_PAGE = b"""
-#set page(width: float(sys.inputs.width) * 0.75pt, height: float(sys.inputs.height) * 0.75pt, margin: 0pt, fill: white)
-#set document(title: sys.inputs.title, date: none)
-#image(bytes(sys.inputs.drawing), format: "svg", width: 100%, height: 100%, alt: sys.inputs.title)
-"""
-
-
-class ImageWriter:
-    """Renders drawings as images. Use one writer for all images, because creating one searches for fonts."""
-
-    def __init__(self) -> None:
-        try:
-            import typst
-        except ImportError as error:
-            raise MissingExtra("a figure as PNG or PDF", "figures") from error
-        self._typst = typst
-        self._compiler: typst.Compiler = typst.Compiler()
-
-    def image(self, drawing: Drawing, image_format: ImageFormat) -> bytes:
-        """The drawing as the content of a PNG or PDF file."""
-        inputs = {
-            "drawing": drawing.text,
-            "title": drawing.title,
-            "width": f"{drawing.width:g}",
-            "height": f"{drawing.height:g}",
-        }
-        try:
-            image = self._compiler.compile(
-                _TYPST_PAGE, format=image_format, ppi=96.0 * DOTS_PER_UNIT, sys_inputs=inputs
-            )
-        except self._typst.TypstError as error:
-            raise UserError(
-                f"the figure {drawing.title!r} cannot be written as {image_format}: {error}; use svg instead"
-            ) from error
-        if not isinstance(image, bytes):
-            raise UserError(f"the figure {drawing.title!r} takes more than one page as {image_format}; use svg instead")
-        return image

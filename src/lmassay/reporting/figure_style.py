@@ -1,7 +1,7 @@
 """Figures of the page as standalone SVG drawings, with the rules of the style sheets written into their shapes.
 
 On the page, a shape has a class, and the style sheet gives the class its colour. Other programs that read SVG support
-few selectors and no CSS variables, so here every shape gets its own attributes: the light colours, on white.
+few selectors and no CSS variables, so here every shape gets its own attributes: the light colours, or greys, on white.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import Literal
 
+FigureStyle = Literal["colour", "grey"]
 SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+FONT = "Lmassay Sans"
+"""The font in the folder ``fonts``. It has the widths that the layout assumes, and is embedded in PDF files."""
 FONTS = (
-    "'Segoe UI', 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', 'Noto Sans CJK KR', 'Noto Sans KR', 'Malgun Gothic', "
-    "'Apple SD Gothic Neo', sans-serif"
+    f"'{FONT}', 'Segoe UI', 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', 'Noto Sans CJK KR', 'Noto Sans KR', "
+    "'Malgun Gothic', 'Apple SD Gothic Neo', sans-serif"
 )
 _XML_HEADER = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _BACKGROUND = {"--page": "#ffffff", "--card": "#ffffff"}
@@ -31,6 +36,7 @@ _PROPERTIES = (
     "stroke-linecap",
     "stroke-linejoin",
     "opacity",
+    "paint-order",
     "font-size",
     "font-weight",
     "font-style",
@@ -42,6 +48,8 @@ _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*))?\)")
 _COLOUR_WITH_ALPHA = re.compile(r"#([0-9a-fA-F]{6})([0-9a-fA-F]{2})")
 _FONT = re.compile(r"(?:.*\s)?(\d+(?:\.\d+)?)px(?:/\S+)?\s.*", re.DOTALL)
 # XML cannot contain these characters, not even escaped.
+_HATCH = "url(#hatch)"
+_MILLIMETRES_PER_PIXEL = 25.4 / 96
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 Step = tuple[str, frozenset[str]]
@@ -50,12 +58,21 @@ Step = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A standalone SVG document with its title and size."""
+    """A standalone SVG document with its title and size, in units of the drawing.
+
+    ``unit`` is the length of a unit in millimetres; texts are 12 units high.
+    """
 
     title: str
     width: float
     height: float
     text: str
+    unit: float = _MILLIMETRES_PER_PIXEL
+
+    @property
+    def width_mm(self) -> float:
+        """The width on paper."""
+        return self.width * self.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,15 @@ class StyleSheet:
         return names
 
 
-@lru_cache(maxsize=1)
-def page_style_sheet() -> StyleSheet:
-    """The style sheets of the page as one."""
+@lru_cache(maxsize=2)
+def page_style_sheet(style: FigureStyle = "colour") -> StyleSheet:
+    """The style sheets of the page as one; for grey figures, with greys instead of colours."""
     folder = files("lmassay.reporting").joinpath("templates")
     sheets = [entry for entry in folder.iterdir() if entry.name.endswith(".css")]
     # theme.css and page.css first, as on the page: the other sheets may override them.
     sheets.sort(key=lambda entry: (entry.name != "theme.css", entry.name != "page.css", entry.name))
+    if style == "grey":
+        sheets.append(folder.joinpath("paper", "grey.css"))
     return parse_style_sheet("\n".join(entry.read_text(encoding="utf-8") for entry in sheets))
 
 
@@ -138,8 +157,11 @@ def parse_style_sheet(text: str) -> StyleSheet:
     return StyleSheet(variables | _BACKGROUND, rules)
 
 
-def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None) -> Drawing:
-    """Make a standalone document of a figure of the page; ``about`` becomes its description."""
+def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None, unit: float | None = None) -> Drawing:
+    """Make a standalone document of a figure of the page; ``about`` becomes its description.
+
+    ``unit`` is the length of a unit in millimetres; by default it is a pixel of a web page.
+    """
     sheet = sheet or page_style_sheet()
     root = ET.fromstring(_without_invalid(drawing))  # noqa: S314 - we drew it
     _, _, width, height = map(float, root.attrib["viewBox"].split())
@@ -151,8 +173,27 @@ def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None) -
     size = {"width": f"{width:g}", "height": f"{height:g}"}
     background = ET.Element("rect", {**size, "fill": "#ffffff"})
     root[:0] = [title, description, background]
+    if any(element.get("fill") == _HATCH for element in root.iter()):
+        root.insert(2, _hatch(sheet.variables))
+    if unit is not None:
+        size = {"width": f"{width * unit:.2f}mm", "height": f"{height * unit:.2f}mm"}
     root.attrib.update({"xmlns": SVG, **size, "font-family": FONTS})
-    return Drawing(title.text, width, height, f"{_XML_HEADER}{ET.tostring(root, encoding='unicode')}\n")
+    return Drawing(title.text, width, height, document_text(root), unit or _MILLIMETRES_PER_PIXEL)
+
+
+def document_text(root: ET.Element) -> str:
+    """The text of an SVG file."""
+    return f"{_XML_HEADER}{ET.tostring(root, encoding='unicode')}\n"
+
+
+def _hatch(variables: Mapping[str, str]) -> ET.Element:
+    """Diagonal lines that fill an area."""
+    definitions = ET.Element("defs")
+    pattern = ET.SubElement(definitions, "pattern", {"id": "hatch", "patternUnits": "userSpaceOnUse"})
+    pattern.attrib.update({"width": "4", "height": "4", "patternTransform": "rotate(45)"})
+    ET.SubElement(pattern, "rect", {"width": "4", "height": "4", "fill": "#ffffff"})
+    ET.SubElement(pattern, "rect", {"width": "1.1", "height": "4", "fill": variables["--hatch"]})
+    return definitions
 
 
 def _without_invalid(text: str) -> str:

@@ -19,17 +19,20 @@ from lmassay.types.controls import replace_controls
 # UTF-8 cannot represent a lone surrogate, which may come out of a model or a file.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 STYLES = ("theme.css", "page.css", "figures.css", "tiles.css")
-_SCRIPTS = ("rows.js", "filters.js", "browser.js")
+_BROWSER_SCRIPTS = ("rows.js", "filters.js", "browser.js")
+_FIGURE_SCRIPTS = ("figures.js",)
 
 
 def document(title: str, body: Markup, *, browser: bool = False) -> str:
     """A whole HTML document; ``browser`` adds the script that the example browser needs.
 
+    A page with figures has the script that saves them as files.
+
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
     style = "".join(_template_text(name) for name in STYLES)
-    script = _script() if browser else ""
+    script = _script(browser=browser, figures="<figure>" in body)
     # The hashes allow these two texts and nothing else, whatever a model's answer may contain.
     policy = ["default-src 'none'", f"style-src {_source_hash(style)}"]
     if script:
@@ -69,8 +72,15 @@ def environment() -> Environment:
     return templates
 
 
-def _script() -> str:
-    parts = [_template_text(name) for name in _SCRIPTS]
+def _script(*, browser: bool, figures: bool) -> str:
+    names: list[str] = []
+    if browser:
+        names += _BROWSER_SCRIPTS
+    if figures:
+        names += _FIGURE_SCRIPTS
+    if not names:
+        return ""
+    parts = [_template_text(name) for name in names]
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 

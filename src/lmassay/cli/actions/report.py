@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmassay.cli.console import say
+from lmassay.cli.console import say, warn
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.options import chosen_runs
@@ -94,7 +94,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
     if not files:
         say("this report has no figures")
         return []
-    write_figures(files, folder, formats)
+    write_figures(files, folder, formats, warn=warn)
     count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
     say(f"{count} written to {folder.resolve()} as {' and '.join(formats)}")
     return files

@@ -142,8 +142,8 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
             rates.append((f"{record.label} · {record.model}", result))
     if not rates:
         return None
-    drawing = success_chart(rates).svg()
-    return Figure(drawing, "Share of sentences on which the attack succeeds. The line is its interval.")
+    chart = success_chart(rates)
+    return Figure.of(chart, "Share of sentences on which the attack succeeds. The line is its interval.")
 
 
 def success_chart(rates: Sequence[tuple[str, Result]]) -> Chart:
@@ -222,12 +222,12 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
         return None
     threshold = _threshold(record)
     title = f"{record.label} on {record.model}"
-    drawing = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}").svg()
+    chart = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}")
     criterion = "s_src + d_tgt" if has_reference else "s_src / s_tgt"
     count = counted(len(points), "sentence")
     if len(points) < summary.scored:
         count = f"{len(points)} of {summary.scored} sentences"
-    return Figure(drawing, f"{title}: {count}. Shaded where the attack succeeds ({criterion} > {threshold:g}).")
+    return Figure.of(chart, f"{title}: {count}. Shaded where the attack succeeds ({criterion} > {threshold:g}).")
 
 
 def scatter_chart(scores: Sequence[Mapping[str, float]], y_metric: str, threshold: float, description: str) -> Chart:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from markupsafe import Markup
@@ -17,6 +17,9 @@ from lmassay.reporting.chart.text import ASCENT, drawable, fit
 _PADDING = 6.0
 _GAP = 10.0
 _TITLE_LINES = 5
+_MAX_STRETCH = 1.4
+# How narrow a column of panels may become, as a share of the width that it was designed for.
+_LEAST_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,23 @@ class Chart:
     legend_side: Literal["top", "bottom"] = "bottom"
     legend_lines: int | None = 2
     width: float = 400.0
+
+    def laid_out(self, width: float) -> Chart:
+        """The same chart for another width, in units of the drawing, such as that of a column of a paper.
+
+        Texts keep their size. Panels side by side that would become narrower than they were designed for are placed
+        below each other, and panels that become wider also become higher, but not as much.
+
+        >>> Chart("two models", [None, None], columns=2, width=800).laid_out(420).columns
+        1
+        """
+        width_per_column = self.width / self.columns
+        columns = min(self.columns, max(1, int(width / (_LEAST_SHARE * width_per_column))))
+        stretch = max(1.0, min(width / columns / width_per_column, _MAX_STRETCH))
+        panels: list[Panel | None] = []
+        for panel in self.panels:
+            panels.append(panel if panel is None else replace(panel, height=panel.height * stretch))
+        return replace(self, panels=panels, columns=columns, width=width)
 
     def svg(self) -> Markup:
         """The chart as an SVG element for the page; `figure_style.standalone` makes a file of it."""

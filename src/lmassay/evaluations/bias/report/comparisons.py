@@ -543,7 +543,7 @@ def _figures(contrast: Contrast) -> list[Figure]:
             f"{contrast.after_name} (arrow)"
         )
         chart = plots.arrow_chart(rows, (f"{context_title} contexts", bias_name(bias)), limit, description)
-        figures.append(Figure(chart.svg(), f"{description}, with the change in points."))
+        figures.append(Figure.of(chart, f"{description}, with the change in points."))
     return figures
 
 

@@ -49,7 +49,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
             rows = _bar_rows(family, f"accuracy_{context}", bias)
             titles = (f"{context_title} contexts", bias_name(bias))
             chart = plots.bar_chart(rows, titles, limit, f"{family.title}: {context_title} contexts by category")
-            figures.append(Figure(chart.svg(), f"{family.title}, {context_title} contexts."))
+            figures.append(Figure.of(chart, f"{family.title}, {context_title} contexts."))
         heading = "By category"
         if len(drawn_families) > 1:
             heading += f": {family.title}"
@@ -146,7 +146,7 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
         strips = [_strip(family, column.metric) for family in with_several[:MAX_FAMILIES]]
         low = -limit if column.metric in biases else 0.0
         chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
-        figures.append(Figure(chart.svg(), ""))
+        figures.append(Figure.of(chart, ""))
     return [
         Heading("What the prompt alone changes"),
         Note(_largest_effects(with_several, (biases[0], "accuracy_amb"))),

@@ -86,7 +86,7 @@ def _split_figures(strategies: Sequence[Strategy]) -> list[Figure]:
         axis_title = f"{name}: score, percent"
         chart = plots.dot_rows_chart(rows, ("test", "dev"), all_values, axis_title, f"Each split under {name}")
         caption = f"{name}: each dot is a split, the vertical stroke their mean. Right: mean ± std."
-        figures.append(Figure(chart.svg(), caption))
+        figures.append(Figure.of(chart, caption))
     return figures
 
 
@@ -152,7 +152,7 @@ def _dev_against_test(study: Study, task: str) -> Figure | None:
         f"{task_title(task)}: one mark per configuration, a ring around the selected one. "
         f"Rank correlation: {'; '.join(correlations)}."
     )
-    return Figure(chart.svg(), caption)
+    return Figure.of(chart, caption)
 
 
 def _correlation_text(verdict: ProtocolVerdict) -> str:
@@ -193,7 +193,7 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
         y = LinearAxis("dev–test correlation", -1.0, 1.0)
     title, vertical_lines = _OVER_K[criterion]
     chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
-    return Figure(chart.svg(), f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
+    return Figure.of(chart, f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
 
 
 def _values_with_intervals(points: Iterable[plots.Point]) -> list[float]:
@@ -265,7 +265,7 @@ def _dev_curves(strategy: Strategy, task: str) -> Figure | None:
         f"{task_title(task)}, {short_name(strategy)}: {selected_name(verdict)}. "
         "A mark shows the weights that were kept."
     )
-    return Figure(chart.svg(), caption)
+    return Figure.of(chart, caption)
 
 
 def _dev_curve(trial: Trial) -> list[tuple[float, float]]:

@@ -129,7 +129,7 @@ def _marks_of(series: Series, number: int) -> list[Mark]:
     marks: list[Mark] = []
     if series.line:
         vertices = [(point.x, point.y) for point in series.points]
-        marks.append(ChartLine(vertices, _line_style(number)))
+        marks.append(ChartLine(vertices, _line_style(number, series.dots)))
     for point in series.points:
         if series.dots or point.strong:
             marks.append(_point(point, number, has_ring=point.strong and series.dots))
@@ -152,14 +152,15 @@ def _dot(x: float, y: float, series: int) -> Dot:
     return Dot(x, y, _MARKERS[series % len(_MARKERS)], style)
 
 
-def _line_style(series: int) -> str:
-    return "curve dashed" if series >= MAX_SERIES else "curve"
+def _line_style(series: int, has_dots: bool) -> str:
+    style = "curve" if has_dots else "curve unmarked"
+    return f"{style} dashed" if series >= MAX_SERIES else style
 
 
 def _legend_entry(series: Series, number: int) -> LegendEntry:
     sample: list[Mark] = [_dot(0.5, 0.5, number)]
     if series.line:
-        sample.insert(0, Interval(0.0, 1.0, 0.5, style=_line_style(number)))
+        sample.insert(0, Interval(0.0, 1.0, 0.5, style=_line_style(number, series.dots)))
     return LegendEntry(series.name, [Group(sample, series=number)])
 
 

@@ -72,7 +72,7 @@ def write_figures(results: FolderResults, folder: Path, formats: Sequence[Figure
     files = []
     for name, chart in charts(results):
         drawing = standalone(chart.svg())
-        files.append(FigureFile(name, Figure(chart.svg(), ""), drawing))
+        files.append(FigureFile(name, Figure.of(chart, ""), drawing))
     return write_figure_files(files, folder, formats)
 
 

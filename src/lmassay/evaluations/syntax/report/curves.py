@@ -115,7 +115,7 @@ def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tu
             for number, source in enumerate(panel):
                 curves.append(CutoffCurve(source.name, source.points(metric), series_style(number)))
             caption = _CAPTIONS[metric].format(subject=subject)
-            figures.append(Figure(curve_chart(curves, title, description).svg(), caption))
+            figures.append(Figure.of(curve_chart(curves, title, description), caption))
     return Figures(figures, "middle")
 
 

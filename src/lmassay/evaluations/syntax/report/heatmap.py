@@ -114,7 +114,7 @@ def _figure(names: Sequence[str], columns: Sequence[_ColumnSource], title: str) 
     if any(value is not None and value.rests_on_few for row in rows for value in row.values):
         caption += f" *: fewer than {FEW_CONTEXTS} contexts."
     chart = heat_map([column.title for column in columns], rows, title)
-    return Figure(chart.svg(), caption)
+    return Figure.of(chart, caption)
 
 
 def _heat_value(subject: str, result: Result | None) -> HeatValue | None:

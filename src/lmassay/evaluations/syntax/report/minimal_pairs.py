@@ -343,7 +343,7 @@ def _figure(groups: Sequence[ParadigmGroup], runs: Sequence[MinimalPairsRun]) ->
     caption = f"Accuracy of {listed_names} by {kind}; lines are intervals."
     if shows_people:
         caption += " The upright mark is the accuracy of people."
-    return Figure(chart.svg(), caption)
+    return Figure.of(chart, caption)
 
 
 def _accuracy(run: MinimalPairsRun, group: ParadigmGroup) -> Accuracy | None:

@@ -1,0 +1,79 @@
+"""Figures laid out for papers: as wide as a column or the page, with text that can be read at that size.
+
+Charts are laid out again for the width, instead of scaled, so that texts keep their size and do not overlap.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from lmassay.errors import UserError
+from lmassay.reporting.blocks import Figure
+from lmassay.reporting.chart.text import FONT_SIZE
+from lmassay.reporting.figure_style import Drawing, FigureStyle, page_style_sheet, standalone
+
+COLUMN_WIDTHS = {"one-column": 84.0, "two-column": 178.0}
+"""In millimetres: a column and the page of the two-column format of the ACM; others differ by a few millimetres."""
+MIN_TEXT_POINTS = 7.0
+"""The smallest text that journals accept."""
+_WIDE_TEXT_POINTS = 8.0
+_WIDE = 120.0
+"""From this width on, in millimetres, texts are larger."""
+_MIN_WIDTH, _MAX_WIDTH = 40.0, 600.0
+_MILLIMETRES_PER_POINT = 25.4 / 72
+_UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": _MILLIMETRES_PER_POINT}
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(mm|cm|in|pt)?")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLayout:
+    """How a figure is drawn for a paper: ``width`` in millimetres, in colours or in greys."""
+
+    width: float
+    style: FigureStyle = "colour"
+
+    @property
+    def text_points(self) -> float:
+        """The size of the texts."""
+        return MIN_TEXT_POINTS if self.width < _WIDE else _WIDE_TEXT_POINTS
+
+
+def parse_width(text: str | float) -> float:
+    """Read a width: ``one-column``, ``two-column``, a length such as ``120mm`` or ``3.5in``, or millimetres.
+
+    >>> parse_width("one-column"), parse_width("12.5 cm"), parse_width(100)
+    (84.0, 125.0, 100.0)
+    """
+    words = str(text).strip().lower()
+    if words in COLUMN_WIDTHS:
+        return COLUMN_WIDTHS[words]
+    match = _LENGTH.fullmatch(words)
+    if match is None:
+        raise UserError(f"'{text}' is not a width; write one-column, two-column or a length such as 120mm or 3.5in")
+    width = float(match[1]) * _UNITS[match[2] or "mm"]
+    if not _MIN_WIDTH <= width <= _MAX_WIDTH:
+        raise UserError(f"a figure cannot be {width:g} mm wide; write a width from {_MIN_WIDTH:g} to {_MAX_WIDTH:g} mm")
+    return width
+
+
+def paper_drawing(figure: Figure, layout: PaperLayout) -> Drawing:
+    """The figure as a drawing of this width. It is wider if its categories need more room; `is_too_wide` tells."""
+    unit = layout.text_points * _MILLIMETRES_PER_POINT / FONT_SIZE
+    sheet = page_style_sheet(layout.style)
+    markup = figure.drawing
+    if figure.chart is not None:
+        # Drawings have whole tenths of a unit. Rounded down, so that texts become larger, not smaller.
+        width = math.floor(10 * layout.width / unit) / 10
+        markup = figure.chart.laid_out(width).svg()
+    drawing = standalone(markup, figure.caption, sheet, unit)
+    # A drawing that grew may still fit with smaller texts.
+    smallest_unit = MIN_TEXT_POINTS * _MILLIMETRES_PER_POINT / FONT_SIZE
+    fitting_unit = max(layout.width / drawing.width, smallest_unit)
+    return standalone(markup, figure.caption, sheet, fitting_unit)
+
+
+def is_too_wide(drawing: Drawing, layout: PaperLayout) -> bool:
+    """Whether a drawing is wider than the layout asks, because its texts would be too small otherwise."""
+    return drawing.width_mm > layout.width + 0.05

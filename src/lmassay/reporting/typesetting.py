@@ -1,0 +1,188 @@
+"""Drawings as PNG and PDF, and lines of text as outlines, by typst.
+
+Typst can be installed with pip alone, embeds fonts, shapes every script and finds a font for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Literal
+
+from lmassay.errors import MissingExtra, UserError
+from lmassay.reporting.chart.text import FONT_SIZE
+from lmassay.reporting.figure_style import FONTS, SVG, XLINK, Drawing
+
+if TYPE_CHECKING:
+    import typst
+
+ImageFormat = Literal["png", "pdf"]
+DOTS_PER_UNIT = 3
+"""The resolution of a PNG that is as large as on a page: a figure 400 units wide is 1,200 dots wide."""
+DOTS_PER_INCH = 600
+"""The resolution of a PNG for a paper, as publishers ask for line drawings."""
+_MILLIMETRES_PER_POINT = 25.4 / 72
+_PAGE_UNIT = 25.4 / 96
+
+# Drawings, titles and texts are passed as data, so typst never interprets them as code.
+_IMAGE = b"""
+#set page(width: float(sys.inputs.width) * 1pt, height: float(sys.inputs.height) * 1pt, margin: 0pt, fill: white)
+#set document(title: sys.inputs.title, date: none)
+#image(bytes(sys.inputs.drawing), format: "svg", width: 100%, height: 100%, alt: sys.inputs.title)
+"""
+# One line of text on each page, which is as wide as the line.
+_LINES = b"""
+#set page(width: auto, height: auto, margin: 0pt, fill: none)
+#set text(font: json(bytes(sys.inputs.fonts)), size: float(sys.inputs.size) * 1pt, top-edge: "baseline",
+  bottom-edge: "baseline", hyphenate: false, lang: "en", dir: ltr)
+#for (number, line) in json(bytes(sys.inputs.lines)).enumerate() {
+  if number > 0 { pagebreak() }
+  text(weight: if line.bold { 700 } else { 400 }, line.text)
+}
+"""
+_TRANSLATION = re.compile(r"matrix\(1 0 0 -1 (\S+) (\S+)\)")
+# No font has a character for this code point, which is reserved for private use.
+_IN_NO_FONT = "\U0010fffd"
+_SHOWN_CHARACTERS = 12
+# The first word of the names of characters, and a free font that has them.
+_FONTS_BY_SCRIPT = {
+    "HANGUL": "Noto Sans CJK KR",
+    "CJK": "Noto Sans CJK SC",
+    "HIRAGANA": "Noto Sans CJK JP",
+    "KATAKANA": "Noto Sans CJK JP",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of text."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGlyph:
+    """The outline of a character as commands of an SVG path with y upwards, and where it begins in its line."""
+
+    id: str
+    path: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedLine:
+    """The outlines of a line of text, and how wide it is."""
+
+    width: float
+    glyphs: Sequence[PlacedGlyph]
+
+
+class ImageWriter:
+    """Renders drawings as images. Use one writer for all images, because creating one searches for fonts."""
+
+    def __init__(self, *, system_fonts: bool = True) -> None:
+        try:
+            import typst
+        except ImportError as error:
+            raise MissingExtra("a figure as PNG or PDF", "figures") from error
+        self._typst = typst
+        with as_file(files("lmassay.reporting").joinpath("fonts")) as folder:
+            fonts = typst.Fonts(include_system_fonts=system_fonts, font_paths=[folder])
+            self._compiler: typst.Compiler = typst.Compiler(font_paths=fonts)
+        # Names of fonts that are not installed would be reported as warnings.
+        installed = set(fonts.families())
+        wanted = [name.strip().strip("'") for name in FONTS.split(",")]
+        self._families = [name for name in wanted if name in installed]
+
+    def image(self, drawing: Drawing, image_format: ImageFormat) -> bytes:
+        """The drawing as the content of a PNG or PDF file; the same drawing always gives the same bytes."""
+        points_per_unit = drawing.unit / _MILLIMETRES_PER_POINT
+        inputs = {
+            "drawing": drawing.text,
+            "title": drawing.title,
+            "width": f"{drawing.width * points_per_unit:g}",
+            "height": f"{drawing.height * points_per_unit:g}",
+        }
+        is_for_page = abs(drawing.unit - _PAGE_UNIT) < 1e-9
+        resolution = 96.0 * DOTS_PER_UNIT if is_for_page else float(DOTS_PER_INCH)
+        try:
+            image = self._compiler.compile(_IMAGE, format=image_format, ppi=resolution, sys_inputs=inputs)
+        except self._typst.TypstError as error:
+            raise UserError(
+                f"the figure {drawing.title!r} cannot be written as {image_format}: {error}; use svg instead"
+            ) from error
+        if not isinstance(image, bytes):
+            raise UserError(f"the figure {drawing.title!r} takes more than one page as {image_format}; use svg instead")
+        return image
+
+    def outlines(self, lines: Sequence[TextLine]) -> list[OutlinedLine]:
+        """The outlines of lines of text, in the size of the texts of a chart."""
+        if not lines:
+            return []
+        inputs = {
+            "lines": json.dumps([{"text": line.text, "bold": line.bold} for line in lines]),
+            "fonts": json.dumps(self._families),
+            "size": f"{FONT_SIZE:g}",
+        }
+        pages = self._compiler.compile(_LINES, format="svg", sys_inputs=inputs)
+        if isinstance(pages, bytes):
+            pages = [pages]
+        assert pages is not None
+        return [_outlined_line(page) for page in pages]
+
+    def missing_characters(self, texts: Sequence[str]) -> list[str]:
+        """The characters of these texts that no font on this machine has, each once."""
+        characters = sorted({character for text in texts for character in text if not character.isascii()})
+        # A combining accent has no outline of its own.
+        characters = [character for character in characters if unicodedata.category(character)[0] not in "MCZ"]
+        if not characters:
+            return []
+        unknown, *known = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
+        box = unknown.glyphs[0].path
+        missing = []
+        for character, line in zip(characters, known, strict=True):
+            if any(glyph.path == box for glyph in line.glyphs):
+                missing.append(character)
+        return missing
+
+
+def missing_font_message(characters: Sequence[str]) -> str:
+    """What to tell the user about characters that no installed font has."""
+    fonts: dict[str, None] = {}
+    for character in characters:
+        script = unicodedata.name(character, "").partition(" ")[0]
+        fonts[_FONTS_BY_SCRIPT.get(script) or f"Noto Sans {script.capitalize()}".strip()] = None
+    shown = "".join(characters[:_SHOWN_CHARACTERS])
+    more = "…" if len(characters) > _SHOWN_CHARACTERS else ""
+    return (
+        f"no font on this machine has the characters {shown}{more}, so PDF, PNG and outlined SVG show boxes; "
+        f"install {' and '.join(fonts)}, or a font that you prefer"
+    )
+
+
+def _outlined_line(page: bytes) -> OutlinedLine:
+    root = ET.fromstring(page)  # noqa: S314 - typst wrote it
+    paths: dict[str, str] = {}
+    for symbol in root.iter(f"{{{SVG}}}symbol"):
+        path = symbol.find(f"{{{SVG}}}path")
+        paths[symbol.attrib["id"]] = "" if path is None else path.get("d", "")
+    _, _, width, _ = map(float, root.attrib["viewBox"].split())
+    return OutlinedLine(width, list(_placed_glyphs(root, paths)))
+
+
+def _placed_glyphs(root: ET.Element, paths: dict[str, str]) -> Iterator[PlacedGlyph]:
+    for group in root.iter(f"{{{SVG}}}g"):
+        # Each run of characters of one font is a group, moved to the right of the one before it.
+        translation = _TRANSLATION.fullmatch(group.get("transform", ""))
+        left, top = (float(translation[1]), float(translation[2])) if translation else (0.0, 0.0)
+        for use in group.findall(f"{{{SVG}}}use"):
+            glyph = use.attrib[f"{{{XLINK}}}href"].removeprefix("#")
+            if glyph in paths:
+                yield PlacedGlyph(glyph, paths[glyph], left + float(use.get("x", 0)), float(use.get("y", 0)) - top)
