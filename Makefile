@@ -16,11 +16,13 @@ PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 # LOCKED=1: install the packages in requirements-dev.txt, whose digests are verified, as CI does.
 LOCKED ?=
 SBOM ?= build/lmassay.cdx.json
+# MAJOR.MINOR of the package, for the documentation site.
+VERSION ?= $(shell sed -n 's/^__version__ = "\([0-9]*\.[0-9]*\).*/\1/p' src/lmassay/__init__.py)
 # Arguments: make soak SOAK='--requests 20000 --seed 7'; make fuzz FUZZ='--seconds 60 --seed 7 --only stores'
 SOAK ?=
 FUZZ ?=
 
-.PHONY: demo test test-lowest check docs soak fuzz sbom install install-test clean
+.PHONY: demo test test-lowest check docs docs-version soak fuzz sbom dist install install-test clean
 
 demo: install
 	@echo "== the card: all four questions, asked of a small real model"
@@ -61,6 +63,24 @@ docs: install-test
 	@echo "== the documents as a site, in build/site"
 	$(BIN)/mkdocs build --strict
 
+# The version of the package, MAJOR.MINOR, is the name of the folder; the alias `latest` moves with it. Commits to the
+# branch gh-pages of this clone; nothing is pushed.
+docs-version: install-test
+	@echo "== the documents of this version, on the branch gh-pages"
+	$(PIP) mike
+	$(BIN)/mike deploy --config-file mkdocs-versioned.yml --update-aliases $(VERSION) latest
+	$(BIN)/mike set-default --config-file mkdocs-versioned.yml latest
+
+# Needs no other target: the tools get their own environment, and the wheel is tried in an empty one.
+dist:
+	@echo "== the wheel and the source distribution, in dist"
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/python $(QUIET_INSTALL) build twine
+	build/release/bin/python -m build --outdir dist
+	build/release/bin/python -m twine check --strict dist/*
+	$(PYTHON) tools/smoke.py dist/*.whl $(if $(TESTS),--tests dist/*.tar.gz $(TESTS))
+
 install: $(VENV)/.core
 
 install-test: $(VENV)/.test
@@ -88,4 +108,4 @@ $(LOWEST)/.test: pyproject.toml constraints.txt tools/lowest.py
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(DEMO) build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache

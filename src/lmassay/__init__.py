@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmassay.moved import MovedModules
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from lmassay.api import (

@@ -5,6 +5,7 @@ The workers of a test are chosen by the resources that they advertise, so all te
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -267,7 +268,7 @@ def test_a_worker_with_another_version_is_refused_with_both_versions(tmp_path, c
         file = write_files(tmp_path, own_model(tmp_path), verb="generate")
         done = lmassay("run", file, "--results", tmp_path / "results", "--scheduler", cluster.address)
         assert done.returncode == 2
-        assert "has lmassay 0.0.9, this is 0.1.0" in done.stderr
+        assert f"has lmassay 0.0.9, this is {importlib.metadata.version('lmassay')}" in done.stderr
     finally:
         cluster.remove_worker(worker)
 

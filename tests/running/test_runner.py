@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lmassay
 from lmassay.contracts import Model, Task, ask
 from lmassay.errors import ConfigError, DataError, PluginError, StoreError, UserError
 from lmassay.plugins.registry import Registry, current_registry
@@ -19,6 +20,7 @@ from lmassay.statistics.caveats import caveats
 from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
 from lmassay.statistics.sides import load_side
+from lmassay.storage import provenance
 from lmassay.storage.store import Store, is_cacheable_request
 from lmassay.types import Design, Example, Generate, Outcome, Response, Score, Slot, SourceLocation
 
@@ -192,6 +194,19 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_results(store, model, tmp_
 def _rows(folder: Path, run: str):
     with Store(folder) as store:
         yield from store.rows(run)
+
+
+def test_a_run_that_an_earlier_release_began_can_be_resumed(store, model):
+    model.stop_after = 1
+    with pytest.raises(KeyboardInterrupt):
+        runner.start(planned(), store)
+    record = store.run("latest")
+    earlier = {**record.depends_on, "lmassay": "0.0.9"}
+    store.set_signature(record.id, provenance.signature(earlier), earlier)
+    model.stop_after = None
+    finished = runner.resume(store.run("latest"), store)
+    assert finished.status == "done"
+    assert finished.depends_on["lmassay"] == lmassay.__version__
 
 
 def test_a_changed_input_cannot_be_resumed(store, model):

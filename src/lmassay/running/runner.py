@@ -110,7 +110,7 @@ def begin(
             depends_on[SERVER] = record.depends_on[SERVER]
         signature = provenance.signature(depends_on)
         if record.signature != signature:
-            # An earlier version with another rule for intervals began the run. The signature names the present rule.
+            # An earlier release began the run. The signature names the present one, and its rule for intervals.
             store.set_signature(record.id, signature, depends_on)
         return _carry_out(planned, store, record.id, progress, failed, executor)
 
@@ -136,9 +136,10 @@ def replan(record: RunRecord, results: Path) -> Plan:
 def _what_scores_depend_on(depends_on: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of a signature that must not change while a run is unfinished and that a plan knows.
 
-    Intervals are computed at the end, so their rule may change before. The server is compared when it is asked again.
+    Intervals are computed at the end, so their rule may change before. The server is compared when it is asked again. A
+    new release of lmassay scores as before: a task that does not has another version, which is part of "task".
     """
-    return {name: value for name, value in depends_on.items() if name not in ("ci", SERVER)}
+    return {name: value for name, value in depends_on.items() if name not in ("ci", "lmassay", SERVER)}
 
 
 def _new_run(planned: Plan, store: Store, sweep: str, card: CardPart | None = None) -> NewRun:

@@ -49,10 +49,7 @@ class NgramTable(NamedTuple):
 
 
 class NgramPositions(NamedTuple):
-    """The positions whose n-grams can still match, and the slots of the n-grams there.
-
-    Both arrays keep their size; ``remaining`` says how many of their first entries count.
-    """
+    """The positions whose n-grams can still match, and the slots of the n-grams there."""
 
     positions: Indices
     slots: Indices
@@ -60,7 +57,7 @@ class NgramPositions(NamedTuple):
 
 @part
 def table_size(symbols: Unsigned) -> int:
-    """A power of two, so that a mask replaces the modulo; at least four times the number of symbols."""
+    """A power of two, at least four times the number of symbols."""
     size = 16
     while size < 4 * symbols:
         size *= 2
@@ -108,13 +105,7 @@ def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Un
 
 @part
 def _count_ref_ngrams(
-    table: NgramTable,
-    side: NgramPositions,
-    remaining: Unsigned,
-    ref: Codes,
-    n: int,
-    generation: Unsigned,
-    mask: Unsigned,
+    table: NgramTable, side: NgramPositions, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> Unsigned:
     """Enter the n-grams at the remaining positions; returns how many of these have one before the text ends."""
     keys, ref_counts, hyp_counts, _ = table
@@ -122,7 +113,7 @@ def _count_ref_ngrams(
     last = U(n - 1)
     length = U(len(ref))
     kept = ZERO
-    for index in range(U(remaining)):
+    for index in range(U(alive)):
         position = U(positions[index])
         if position + last >= length:
             continue
@@ -142,13 +133,7 @@ def _count_ref_ngrams(
 
 @part
 def _match_hyp_ngrams(
-    table: NgramTable,
-    side: NgramPositions,
-    remaining: Unsigned,
-    hyp: Codes,
-    n: int,
-    generation: Unsigned,
-    mask: Unsigned,
+    table: NgramTable, side: NgramPositions, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
 ) -> tuple[Unsigned, int]:
     """The number of positions with an n-gram of the reference, and how many of these match after clipping."""
     keys, ref_counts, hyp_counts, _ = table
@@ -157,7 +142,7 @@ def _match_hyp_ngrams(
     length = U(len(hyp))
     kept = ZERO
     matches = 0
-    for index in range(U(remaining)):
+    for index in range(U(alive)):
         position = U(positions[index])
         if position + last >= length:
             continue
@@ -174,14 +159,12 @@ def _match_hyp_ngrams(
 
 
 @part
-def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, remaining: Unsigned) -> Unsigned:
-    """Keep the positions of the reference whose n-gram the hypothesis has; returns how many these are."""
+def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, alive: Unsigned) -> Unsigned:
     hyp_counts = table.hyp_counts
     positions, slots = side
     kept = ZERO
-    for index in range(U(remaining)):
+    for index in range(U(alive)):
         slot = slots[index]
-        # The next entry overwrites this one if its n-gram is dropped.
         positions[kept] = positions[index]
         slots[kept] = slot
         if hyp_counts[slot] > 0:
@@ -194,24 +177,24 @@ def add_matches(
     table: NgramTable,
     hyp: Codes,
     hyp_side: NgramPositions,
-    hyp_remaining: Unsigned,
+    hyp_alive: Unsigned,
     ref: Codes,
     ref_side: NgramPositions,
-    ref_remaining: Unsigned,
+    ref_alive: Unsigned,
     matches: Ints,
 ) -> None:
     """Add the clipped matches of each order n to ``matches[n - 1]``.
 
-    Only the n-grams at the first ``hyp_remaining`` and ``ref_remaining`` positions of either side count.
+    Only the n-grams at the first ``hyp_alive`` and ``ref_alive`` positions of either side count.
     """
-    mask = U(table_size(ref_remaining) - 1)
-    hyp_side.slots[:hyp_remaining] = 0
-    ref_side.slots[:ref_remaining] = 0
+    mask = U(table_size(ref_alive) - 1)
+    hyp_side.slots[:hyp_alive] = 0
+    ref_side.slots[:ref_alive] = 0
     for n in range(1, len(matches) + 1):
         generation = _next_generation(table)
-        ref_remaining = _count_ref_ngrams(table, ref_side, ref_remaining, ref, n, generation, mask)
-        hyp_remaining, matched = _match_hyp_ngrams(table, hyp_side, hyp_remaining, hyp, n, generation, mask)
+        ref_alive = _count_ref_ngrams(table, ref_side, ref_alive, ref, n, generation, mask)
+        hyp_alive, matched = _match_hyp_ngrams(table, hyp_side, hyp_alive, hyp, n, generation, mask)
         matches[n - 1] += matched
-        if hyp_remaining == 0:
+        if hyp_alive == 0:
             break
-        ref_remaining = _drop_ngrams_not_in_hyp(table, ref_side, ref_remaining)
+        ref_alive = _drop_ngrams_not_in_hyp(table, ref_side, ref_alive)

@@ -1,0 +1,114 @@
+"""Use a built wheel as a newcomer would: an empty environment, an empty folder, the core without extras.
+
+    python tools/smoke.py dist/lmassay-0.2.0-py3-none-any.whl [--tests dist/lmassay-0.2.0.tar.gz tests/statistics …]
+
+Installs the wheel into a fresh virtual environment and runs the commands of the first steps there. With ``--tests``, it
+also unpacks the source distribution, without its ``src``, installs the test tools, and runs these tests against the
+wheel. Exits with 1 at the first command that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+# In this order, in one folder. None of them needs the network or an extra.
+COMMANDS = (
+    ("--version",),
+    ("doctor",),
+    ("init", "robustness"),
+    ("check", "robustness.yaml"),
+    ("run", "robustness.yaml"),
+    ("ls",),
+    ("show",),
+    ("report", "-o", "report.html"),
+    ("report", "-o", "report.tex"),
+    ("figures", "--width", "two-column"),
+    ("export", "latest", "-o", "rows.csv"),
+    ("tasks",),
+    ("models",),
+    ("data",),
+)
+# What the core must not bring.
+EXTRAS = ("torch", "transformers", "pandas", "numba", "typst", "datasette", "distributed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Install and use the wheel, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--tests", nargs="+", metavar=("SDIST", "TEST"), help="a source distribution, and tests to run")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        python = empty_environment(folder / "environment")
+        install(python, [str(options.wheel.resolve())])
+        use_commands(python, folder / "user")
+        if options.tests:
+            sdist, *tests = options.tests
+            install(python, [f"lmassay[test] @ {options.wheel.resolve().as_uri()}"])
+            run_tests(python, Path(sdist), tests, folder / "source")
+    _say("the wheel works")
+    return 0
+
+
+def empty_environment(folder: Path) -> Path:
+    """Make a virtual environment that has only pip, and return its Python."""
+    venv.EnvBuilder(with_pip=True).create(folder)
+    return folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
+def install(python: Path, requirements: Sequence[str]) -> None:
+    """Install packages with pip."""
+    _run([str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *requirements], Path.cwd())
+
+
+def use_commands(python: Path, folder: Path) -> None:
+    """Run the first steps in an empty folder, and see that the core brought no extra."""
+    folder.mkdir()
+    for words in COMMANDS:
+        _run([str(python), "-m", "lmassay", *words], folder)
+    for name in ("report.html", "report.tex", "rows.csv"):
+        if not (folder / name).stat().st_size:
+            raise SystemExit(f"{name} is empty")
+    if not list((folder / "figures").glob("*.svg")):
+        raise SystemExit("there are no figures")
+    find = "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(name) for name in sys.argv[1:]))"
+    _run([str(python), "-c", find, *EXTRAS], folder)
+
+
+def run_tests(python: Path, sdist: Path, tests: Sequence[str], folder: Path) -> None:
+    """Unpack a source distribution and run some of its tests against the installed wheel."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    # Only the wheel has the package then.
+    shutil.rmtree(source / "src" / "lmassay")
+    _run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], source)
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, encoding="utf-8")
+    shown = " ".join(command[1:])
+    if done.returncode:
+        raise SystemExit(f"{shown} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    last_line = done.stdout.strip().rpartition("\n")[2]
+    _say(f"ok  {shown[:100]}" + (f"  ({last_line[:60]})" if last_line else ""))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
