@@ -137,7 +137,8 @@ def test_the_times_on_the_page_are_the_defaults_of_dask():
     assert seconds("distributed.scheduler.worker-ttl") == 300
     assert "noticed after five to ten minutes" in text
     assert f"samples every job {1 / seconds('distributed.worker.profile.interval'):.0f} times per second" in text
-    assert (
-        f"`allowed-failures` times, {dask.config.get('distributed.scheduler.allowed-failures', config=defaults)} by"
-        in text
-    )
+    for part, sentence in (("pause", "above {:.0%} of its limit"), ("terminate", "stops it above {:.0%}")):
+        share = dask.config.get(f"distributed.worker.memory.{part}", config=defaults)
+        assert sentence.format(share).replace("%", " %") in text
+    failures = dask.config.get("distributed.scheduler.allowed-failures", config=defaults)
+    assert f"`allowed-failures` times, {failures} by default" in text

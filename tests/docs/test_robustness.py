@@ -93,3 +93,16 @@ def test_the_successes_that_a_cap_of_1_removes_are_those_of_the_comparison_with_
     migrating = (ROOT / "docs" / "migrating" / "teapot.md").read_text(encoding="utf-8")
     assert f"charswap under BLEU {after} % instead of {before} %" in migrating
     assert f"knn gives {RIGHT_RESULTS['mt.knn.default.both.noref']} %" in migrating
+
+
+def test_a_million_lines_take_as_long_as_the_benchmark_printed():
+    printed = (ROOT / "benchmarks" / "measured" / "core_1m.txt").read_text(encoding="utf-8")
+    microseconds = re.search(r"^lmassay run +([\d.]+) µs per example", printed, re.MULTILINE)[1]
+    assert f"a million lines takes {float(microseconds):.0f} µs of CPU time per line" in PAGE
+
+
+def test_as_many_commands_of_the_original_are_compared_as_stated():
+    commands = 0
+    for file in (ROOT / "tests" / "published" / "reference" / "teapot").glob("cases*.jsonl"):
+        commands += len(file.read_text(encoding="utf-8").splitlines())
+    assert f"compares {commands} commands on sentences that are part of this repository" in PAGE

@@ -78,7 +78,7 @@ def command_table() -> CommandTable:
 
 
 @functools.cache
-def _table_with(known: InstalledEvaluations) -> CommandTable:
+def _table_with(installed: InstalledEvaluations) -> CommandTable:
     sections = {title: list(commands) for title, commands in _CORE.items()}
     # Name of a command → the package that has it.
     package_of_command: dict[str, str] = {}
@@ -87,9 +87,9 @@ def _table_with(known: InstalledEvaluations) -> CommandTable:
             package_of_command[command.name] = "lmassay"
     problems: list[PluginProblem] = []
     # lmassay's own evaluations come first, so that no other package can take the name of one of their commands.
-    evaluations = sorted(known.evaluations, key=lambda evaluation: precedence(known.origins[evaluation.name]))
+    evaluations = sorted(installed.evaluations, key=lambda evaluation: precedence(installed.origins[evaluation.name]))
     for evaluation in evaluations:
-        origin = known.origins[evaluation.name]
+        origin = installed.origins[evaluation.name]
         for command in evaluation.commands:
             problem = _problem_with(command, package_of_command)
             if problem:

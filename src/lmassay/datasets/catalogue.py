@@ -86,11 +86,11 @@ def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
 
 def _folders(problems: list[str]) -> list[tuple[str, Path]]:
     """The folders with entries and the packages that bring them, lmassay's own first."""
-    known = installed_evaluations()
+    installed = installed_evaluations()
     folders: list[tuple[str, Path]] = []
-    for evaluation in known.evaluations:
+    for evaluation in installed.evaluations:
         if evaluation.datasets is not None:
-            folders.append((known.origins[evaluation.name], Path(evaluation.datasets)))
+            folders.append((installed.origins[evaluation.name], Path(evaluation.datasets)))
     for point in importlib.metadata.entry_points(group=GROUP):
         package = point.dist.name if point.dist is not None else point.value
         try:
@@ -326,10 +326,10 @@ def files_to_fetch(spec: DataSpec, role: str = EXAMPLES) -> tuple[int, int]:
 
 
 def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str]]]:
-    known = catalogue()
+    available = catalogue()
     if isinstance(spec, str):
         name, _, part = spec.partition("/")
-        entry = known.entries.get(name)
+        entry = available.entries.get(name)
         if entry is None:
             return None, {}
         if not part:
@@ -346,4 +346,4 @@ def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str
     dataset_name = labels.pop("name", "")
     if not dataset_name or not isinstance(dataset_name, str):
         raise DataError("a data set needs a 'name', such as {name: …, category: …}")
-    return known.find(dataset_name), labels
+    return available.find(dataset_name), labels

@@ -139,23 +139,23 @@ def _adopt_old_methods(model: Model) -> None:
 
 def _report_typos(plugin: Task | Model, base: type) -> None:
     """Refuse a member whose name is almost that of a member of the contract; it would be ignored silently."""
-    known = {name for name in dir(base) if not name.startswith("_")}
+    member_names = {name for name in dir(base) if not name.startswith("_")}
     # These have no default, so the base class does not have them.
-    known.add("name")
+    member_names.add("name")
     if base is Model:
-        known.add("can")
+        member_names.add("can")
     # Name of a member → the field of Design that it belongs to.
     design_fields: dict[str, str] = {}
     if base is Task:
         design_fields = {field.name: field.name for field in fields(Design)}
         design_fields["cluster"] = "clusters"
     for name, cls in _users_members(plugin):
-        if name in known or name in _OLD_MEMBERS:
+        if name in member_names or name in _OLD_MEMBERS:
             continue
         problem = f"{cls.__name__}.{name} is not a member of lmassay.{base.__name__}"
         if name in design_fields:
             raise PluginError(f"{problem}; did you mean design = Design({design_fields[name]}=…)?")
-        similar = difflib.get_close_matches(name, [*design_fields, *known], n=1, cutoff=_TYPO_SIMILARITY)
+        similar = difflib.get_close_matches(name, [*design_fields, *member_names], n=1, cutoff=_TYPO_SIMILARITY)
         # If a class defines both names, the similar one is intended.
         if not similar or similar[0] in cls.__dict__:
             continue
@@ -163,10 +163,10 @@ def _report_typos(plugin: Task | Model, base: type) -> None:
         if similar[0] in design_fields:
             meant = f"design = Design({design_fields[similar[0]]}=…)"
         raise PluginError(f"{problem}; did you mean {meant}? If it is your own, begin its name with an underscore")
-    _report_typos_in_init(plugin, base, {*known, *design_fields})
+    _report_typos_in_init(plugin, base, {*member_names, *design_fields})
 
 
-def _report_typos_in_init(plugin: Task | Model, base: type, known: set[str]) -> None:
+def _report_typos_in_init(plugin: Task | Model, base: type, member_names: set[str]) -> None:
     """Refuse a misspelt member that ``__init__`` sets.
 
     An instance also stores its own data in attributes, so names of options (``self.metric = metric``) and plurals or
@@ -176,12 +176,12 @@ def _report_typos_in_init(plugin: Task | Model, base: type, known: set[str]) -> 
     if cls.__module__.startswith("lmassay."):
         return
     attributes = {name for name in vars(plugin) if not name.startswith("_")}
-    attributes -= known
+    attributes -= member_names
     attributes -= {name for name, _ in _users_members(plugin)}
     attributes -= set(inspect.signature(cls.__init__).parameters)
     attributes -= _names_in_own_methods(cls)
     for name in sorted(attributes):
-        similar = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_TYPO_SIMILARITY)
+        similar = difflib.get_close_matches(name, sorted(member_names), n=1, cutoff=_TYPO_SIMILARITY)
         if not similar or similar[0] in vars(plugin) or similar[0].rstrip("s") == name.rstrip("s"):
             continue
         raise PluginError(

@@ -189,10 +189,11 @@ def _unknown_metrics(task: Task) -> Iterator[str]:
     if task.evaluation is not None:
         declared += task.evaluation.metrics
     design = task.design
-    known = [metric.name for metric in declared]
-    known += design.combinations
+    metric_names = [metric.name for metric in declared]
+    metric_names += design.combinations
     members = {"headline": design.headline, "weights": list(design.weights), "crossed": list(design.crossed)}
     for member, names in members.items():
         for name in names:
-            if name not in known and find_metric(name, declared) is None:
-                yield f"design.{member} names '{name}', which is not among the metrics{did_you_mean(name, known)}"
+            if name not in metric_names and find_metric(name, declared) is None:
+                hint = did_you_mean(name, metric_names)
+                yield f"design.{member} names '{name}', which is not among the metrics{hint}"

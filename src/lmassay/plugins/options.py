@@ -218,11 +218,11 @@ def validation_messages(error: ValidationError, model: type[BaseModel], key: str
     for item in error.errors(include_url=False, include_input=True):
         path = _path(key, item["loc"])
         parent = _model_at(model, item["loc"][:-1])
-        known = parent.model_fields if parent is not None else {}
+        fields = parent.model_fields if parent is not None else {}
         if item["type"] == "extra_forbidden":
-            messages.append(_unknown_key(path, known))
+            messages.append(_unknown_key(path, fields))
         elif item["type"] == "missing":
-            field = known.get(str(item["loc"][-1]))
+            field = fields.get(str(item["loc"][-1]))
             advice = f"; {field.description}" if field is not None and field.description else ""
             messages.append(f"{path}: this key is required{advice}")
         elif item["type"] == MISTAKE:
@@ -255,8 +255,8 @@ def _path(key: str, location: Sequence[int | str]) -> str:
     return path.strip(".")
 
 
-def _unknown_key(path: str, known: Iterable[str]) -> str:
-    return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
+def _unknown_key(path: str, keys: Iterable[str]) -> str:
+    return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], keys)}"
 
 
 def _message(item: ErrorDetails) -> str:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
-# The physical order of the columns, in which a later schema appended columns.
+# How many columns a table has in the file: from the first schema to the present one, each of which appended columns.
 _ROW_SIZES = range(11, 14)
 _RESPONSE_SIZES = range(6, 8)
 _BATCH_SIZE = 7
@@ -208,29 +208,36 @@ class _Content:
             values = tuple(_escaped_text(value) if isinstance(value, bytes) else value for value in values)
         if not size or not isinstance(values[0], str):
             return
+        # A table is recognised by its number of columns and the types of some of them.
         if size == len(FIELDS):
             self.runs.append((record.number, dict(zip(FIELDS, values, strict=True))))
         elif size in _ROW_SIZES and isinstance(values[2], int):
-            digest, outcomes = (*values[11:], None, None)[:2]
-            self.rows.append((record.number, StoredRow(*(*values[:11], outcomes)), digest))
+            # In the file, the digest precedes the outcomes, which a later schema added.
+            digest = _value_at(values, _ROW_SIZES.start)
+            outcomes = _value_at(values, _ROW_SIZES.start + 1)
+            columns = (*values[: _ROW_SIZES.start], outcomes)
+            self.rows.append((record.number, StoredRow(*columns), digest))
         elif size == _BATCH_SIZE and isinstance(values[1], int) and isinstance(values[3], bytes):
             self.batches.append(StoredBatch(*values))
         elif size in _RESPONSE_SIZES and isinstance(values[3], str) and isinstance(values[1], str):
-            digest = values[6] if size > 6 else None
-            self.responses.append((record.number, StoredResponse(*values[:6]), digest))
+            columns = values[: _RESPONSE_SIZES.start]
+            digest = _value_at(values, _RESPONSE_SIZES.start)
+            self.responses.append((record.number, StoredResponse(*columns), digest))
         elif size == _SPENDING_SIZE and isinstance(values[1], int):
             self.spending.append(values)
         elif size == _DIGEST_SIZE and values[1] in digests.PARTS and isinstance(values[2], str):
-            run, part, value = values
-            parts = self.digests.setdefault(run, {})
-            if part == digests.ANNOTATION:
-                self._add_annotation(run, value)
-                return
-            if parts.setdefault(part, value) != value:
-                self.ambiguous.add(run)
+            self._add_digest(*values)
         elif size in _KEYS_SIZES and all(isinstance(value, str) for value in values[:3]):
-            self.keys.append((values[0], values[1], values[2], values[3] if size > 3 else None))
-            self.has_all_digests |= size > 3
+            run, example, keys = values[:3]
+            self.keys.append((run, example, keys, _value_at(values, _KEYS_SIZES.start)))
+            self.has_all_digests |= size > _KEYS_SIZES.start
+
+    def _add_digest(self, run: str, part: str, value: str) -> None:
+        parts = self.digests.setdefault(run, {})
+        if part == digests.ANNOTATION:
+            self._add_annotation(run, value)
+        elif parts.setdefault(part, value) != value:
+            self.ambiguous.add(run)
 
     def _add_annotation(self, run: str, value: str) -> None:
         """Keep the latest note and tags of a run that are undamaged; an old page may have earlier ones."""
@@ -240,6 +247,11 @@ class _Content:
         present = parts.get(digests.ANNOTATION)
         if present is None or time_of_change(present) < time_of_change(value):
             parts[digests.ANNOTATION] = value
+
+
+def _value_at(values: Sequence[Any], index: int) -> Any:
+    """Return a value; None for a column that the table did not have yet."""
+    return values[index] if index < len(values) else None
 
 
 def _content_of(backup: Path, temporary: Path) -> _Content:
@@ -320,10 +332,10 @@ class _Rebuilding:
             self._insert_responses()
         for run, fields in runs.items():
             self._complete(run, fields)
-        known = set(self._content.digests)
+        runs_before = set(self._content.digests)
         if not self._needs_digests:
-            known |= {str(fields["id"]) for _, fields in self._content.runs}
-        self._repair.removed = sorted(known - set(runs) - {""})
+            runs_before |= {str(fields["id"]) for _, fields in self._content.runs}
+        self._repair.removed = sorted(runs_before - set(runs) - {""})
 
     def _insert(self, table: str, columns: str, values: Iterable[Any]) -> None:
         row = tuple(values)

@@ -141,9 +141,9 @@ def card(
 
 
 def _require_on_card(name: str) -> None:
-    known = [evaluation.name for evaluation in cards.card_evaluations()]
-    if name not in known:
-        hint = did_you_mean(name, known)
+    names = [evaluation.name for evaluation in cards.card_evaluations()]
+    if name not in names:
+        hint = did_you_mean(name, names)
         raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages_note()}")
 
 

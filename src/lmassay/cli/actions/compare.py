@@ -129,13 +129,13 @@ def _side(store: Store, record: RunRecord, groups: dict[str, str]) -> Side:
     return side
 
 
-def _group_hint(known: dict[str, list[str]], groups: dict[str, str]) -> str:
+def _group_hint(labels_by_group: dict[str, list[str]], groups: dict[str, str]) -> str:
     """Return a suggestion for the first kind, or label of a kind, that no example has."""
     for kind, label in groups.items():
-        if kind not in known:
-            return did_you_mean(kind, known)
-        if label not in known[kind]:
-            return did_you_mean(label, set(known[kind]))
+        if kind not in labels_by_group:
+            return did_you_mean(kind, labels_by_group)
+        if label not in labels_by_group[kind]:
+            return did_you_mean(label, set(labels_by_group[kind]))
     return ""
 
 

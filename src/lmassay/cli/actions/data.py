@@ -27,16 +27,16 @@ _WIDTH_FOR_SUMMARY = 180
 
 def list_data_sets(as_json: bool) -> None:
     """List the data sets that configurations can use by name."""
-    known = catalogue()
-    for problem in known.problems:
+    available = catalogue()
+    for problem in available.problems:
         warn(problem)
     if as_json:
         documents = []
-        for entry in known.entries.values():
+        for entry in available.entries.values():
             documents.append(_document(entry))
         print_json({"datasets": documents})
         return
-    _print_list(list(known.entries.values()))
+    _print_list(list(available.entries.values()))
     print_sentence("Licence, citation and files: lmassay data show NAME. Fetch: lmassay data get NAME.")
 
 
@@ -157,12 +157,12 @@ def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFil
 
 
 def _entries(names: Sequence[str], everything: bool) -> list[DataSet]:
-    known = catalogue()
+    available = catalogue()
     if everything:
-        return list(known.entries.values())
+        return list(available.entries.values())
     if not names:
         raise UserError("name a data set; lmassay data lists them")
-    return [known.find(name) for name in names]
+    return [available.find(name) for name in names]
 
 
 def _print_list(entries: Sequence[DataSet]) -> None:

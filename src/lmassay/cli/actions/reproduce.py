@@ -28,12 +28,12 @@ _MANY_HOURS = 10
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """All that can be reproduced, by name."""
-    known: dict[str, Reproduction] = {}
+    """All that can be reproduced, by name; of two with the same name, the first."""
+    by_name: dict[str, Reproduction] = {}
     for evaluation in evaluations():
         for reproduction in evaluation.reproductions:
-            known.setdefault(reproduction.name, reproduction)
-    return known
+            by_name.setdefault(reproduction.name, reproduction)
+    return by_name
 
 
 def reproduce(
@@ -47,13 +47,13 @@ def reproduce(
     as_json: bool,
 ) -> int:
     """Compute published numbers again and print them next to the originals."""
-    known = reproductions()
+    available = reproductions()
     if name is None:
-        _list(known, as_json)
+        _list(available, as_json)
         return 0
-    if name not in known:
-        raise UserError(f"nothing can be reproduced under the name '{name}'{did_you_mean(name, known)}")
-    reproduction = known[name]
+    if name not in available:
+        raise UserError(f"nothing can be reproduced under the name '{name}'{did_you_mean(name, available)}")
+    reproduction = available[name]
     if not reproduction.parts and (models or patterns or only_estimate):
         raise UserError(f"reproducing {name} runs no model; leave out --model, --part and --estimate")
     _require_data(reproduction)
@@ -86,10 +86,10 @@ def _require_data(reproduction: Reproduction) -> None:
             raise DataError(f"the data set {name} is not on this machine; run lmassay data get {name}")
 
 
-def _list(known: dict[str, Reproduction], as_json: bool) -> None:
+def _list(available: Mapping[str, Reproduction], as_json: bool) -> None:
     if as_json:
         rows = []
-        for reproduction in known.values():
+        for reproduction in available.values():
             rows.append(
                 {
                     "name": reproduction.name,
@@ -101,7 +101,7 @@ def _list(known: dict[str, Reproduction], as_json: bool) -> None:
         print_json({"reproductions": rows})
         return
     table = []
-    for reproduction in known.values():
+    for reproduction in available.values():
         runs_models = "yes" if reproduction.parts else "no"
         table.append([reproduction.name, reproduction.title, " ".join(reproduction.datasets), runs_models])
     print_table("", ("name", "what is reproduced", "data", "runs models"), table, whole=(0,))
@@ -195,10 +195,14 @@ class _Estimate:
     """The estimated time of every model, and how it was estimated."""
 
     by_model: Mapping[str, Effort]
-    states: Mapping[str, str]
-    parts: Mapping[str, int]
+    is_here: Mapping[str, bool]
+    """Model → whether it is on this machine."""
+    part_counts: Mapping[str, int]
+    """Model → the number of parts that it is needed for."""
     cpu_operations: float
+    """Operations per second of this machine."""
     gpu_price: float
+    """US dollars per hour."""
 
     @classmethod
     def of(cls, selection: _Selection, gpu_price: float) -> _Estimate:
@@ -206,14 +210,14 @@ class _Estimate:
 
         cpu_operations = measured_cpu_operations()
         by_model: dict[str, Effort] = {}
-        parts: dict[str, int] = {}
+        part_counts: dict[str, int] = {}
         for part in selection.parts:
             own = effort(part.work, cpu_operations)
             total = by_model.get(part.model, Effort(0.0, 0.0))
             by_model[part.model] = Effort(total.cpu_hours + own.cpu_hours, total.gpu_hours + own.gpu_hours)
-            parts[part.model] = parts.get(part.model, 0) + 1
-        states = {model: "yes" if model in selection.folders else "no" for model in by_model}
-        return cls(by_model, states, parts, cpu_operations, gpu_price)
+            part_counts[part.model] = part_counts.get(part.model, 0) + 1
+        is_here = {model: model in selection.folders for model in by_model}
+        return cls(by_model, is_here, part_counts, cpu_operations, gpu_price)
 
     def print(self) -> None:
         """Print a row for each model."""
@@ -224,8 +228,8 @@ class _Estimate:
             rows.append(
                 [
                     model,
-                    self.states[model],
-                    self.parts[model],
+                    "yes" if self.is_here[model] else "no",
+                    self.part_counts[model],
                     _hours(hours.cpu_hours),
                     _hours(hours.gpu_hours),
                     f"{hours.gpu_hours * self.gpu_price:,.2f}",
@@ -247,8 +251,8 @@ class _Estimate:
             rows.append(
                 {
                     "model": model,
-                    "here": self.states[model] == "yes",
-                    "parts": self.parts[model],
+                    "here": self.is_here[model],
+                    "parts": self.part_counts[model],
                     "cpu_hours": hours.cpu_hours,
                     "gpu_hours": hours.gpu_hours,
                     "gpu_cost_usd": hours.gpu_hours * self.gpu_price,

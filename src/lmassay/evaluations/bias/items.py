@@ -88,34 +88,29 @@ def select_items(
     ``per_template`` counts the questions of each kind: of each context type and, where the data name one, polarity. So
     the selection is as balanced as the data. With a seed, both are drawn at random; without one, the first are taken.
     """
-    # What a seed draws depends only on the seed and the name, not on which other questions there are.
-    order: dict[str, str] = {}
-    if seed is not None:
-        for item in items:
-            order[item.id] = digest(seed, item.id)
-            order[item.template] = digest(seed, item.template)
 
-    def place(name: str) -> str:
-        # Without a seed, all places are equal, and the stable sort keeps the order of the data.
-        return order.get(name, "")
+    def sort_key(name: str) -> str:
+        if seed is None:
+            # All keys are equal, and the stable sort keeps the order of the data.
+            return ""
+        # What a seed draws depends only on the seed and the name, not on which other questions there are.
+        return digest(seed, name)
 
-    templates: dict[str, dict[str, None]] = {}
+    templates_of_category: dict[str, dict[str, None]] = {}
     for item in items:
-        templates.setdefault(item.category, {})[item.template] = None
+        templates_of_category.setdefault(item.category, {})[item.template] = None
     selected_templates: set[str] = set()
-    for names in templates.values():
-        in_order = sorted(names, key=place)
-        selected_templates.update(in_order[:per_category])
-    kinds: dict[tuple[str, str, str], list[str]] = {}
+    for templates in templates_of_category.values():
+        selected_templates.update(sorted(templates, key=sort_key)[:per_category])
+    ids_of_kind: dict[tuple[str, str, str], list[str]] = {}
     for item in items:
         if item.template in selected_templates:
             kind = (item.template, item.context_type, item.groups.get("polarity", ""))
-            kinds.setdefault(kind, []).append(item.id)
-    selected: set[str] = set()
-    for ids in kinds.values():
-        in_order = sorted(ids, key=place)
-        selected.update(in_order[:per_template])
-    return [item for item in items if item.id in selected]
+            ids_of_kind.setdefault(kind, []).append(item.id)
+    selected_ids: set[str] = set()
+    for ids in ids_of_kind.values():
+        selected_ids.update(sorted(ids, key=sort_key)[:per_template])
+    return [item for item in items if item.id in selected_ids]
 
 
 # --- checks before anything is asked ----------------------------------------------------------------------------------

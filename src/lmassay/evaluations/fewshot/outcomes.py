@@ -15,12 +15,17 @@ from lmassay.statistics.replicates import mean_of_repetitions, mean_over_repetit
 from lmassay.types import PerTestScores, Result, Score, digest
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lmassay.evaluations.fewshot.methods.contract import Method
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
     from lmassay.statistics.estimation import Estimate
     from lmassay.statistics.intervals import Settings
     from lmassay.statistics.table import ScoreTable
     from lmassay.types import Replicates
+
+    Mask = NDArray[np.bool_]
 
 ACCURACY = "acc"
 """The metric that is a share of the tests."""
@@ -51,7 +56,11 @@ def score(
     dev: Sequence[InputExample],
     tested: Sequence[InputExample],
 ) -> Score:
-    """Metrics on dev and test of a training, or of several whose logits are averaged."""
+    """Metrics on dev and test of a training, or of several whose logits are averaged.
+
+    ``every`` is the evaluation interval whose choice of weights counts: see :func:`evaluation_intervals`. ``dev`` and
+    ``tested`` are the examples that were evaluated.
+    """
     choices = [_choice(outcome, every) for outcome in outcomes]
     first_outcome = outcomes[0]
     first_choice = choices[0]
@@ -67,17 +76,20 @@ def score(
 
     values = dict(on_test)
     unscored = {}
-    # A prompted model may give answers that cannot be read; they have no logits.
-    unread = sum(logits is None for logits in test_logits)
+    predictions: list[int | None] = []
+    for logits in test_logits:
+        # A prompted model may give answers that cannot be read; they have no logits.
+        predictions.append(None if logits is None else predicted_label(logits))
+    n_unreadable = predictions.count(None)
     if on_test:
         values["test"] = _selection_score(on_test)
-    elif tested and unread == len(tested):
+    elif tested and n_unreadable == len(tested):
         reason = f"none of {len(tested)} answers can be read as a label"
         unscored.update(dict.fromkeys([*task.metrics, "test"], reason))
     else:
         unscored["test"] = "the test examples have no labels"
     if "unusable" in first_outcome and tested:
-        values[OUT_OF_CHOICE] = unread / len(tested)
+        values[OUT_OF_CHOICE] = n_unreadable / len(tested)
     if on_dev:
         for metric, value in on_dev.items():
             values[f"dev_{metric}"] = value
@@ -91,10 +103,6 @@ def score(
         if "step" in first_choice:
             values["chosen_step"] = float(first_choice["step"])
 
-    predictions: list[int | None] = []
-    for logits in test_logits:
-        # A test without a usable answer has no logits.
-        predictions.append(None if logits is None else predicted_label(logits))
     details = {
         "n_train": first_outcome["n_train"],
         "n_dev": first_outcome["n_dev"],
@@ -107,8 +115,8 @@ def score(
             details[key] = first_outcome[key]
     details["predictions"] = predictions
     per_test = _per_test_scores(task, tested, predictions, on_test)
-    known = {metric: scores for metric, scores in per_test.scores.items() if metric in values}
-    test_scores = replace(per_test, scores=known) if known else None
+    scores_of_values = {metric: scores for metric, scores in per_test.scores.items() if metric in values}
+    test_scores = replace(per_test, scores=scores_of_values) if scores_of_values else None
     return Score(values, unscored, details, test_scores=test_scores)
 
 
@@ -210,7 +218,7 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
 
 
 def _mean_result(
-    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, part: Any
+    table: ScoreTable, metric: str, settings: Settings, replicates: Replicates, group: str, part: Mask | None
 ) -> Result:
     """The mean of a metric over a part of the trainings (all if ``part`` is None)."""
     counts = table.counts(metric, part)
@@ -226,7 +234,7 @@ def _mean_result(
     return replace(result, value=mean)
 
 
-def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Any) -> Estimate:
+def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask | None) -> Estimate:
     """Patterns and repetitions of one split are not independent trials, so they are averaged first."""
     import numpy as np
 
@@ -241,9 +249,9 @@ def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Any)
     return mean_of_repetitions(means, correlation, _UNIT_INTERVAL)
 
 
-def _best_interval(table: ScoreTable) -> Any:
+def _best_interval(table: ScoreTable) -> Mask | None:
     """The part of the table with the highest mean dev score, the first of equals; None without several intervals."""
-    best_part = None
+    best_part: Mask | None = None
     best_score = float("-inf")
     for _, part in table.parts("every"):
         has_dev_scores = table.counts("dev", part)[0] > 0
@@ -253,7 +261,7 @@ def _best_interval(table: ScoreTable) -> Any:
     return best_part
 
 
-def _spread(table: ScoreTable, metric: str, part: Any) -> list[Result]:
+def _spread(table: ScoreTable, metric: str, part: Mask | None) -> list[Result]:
     """The standard deviation over trainings, as FewNLU reports it; empty for a single training."""
     from lmassay.evaluations.fewshot.protocol import estimates
 

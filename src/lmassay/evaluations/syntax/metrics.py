@@ -44,11 +44,12 @@ RIGHT, WRONG = 0, 1
 class LemmaForms:
     """For each context and lemma the two forms, the agreeing one first: probability, mass above, mass below.
 
-    Lemmas without both forms in the vocabulary have probability 0, are not ``known``, and are behind everything.
+    Lemmas without both forms in the vocabulary are not ``in_vocabulary``: their probability is 0, and they are behind
+    everything.
     """
 
     p: Floats
-    known: NDArray[np.bool_]
+    in_vocabulary: NDArray[np.bool_]
     above: Floats | None = None
     below: Floats | None = None
 
@@ -113,27 +114,27 @@ def forms_of(
         return values
 
     lemma_logprobs = in_lemmas(logprobs)
-    known = np.asarray(~np.isnan(lemma_logprobs).any(axis=2))
-    p = np.where(known[:, :, None], np.exp(lemma_logprobs), 0.0)
+    in_vocabulary = np.asarray(~np.isnan(lemma_logprobs).any(axis=2))
+    p = np.where(in_vocabulary[:, :, None], np.exp(lemma_logprobs), 0.0)
     if above is None:
-        return LemmaForms(p, known)
+        return LemmaForms(p, in_vocabulary)
     lemma_above = in_lemmas(above)
     lemma_below = np.maximum(1 - lemma_above - p, 0.0) if below is None else in_lemmas(below)
-    # Unknown lemmas are behind everything, so that no cut-off includes them.
-    lemma_above = np.where(known[:, :, None], lemma_above, np.inf)
-    lemma_below = np.where(known[:, :, None], lemma_below, np.inf)
-    return LemmaForms(p, known, lemma_above, lemma_below)
+    # Lemmas that are not in the vocabulary are behind everything, so that no cut-off includes them.
+    lemma_above = np.where(in_vocabulary[:, :, None], lemma_above, np.inf)
+    lemma_below = np.where(in_vocabulary[:, :, None], lemma_below, np.inf)
+    return LemmaForms(p, in_vocabulary, lemma_above, lemma_below)
 
 
 def without_cutoff(forms: LemmaForms) -> ContextScores:
     """Return the headline scores: over all lemmas, in double precision."""
     right = forms.p[:, :, RIGHT]
     wrong = forms.p[:, :, WRONG]
-    agreeing = ((right > wrong) & forms.known).sum(axis=1)
+    agreeing = ((right > wrong) & forms.in_vocabulary).sum(axis=1)
     right_mass = right.sum(axis=1)
     wrong_mass = wrong.sum(axis=1)
     return ContextScores(
-        ew=ew_of_lemmas(agreeing, forms.known.sum(axis=1)),
+        ew=ew_of_lemmas(agreeing, forms.in_vocabulary.sum(axis=1)),
         mw=mw_of_masses(right_mass, wrong_mass),
         mass=right_mass + wrong_mass,
     )

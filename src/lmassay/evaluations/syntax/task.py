@@ -407,7 +407,7 @@ class Syntax(Task):
         # The columns of all contexts are computed at once and split into rows here.
         metric_names = list(columns)
         values_by_context = np.column_stack(list(columns.values())).tolist()
-        lemma_counts = forms.known.sum(axis=1)
+        lemma_counts = forms.in_vocabulary.sum(axis=1)
         scores = []
         for index, (example, answers) in enumerate(zip(examples, responses, strict=True)):
             lemmas = int(lemma_counts[index])
@@ -467,8 +467,8 @@ class Syntax(Task):
         if self._compat == "released":
             # The released program keeps lemmas in a dictionary by their idx, so the last one in the vocabulary replaces
             # all others of the same idx; in the list it ships, all rows have the same one.
-            known = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
-            last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in known}
+            in_vocabulary = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
+            last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in in_vocabulary}
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
             singular = singular[lemmas]
             plural = plural[lemmas]

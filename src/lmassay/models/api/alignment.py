@@ -71,7 +71,7 @@ class _Position:
 
 
 class _Alignment:
-    """All ways to lay the texts of tokens over a prompt."""
+    """All possibilities to lay the texts of tokens over a prompt."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = _encoded(prompt)

@@ -1,6 +1,6 @@
 """Words in a blank, through OpenAI-compatible completions.
 
-There are two ways. vLLM returns the log-probabilities of its whole vocabulary after a text if it is started with
+There are two methods. vLLM returns the log-probabilities of its whole vocabulary after a text if it is started with
 ``--max-logprobs -1``; one request per blank is then enough, and words can be ranked. Every server that scores prompts
 can score the text with each word filled in, which needs one request per word and gives no ranks.
 """
@@ -23,9 +23,9 @@ from lmassay.models.api.scoring import (
     NOTHING_BEFORE,
     CompletionsScorer,
     Post,
+    ProbabilityMethod,
     ServerSettings,
     TextPrefix,
-    Way,
     checked_logprob,
 )
 from lmassay.models.hf.logits import candidate_columns
@@ -76,11 +76,11 @@ class CompletionsBlanks(CompletionsScorer):
         post: Post,
         post_native: Post,
         settings: ServerSettings,
-        way: Way,
+        method: ProbabilityMethod,
         prefix: TextPrefix,
         vocabulary: int | None = None,
     ) -> None:
-        super().__init__(post, post_native, settings, way, prefix)
+        super().__init__(post, post_native, settings, method, prefix)
         self._vocabulary = vocabulary
         self._spellings: dict[str, tuple[int, ...]] = {}
         # Several blanks need the same words at the same time.

@@ -78,7 +78,7 @@ class ScoringModel(ApiModel):
         scores_texts = self._probabilities != "llama.cpp"
         if self._probed is not None:
             has_vocabulary = self._probed.vocabulary is not None and not request.multi_token
-            scores_texts = self._probed.way != "llama.cpp" and not has_vocabulary
+            scores_texts = self._probed.method != "llama.cpp" and not has_vocabulary
         return len(request.candidates) if scores_texts else 1
 
     # --- the server ---------------------------------------------------------------------------------------------------

@@ -33,10 +33,10 @@ from lmassay.models.api.scoring import (
     Post,
     Probabilities,
     ProbabilityClient,
+    ProbabilityMethod,
     ScoredPrompt,
     ServerSettings,
     TextPrefix,
-    Way,
     checked_logprob,
     json_poster,
 )
@@ -50,7 +50,7 @@ _NONSENSE = " qzxv wplk"
 # in 16 bits or less, and prompts and generated tokens in different batches.
 _TOLERANCE = 0.2
 _RELATIVE_TOLERANCE = 0.02
-# The most probable tokens that are requested to compare two ways of asking.
+# The most probable tokens that are requested to compare two methods.
 _TOP_TOKENS = 5
 # How many of them are compared.
 _COMPARED_TOKENS = 3
@@ -63,7 +63,7 @@ _UNKNOWN_REQUEST = (400, 404, 405, 415, 422, 501)
 class ProbeResult:
     """What a server returns."""
 
-    way: Way
+    method: ProbabilityMethod
     """How the server is asked for probabilities."""
     prefix: TextPrefix | LlamaCppPrefix
     """What is put before a text."""
@@ -72,7 +72,7 @@ class ProbeResult:
     deviation: float
     """The largest difference between two computations of the same log-probability, in nats."""
     findings: tuple[str, ...]
-    """One line per way that was tried, for the user."""
+    """One line per method that was tried, for the user."""
     tokens_in: int
     tokens_out: int
 
@@ -82,7 +82,7 @@ class ProbeResult:
         parts = [f"prefix={self.prefix.name}"]
         if self.vocabulary is not None:
             parts.append(f"vocabulary={self.vocabulary}")
-        return f"{self.way}({','.join(parts)})"
+        return f"{self.method}({','.join(parts)})"
 
 
 class ServerConnection:
@@ -100,29 +100,30 @@ class ServerConnection:
         if isinstance(result.prefix, LlamaCppPrefix):
             return LlamaCppScorer(self.post_native, self.settings, result.prefix)
         return CompletionsBlanks(
-            self.post, self.post_native, self.settings, result.way, result.prefix, result.vocabulary
+            self.post, self.post_native, self.settings, result.method, result.prefix, result.vocabulary
         )
 
 
 async def probe(connection: ServerConnection, wanted: Probabilities, needs: frozenset[str]) -> ProbeResult:
-    """Find a way to ask a server for probabilities. Raises a FatalModelError with what was found if there is none.
+    """Find the method by which a server gives probabilities.
 
-    ``needs`` are the verbs that the task needs; the whole vocabulary is only asked for if there are blanks.
+    Raises a FatalModelError that says why each method failed if none works. ``needs`` are the verbs that the task
+    needs; the whole vocabulary is only requested if there are blanks.
     """
-    ways: Sequence[Way] = ("echo", "prompt_logprobs", "llama.cpp")
+    methods: Sequence[ProbabilityMethod] = ("echo", "prompt_logprobs", "llama.cpp")
     if wanted not in ("auto", "none"):
-        ways = [way for way in ways if way == wanted]
+        methods = [method for method in methods if method == wanted]
     needed = needs & {"logprobs", "slot"}
     findings: list[str] = []
     usage = _Usage()
-    for way in ways:
-        attempt = _Attempt(connection, way, usage, tests_blanks="slot" in needed)
+    for method in methods:
+        attempt = _Attempt(connection, method, usage, tests_blanks="slot" in needed)
         try:
             result = await attempt.run()
         except _NotSupportedError as error:
-            findings.append(f"{way}: {error}")
+            findings.append(f"{method}: {error}")
             continue
-        findings.append(f"{way}: {attempt.summary(result)}")
+        findings.append(f"{method}: {attempt.summary(result)}")
         return replace(result, findings=tuple(findings), tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
     verbs = " and ".join(sorted(needed)) or "logprobs"
     raise FatalModelError(
@@ -157,10 +158,10 @@ class _Usage:
 
 @dataclass(slots=True)
 class _Attempt:
-    """Tests one way to ask a server."""
+    """Tests one method of asking a server."""
 
     connection: ServerConnection
-    way: Way
+    method: ProbabilityMethod
     usage: _Usage
     tests_blanks: bool = False
     deviations: list[float] = field(default_factory=list)
@@ -170,7 +171,7 @@ class _Attempt:
     async def run(self) -> ProbeResult:
         """Raises _NotSupportedError if the server fails a test."""
         try:
-            if self.way == "llama.cpp":
+            if self.method == "llama.cpp":
                 return await self._test_llama_cpp()
             return await self._test_completions()
         except FatalModelError:
@@ -194,7 +195,7 @@ class _Attempt:
         post = self._patient(self.connection.post)
         settings = self.connection.settings
         native = self._patient(self.connection.post_native)
-        scorer = CompletionsBlanks(post, native, settings, self.way, TextPrefix())
+        scorer = CompletionsBlanks(post, native, settings, self.method, TextPrefix())
         sentence = await self._scored(scorer, _SENTENCE)
         longer = await self._scored(scorer, _SENTENCE + _ENDING)
         self._require_same_beginning(sentence, longer)
@@ -202,7 +203,7 @@ class _Attempt:
             await self._compare_with_generation(post, scorer, context)
         prefix = await self._prefix(scorer, sentence)
         vocabulary = await self._vocabulary(post, scorer) if self.tests_blanks else None
-        return ProbeResult(self.way, prefix, vocabulary, max(self.deviations), (), 0, 0)
+        return ProbeResult(self.method, prefix, vocabulary, max(self.deviations), (), 0, 0)
 
     async def _vocabulary(self, post: Post, scorer: CompletionsBlanks) -> int | None:
         """The size of the vocabulary if the server returns all of it after a text; else None, with a note why."""

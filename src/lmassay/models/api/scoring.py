@@ -22,10 +22,10 @@ from lmassay.models.api.failures import read_json, refuse_error
 from lmassay.models.hf.chat import RenderedPrompt, transcript
 from lmassay.types import Continuation, LogProbs, Response, Slot
 
-Way = Literal["echo", "prompt_logprobs", "llama.cpp"]
+ProbabilityMethod = Literal["echo", "prompt_logprobs", "llama.cpp"]
 """How a server is asked for probabilities."""
 Probabilities = Literal["none", "auto", "echo", "prompt_logprobs", "llama.cpp"]
-"""The user's choice; ``auto`` tries all ways."""
+"""The user's choice; ``auto`` tries all methods."""
 
 NOTHING_BEFORE = (
     "nothing precedes the first token of this text, so it has no probability; "
@@ -156,7 +156,7 @@ def read_prompt_logprobs(prompt: str, data: Any) -> ScoredPrompt:
     )
 
 
-READERS: Mapping[Way, Reader] = {"echo": read_echo, "prompt_logprobs": read_prompt_logprobs}
+READERS: Mapping[ProbabilityMethod, Reader] = {"echo": read_echo, "prompt_logprobs": read_prompt_logprobs}
 
 
 def _choice_and_usage(data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -222,11 +222,13 @@ def json_poster(client: Client) -> Post:
 class CompletionsScorer:
     """Scores texts through /completions of an OpenAI-compatible server."""
 
-    def __init__(self, post: Post, post_native: Post, settings: ServerSettings, way: Way, prefix: TextPrefix) -> None:
+    def __init__(
+        self, post: Post, post_native: Post, settings: ServerSettings, method: ProbabilityMethod, prefix: TextPrefix
+    ) -> None:
         self._post = post
         self._post_native = post_native
         self._settings = settings
-        self._way = way
+        self._method = method
         self._prefix = prefix
 
     async def logprobs(self, request: LogProbs) -> Response:
@@ -252,7 +254,7 @@ class CompletionsScorer:
     async def score(self, prompt: str, *, is_templated: bool = False) -> ScoredPrompt:
         """The tokens of a prompt with their log-probabilities."""
         body: dict[str, Any] = {"model": self._settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
-        if self._way == "echo":
+        if self._method == "echo":
             # lm-evaluation-harness sends the same; some servers reject `max_tokens: 0`.
             body |= {"echo": True, "logprobs": 1}
         else:
@@ -262,7 +264,7 @@ class CompletionsScorer:
             body["add_special_tokens"] = False
         body.update(self._settings.parameters)
         data = await self._post("/completions", body)
-        scored = READERS[self._way](prompt, data)
+        scored = READERS[self._method](prompt, data)
         if is_templated and scored.start(0) != 0:
             raise ModelError("the server puts a token before a chat template that has its own; use `api: completions`")
         return scored

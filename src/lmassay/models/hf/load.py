@@ -76,8 +76,8 @@ def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str
 
 
 def _cuda_has_bfloat16() -> bool:
-    # If only the workers of a cluster have the device, it is taken to be one of the last ten years; a worker whose
-    # device differs refuses to answer.
+    # If only the workers of a cluster have the device, assume that it has bfloat16; a worker whose device does not
+    # refuses to answer.
     return not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 

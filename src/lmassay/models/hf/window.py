@@ -22,8 +22,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
     if config.get("model_type") not in RELATIVE_POSITIONS:
         names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
         limits.append(next((config[name] for name in names if config.get(name)), None))
-    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
-    return min(known, default=None)
+    stated = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+    return min(stated, default=None)
 
 
 def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:

@@ -211,9 +211,9 @@ class Gap:
 
 def known_decoding(name: str) -> Decoding:
     """The decoding strategy of this name; a ConfigError if there is none."""
-    for known in get_args(Decoding):
-        if name == known:
-            return known  # type: ignore[no-any-return]
+    for strategy in get_args(Decoding):
+        if name == strategy:
+            return strategy  # type: ignore[no-any-return]
     raise ConfigError(f"unknown decoding strategy {name!r}: use one of {', '.join(get_args(Decoding))}")
 
 

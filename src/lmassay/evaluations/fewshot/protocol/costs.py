@@ -67,7 +67,7 @@ def mean_cost(all_details: Iterable[Mapping[str, Any]]) -> SplitCost:
 
 def _sum_if_known(values: Sequence[float | None]) -> float | None:
     """The sum; None if one of the values is unknown."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    recorded = [value for value in values if value is not None]
+    if not recorded or len(recorded) < len(values):
         return None
-    return sum(known)
+    return sum(recorded)

@@ -174,9 +174,9 @@ class TablePVP(PVP):
         return self.WORDS[self.mode][self.pattern_id][label]
 
 
-def missing_pattern(name: str, mode: Mode, number: int, known: Sequence[int]) -> ConfigError:
+def missing_pattern(name: str, mode: Mode, number: int, available: Sequence[int]) -> ConfigError:
     """The error for a pattern that a task does not have."""
     existing = "it has none in this mode"
-    if known:
-        existing = f"it has {', '.join(map(str, known))}"
+    if available:
+        existing = f"it has {', '.join(map(str, available))}"
     return ConfigError(f"{name} has no {mode} pattern {number}; {existing}")

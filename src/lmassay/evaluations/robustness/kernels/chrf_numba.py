@@ -72,9 +72,9 @@ def _score_all(
         if len(hyp) != len(ref):
             common = min(len(hyp), len(ref))
             _pair_off(hyp, common, hyp_paired, ref, common, ref_paired, matches)
-        hyp_alive = _list_unpaired(hyp_paired, len(hyp), hyp_side.positions)
-        ref_alive = _list_unpaired(ref_paired, len(ref), ref_side.positions)
-        add_matches(table, hyp, hyp_side, hyp_alive, ref, ref_side, ref_alive, matches)
+        hyp_remaining = _list_unpaired(hyp_paired, len(hyp), hyp_side.positions)
+        ref_remaining = _list_unpaired(ref_paired, len(ref), ref_side.positions)
+        add_matches(table, hyp, hyp_side, hyp_remaining, ref, ref_side, ref_remaining, matches)
         scores[pair] = _f_score(matches, len(hyp), len(ref), factor)
 
 

@@ -49,7 +49,10 @@ class NgramTable(NamedTuple):
 
 
 class NgramPositions(NamedTuple):
-    """The positions whose n-grams can still match, and the slots of the n-grams there."""
+    """The positions whose n-grams can still match, and the slots of the n-grams there.
+
+    Both arrays keep their size; ``remaining`` says how many of their first entries count.
+    """
 
     positions: Indices
     slots: Indices
@@ -57,7 +60,7 @@ class NgramPositions(NamedTuple):
 
 @part
 def table_size(symbols: Unsigned) -> int:
-    """A power of two, at least four times the number of symbols."""
+    """A power of two, so that a mask replaces the modulo; at least four times the number of symbols."""
     size = 16
     while size < 4 * symbols:
         size *= 2
@@ -105,7 +108,13 @@ def _find(keys: Keys, key: Unsigned, generation: Unsigned, mask: Unsigned) -> Un
 
 @part
 def _count_ref_ngrams(
-    table: NgramTable, side: NgramPositions, alive: Unsigned, ref: Codes, n: int, generation: Unsigned, mask: Unsigned
+    table: NgramTable,
+    side: NgramPositions,
+    remaining: Unsigned,
+    ref: Codes,
+    n: int,
+    generation: Unsigned,
+    mask: Unsigned,
 ) -> Unsigned:
     """Enter the n-grams at the remaining positions; returns how many of these have one before the text ends."""
     keys, ref_counts, hyp_counts, _ = table
@@ -113,7 +122,7 @@ def _count_ref_ngrams(
     last = U(n - 1)
     length = U(len(ref))
     kept = ZERO
-    for index in range(U(alive)):
+    for index in range(U(remaining)):
         position = U(positions[index])
         if position + last >= length:
             continue
@@ -133,7 +142,13 @@ def _count_ref_ngrams(
 
 @part
 def _match_hyp_ngrams(
-    table: NgramTable, side: NgramPositions, alive: Unsigned, hyp: Codes, n: int, generation: Unsigned, mask: Unsigned
+    table: NgramTable,
+    side: NgramPositions,
+    remaining: Unsigned,
+    hyp: Codes,
+    n: int,
+    generation: Unsigned,
+    mask: Unsigned,
 ) -> tuple[Unsigned, int]:
     """The number of positions with an n-gram of the reference, and how many of these match after clipping."""
     keys, ref_counts, hyp_counts, _ = table
@@ -142,7 +157,7 @@ def _match_hyp_ngrams(
     length = U(len(hyp))
     kept = ZERO
     matches = 0
-    for index in range(U(alive)):
+    for index in range(U(remaining)):
         position = U(positions[index])
         if position + last >= length:
             continue
@@ -159,12 +174,14 @@ def _match_hyp_ngrams(
 
 
 @part
-def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, alive: Unsigned) -> Unsigned:
+def _drop_ngrams_not_in_hyp(table: NgramTable, side: NgramPositions, remaining: Unsigned) -> Unsigned:
+    """Keep the positions of the reference whose n-gram the hypothesis has; returns how many these are."""
     hyp_counts = table.hyp_counts
     positions, slots = side
     kept = ZERO
-    for index in range(U(alive)):
+    for index in range(U(remaining)):
         slot = slots[index]
+        # The next entry overwrites this one if its n-gram is dropped.
         positions[kept] = positions[index]
         slots[kept] = slot
         if hyp_counts[slot] > 0:
@@ -177,24 +194,24 @@ def add_matches(
     table: NgramTable,
     hyp: Codes,
     hyp_side: NgramPositions,
-    hyp_alive: Unsigned,
+    hyp_remaining: Unsigned,
     ref: Codes,
     ref_side: NgramPositions,
-    ref_alive: Unsigned,
+    ref_remaining: Unsigned,
     matches: Ints,
 ) -> None:
     """Add the clipped matches of each order n to ``matches[n - 1]``.
 
-    Only the n-grams at the first ``hyp_alive`` and ``ref_alive`` positions of either side count.
+    Only the n-grams at the first ``hyp_remaining`` and ``ref_remaining`` positions of either side count.
     """
-    mask = U(table_size(ref_alive) - 1)
-    hyp_side.slots[:hyp_alive] = 0
-    ref_side.slots[:ref_alive] = 0
+    mask = U(table_size(ref_remaining) - 1)
+    hyp_side.slots[:hyp_remaining] = 0
+    ref_side.slots[:ref_remaining] = 0
     for n in range(1, len(matches) + 1):
         generation = _next_generation(table)
-        ref_alive = _count_ref_ngrams(table, ref_side, ref_alive, ref, n, generation, mask)
-        hyp_alive, matched = _match_hyp_ngrams(table, hyp_side, hyp_alive, hyp, n, generation, mask)
+        ref_remaining = _count_ref_ngrams(table, ref_side, ref_remaining, ref, n, generation, mask)
+        hyp_remaining, matched = _match_hyp_ngrams(table, hyp_side, hyp_remaining, hyp, n, generation, mask)
         matches[n - 1] += matched
-        if hyp_alive == 0:
+        if hyp_remaining == 0:
             break
-        ref_alive = _drop_ngrams_not_in_hyp(table, ref_side, ref_alive)
+        ref_remaining = _drop_ngrams_not_in_hyp(table, ref_side, ref_remaining)

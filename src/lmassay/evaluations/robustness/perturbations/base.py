@@ -139,10 +139,10 @@ def checked_rate(rate: float) -> float:
     return float(rate)
 
 
-def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise a ConfigError for a value of an option that is not one of the known ones."""
-    if value not in known:
-        raise ConfigError(f"{key} must be one of {', '.join(known)}, not {value!r}")
+def one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise a ConfigError for a value of an option that is not one of the allowed ones."""
+    if value not in allowed:
+        raise ConfigError(f"{key} must be one of {', '.join(allowed)}, not {value!r}")
 
 
 def _checked_seed(seed: int) -> int:

@@ -244,8 +244,8 @@ class Grammar:
         for construction in self.constructions:
             if construction.name == name:
                 return construction
-        known = [construction.name for construction in self.constructions]
-        raise ConfigError(f"the grammar {self.name} has no construction '{name}'{did_you_mean(name, known)}")
+        names = [construction.name for construction in self.constructions]
+        raise ConfigError(f"the grammar {self.name} has no construction '{name}'{did_you_mean(name, names)}")
 
     def write(self, construction: str, *, seed: int = 0, most: int | None = None) -> list[dict[str, Any]]:
         """Return the minimal pairs of a construction: all, or a balanced sample of at most ``most``.

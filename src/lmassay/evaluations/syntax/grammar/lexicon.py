@@ -384,17 +384,17 @@ class _CategoryReader:
         return "", item
 
     def _form_key(self, name: str) -> frozenset[str]:
-        known = {value for feature in self._inflects for value in feature.values}
+        values = {value for feature in self._inflects for value in feature.values}
         for part in name.split():
-            if part not in known:
-                hint = did_you_mean(part, [*known, *self._features])
+            if part not in values:
+                hint = did_you_mean(part, [*values, *self._features])
                 raise GrammarMistake(f"'{part}' is neither a feature nor a value that these words inflect for{hint}")
         return frozenset(name.split())
 
     def _value(self, feature: str, value: str) -> str:
-        known = self._features[feature].values
-        if value not in known:
-            raise GrammarMistake(f"'{value}' is not a value of {feature}{did_you_mean(value, known)}")
+        values = self._features[feature].values
+        if value not in values:
+            raise GrammarMistake(f"'{value}' is not a value of {feature}{did_you_mean(value, values)}")
         if feature in (inflected.name for inflected in self._inflects):
             raise GrammarMistake(
                 f"the words inflect for {feature}, so it cannot be fixed as well; leave one of the two out"
