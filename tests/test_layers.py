@@ -32,6 +32,7 @@ LAYERS = [
     ("interchange",),
     ("reporting",),
     ("api",),
+    ("view",),
     ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -57,10 +58,11 @@ HOMES = {
     "typst": ("reporting/typesetting.py",),
     "sentence_transformers": (f"{_ROBUSTNESS}/scorers/semantic.py",),
     "numba": (f"{_ROBUSTNESS}/kernels/",),
-    "jinja2": ("reporting/",),
+    "jinja2": ("reporting/", "view/"),
     "httpx2": ("models/api/", "datasets/download.py"),
     "datasette": ("interchange/viewer.py",),
-    "uvicorn": ("interchange/viewer.py",),
+    "starlette": ("view/",),
+    "uvicorn": ("interchange/viewer.py", "view/server.py"),
     "pandas": ("interchange/frames.py", "api/"),
     "polars": ("interchange/frames.py", "api/"),
     "sqlite3": ("storage/", "cli/completion.py", "cli/actions/doctor.py"),

@@ -13,11 +13,9 @@ from lmassay.api.runs import LATEST, Run, Runs, load_run
 from lmassay.errors import UserError, did_you_mean
 from lmassay.interchange.frames import frame
 from lmassay.reporting.chart import LinearAxis
-from lmassay.reporting.comparison_data import ComparedRun, RunComparison, compare_pairs, interval_text
+from lmassay.reporting.comparison_data import RunComparison, compare_with_first, interval_text
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.reporting.run_labels import short_run_titles
 from lmassay.statistics.comparison import Comparison
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import STORE_FILE, Store
 
@@ -173,13 +171,4 @@ def _run(run: Run | str | Path, results: str | Path | None) -> Run:
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
     """Compare runs with the first one. Their stores stay open as long as the stack."""
-    stores = [stack.enter_context(Store(run.folder)) for run in runs]
-    sides: list[Side] = []
-    for run, store in zip(runs, stores, strict=True):
-        sides.append(load_side(store, run.record))
-    titles = short_run_titles([run.record for run in runs])
-    compared = []
-    for store, side, title in zip(stores, with_equal_samples(sides), titles, strict=True):
-        compared.append(ComparedRun(store, side, title))
-    base, *others = compared
-    return compare_pairs([(base, other) for other in others])
+    return compare_with_first([(stack.enter_context(Store(run.folder)), run.record) for run in runs])

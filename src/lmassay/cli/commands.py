@@ -38,7 +38,7 @@ _CORE = {
         Command("report", "Write a report: HTML, Markdown, LaTeX, CSV or figures.", f"{_CLI}.report:report"),
         Command("figures", "Write the figures of a report for a paper: SVG, PDF, PNG.", f"{_CLI}.figures:figures"),
         Command("table", "Write a table: rows, columns and metrics as you choose.", f"{_CLI}.table:table"),
-        Command("view", "Browse a results folder in Datasette.", f"{_CLI}.view:view"),
+        Command("view", "Watch and browse a results folder in the browser.", f"{_CLI}.view:view"),
         Command("merge", "Merge results folders of several machines.", f"{_CLI}.merge:merge"),
         Command("export", "Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.", f"{_CLI}.export:export"),
     ),

@@ -30,7 +30,7 @@ from rich.table import Column
 from rich.text import Text
 
 from lmassay.cli.console import say, stderr_console, use_shared_console, without_controls
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, duration_text
 
 _SECONDS_BEFORE_BAR = 1.0
 _SECONDS_BEFORE_LATER_BAR = 0.1
@@ -152,19 +152,6 @@ def times_text(elapsed: float, done: float, total: int | None) -> str:
 def _is_enough_to_estimate(elapsed: float, done: float, total: int) -> bool:
     """Return whether the speed so far says something: the first examples also load the model or fill the queue."""
     return elapsed >= _MIN_SECONDS_FOR_ESTIMATE and done >= _MIN_DONE_FOR_ESTIMATE and done >= _MIN_SHARE * total
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as minutes and seconds, with hours if there are any.
-
-    >>> duration_text(65), duration_text(7384)
-    ('1:05', '2:03:04')
-    """
-    minutes, remaining_seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}:{minutes:02}:{remaining_seconds:02}"
-    return f"{minutes}:{remaining_seconds:02}"
 
 
 class _Rate(ProgressColumn):

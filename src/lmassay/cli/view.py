@@ -1,40 +1,28 @@
-"""``lmassay view``"""
+"""Options and help of ``lmassay view``."""
 
 from __future__ import annotations
 
-import webbrowser
-from contextlib import suppress
-from pathlib import Path
-
 import click
 
-from lmassay.cli.console import say
-from lmassay.cli.options import results_option
+from lmassay.cli.options import calls, results_option
 
 
-@click.command(epilog="Example: lmassay view --port 8001 --open", short_help="Browse a results folder in Datasette.")
+@click.command(epilog="Example: lmassay view --open", short_help="Watch and browse a results folder in the browser.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 chooses a free one."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on.")
 @click.option("--open/--no-browser", "open_browser", default=False, help="Open the page in a browser.")
+@click.option("--read-only", is_flag=True, help="Allow no changes: no notes, no tags, no deleting.")
+@click.option("--datasette", is_flag=True, help="Show the tables in Datasette instead, to query them with SQL.")
 @results_option
-def view(port: int, host: str, open_browser: bool, results: Path) -> None:
-    """Browse a results folder in Datasette until you press Ctrl-C.
+@calls("lmassay.cli.actions.view:view")
+def view() -> None:
+    """Show a results folder in the browser until you press Ctrl-C, also while runs are in progress.
 
-    The folder is read-only and can only be reached from this machine. There are tables with facets, saved queries
-    (results, scores, changed, errors, unscored), and you can write your own SQL.
+    The page lists runs with their progress and results. You can filter, search and group them, open examples, compare
+    runs, write notes and tags, delete runs, and open the report of any selection.
+
+    The page can only be reached from this machine, and only with the address that the command prints, which contains a
+    token.
     """
-    from lmassay.interchange.viewer import Viewer
-
-    viewer = Viewer(results, host, port)
-    click.echo(viewer.url)
-    for note in viewer.notes:
-        say(note)
-    say("stop with Ctrl-C")
-    if open_browser:
-        webbrowser.open(viewer.url)
-    # Ctrl-C is the usual way to stop it, so it is not an error.
-    with suppress(KeyboardInterrupt):
-        viewer.run()
-    say("stopped")

@@ -6,9 +6,7 @@ for download, and refuses requests for another host name, so that no web page el
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
@@ -17,15 +15,14 @@ from typing import Any
 
 import yaml
 
-from lmassay.errors import MissingExtra, StoreError, UserError
+from lmassay.errors import MissingExtra
+from lmassay.interchange.loopback import allowed_hosts, host_in_url, listen, require_loopback
 from lmassay.storage.store import DAMAGED, STORE_FILE, Store
 
 _METADATA = Path(__file__).with_name("datasette.yaml")
 _SETTINGS = {"allow_download": False, "sql_time_limit_ms": 5000, "default_page_size": 50}
-_HTTP_PORT = 80
 MAX_COPIED_ROWS = 50_000
 """How many examples of a run that is stored in batches are shown."""
-_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -35,7 +32,7 @@ class Viewer:
     """A server that listens on its port from the start; it answers requests once ``run`` is called."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
-        _require_loopback(host)
+        require_loopback(host)
         self.notes: list[str] = []
         """What the user should know about the tables that are shown."""
         # The temporary copy, if there is one, and the socket.
@@ -61,15 +58,9 @@ class Viewer:
             for run in damaged_runs:
                 self.notes.append(f"the run {run} is damaged, so it is not shown; see lmassay doctor --results FOLDER")
         app = _application(folder)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = self._resources.enter_context(socket.create_server((host, port), family=family))
-        except OSError as error:
-            raise StoreError(
-                f"cannot use port {port} of {host} ({error.strerror}); choose another with --port"
-            ) from error
+        self._socket = self._resources.enter_context(listen(host, port))
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
+        self.url = f"http://{host_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
         self._app = _only_for_here(app, host, self.port)
 
     def _copy(self, store: Store, runs: Sequence[str]) -> Path:
@@ -105,7 +96,7 @@ def _application(folder: Path) -> App:
     try:
         from datasette.app import Datasette
     except ModuleNotFoundError as error:
-        raise MissingExtra("lmassay view", "view") from error
+        raise MissingExtra("lmassay view --datasette", "datasette") from error
     # Imported after the application, which loads it as one of its own plug-ins.
     from datasette import handle_exception
 
@@ -120,20 +111,13 @@ def _application(folder: Path) -> App:
 
 
 def _only_for_here(app: App, host: str, port: int) -> App:
-    """Refuse requests that are not for reading, and those for another host name.
-
-    Somebody else could point a name of theirs at this machine, so that their page may read the answers (DNS rebinding).
-    """
-    names = (*_LOCAL_NAMES, _in_url(host))
-    allowed_hosts = {f"{name}:{port}".encode() for name in names}
-    if port == _HTTP_PORT:
-        # Browsers leave out the default port of http.
-        allowed_hosts |= {name.encode() for name in names}
+    """Refuse requests that are not for reading, and those for another host name."""
+    hosts = {name.encode() for name in allowed_hosts(host, port)}
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
         is_http = scope["type"] == "http"
-        if is_http and dict(scope["headers"]).get(b"host") not in allowed_hosts:
-            await _refuse(send, 421, f"this server answers only on {_in_url(host)} and localhost")
+        if is_http and dict(scope["headers"]).get(b"host") not in hosts:
+            await _refuse(send, 421, f"this server answers only on {host_in_url(host)} and localhost")
         elif is_http and scope["method"] not in ("GET", "HEAD"):
             await _refuse(send, 405, "this server is read-only")
         else:
@@ -159,22 +143,3 @@ def _with_policy(send: Any) -> Any:
 async def _refuse(send: Any, status: int, reason: str) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
-
-
-def _require_loopback(host: str) -> None:
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise UserError(
-            f"--host {host}: results are shown on this machine only (127.0.0.1); to view them from another machine, "
-            "use a tunnel, e.g. ssh -L 8001:127.0.0.1:8001"
-        )
-
-
-def _in_url(host: str) -> str:
-    # A browser writes an IPv6 address in its shortest form.
-    if ":" in host:
-        return f"[{ipaddress.ip_address(host)}]"
-    return host

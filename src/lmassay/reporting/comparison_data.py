@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.plugins.evaluations import metric_of
+from lmassay.reporting.run_labels import short_run_titles
 from lmassay.statistics import ALPHA
 from lmassay.statistics.caveats import asked_differently, caveats, computed_differently, other_labels, wrong_order
 from lmassay.statistics.comparison import (
@@ -21,9 +22,9 @@ from lmassay.statistics.conditions import Condition, likely_mistake
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
-from lmassay.statistics.sides import Side
+from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
-from lmassay.types import Better
+from lmassay.types import Better, RunRecord
 
 DIRECTION_TEXTS: Mapping[Better, str] = {"higher": "higher is better", "lower": "lower is better", "zero": "0 is best"}
 
@@ -178,6 +179,17 @@ def compare_pairs(
         verdict=verdict,
         standings=_standings(sides, rows, alpha),
     )
+
+
+def compare_with_first(runs: Sequence[tuple[Store, RunRecord]]) -> RunComparison:
+    """Compare runs with the first of them, by the headline metrics of their task. The stores must stay open."""
+    sides = [load_side(store, record) for store, record in runs]
+    titles = short_run_titles([record for _, record in runs])
+    compared: list[ComparedRun] = []
+    for (store, _), side, title in zip(runs, with_equal_samples(sides), titles, strict=True):
+        compared.append(ComparedRun(store, side, title))
+    base, *others = compared
+    return compare_pairs([(base, other) for other in others])
 
 
 def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated_metrics: Sequence[str]) -> list[str]:

@@ -31,7 +31,7 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
     >>> "<script" in document("a <b>", Markup("<p>text</p>"))
     False
     """
-    style = "".join(_template_text(name) for name in STYLES)
+    style = style_sheet()
     script = _script(browser=browser, figures="<figure>" in body)
     # The hashes allow these two texts and nothing else, whatever a model's answer may contain.
     policy = ["default-src 'none'", f"style-src {_source_hash(style)}"]
@@ -51,6 +51,11 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
         )
     )
     return without_unwritable(text)
+
+
+def style_sheet() -> str:
+    """The style of all pages."""
+    return "".join(_template_text(name) for name in STYLES)
 
 
 def without_unwritable(text: str) -> str:

@@ -39,6 +39,7 @@ from lmassay.statistics.table import ScoreTable, score_table
 from lmassay.storage import provenance
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.in_memory import with_found_inputs
+from lmassay.storage.progress import ProgressFile
 from lmassay.storage.store import DAMAGED, Store, is_cacheable_request, is_cacheable_response
 from lmassay.types import (
     CardPart,
@@ -173,14 +174,22 @@ def _carry_out(
     """Process the open examples of a run, compute its results and set its status."""
     # Functions and plug-ins may read a key from the environment themselves, and repeat it.
     remember_environment()
+    progress_file = ProgressFile(store.folder, run)
+
+    def report_progress(done: float, total: int | None) -> None:
+        progress_file.update(done, total)
+        if progress is not None:
+            progress(done, total)
+
     with ExitStack() as stack:
         if planned.model is not None:
             stack.callback(planned.model.close)
+        stack.callback(progress_file.remove)
         store.set_status(run, "running")
         stopped_by_budget = ""
         try:
             try:
-                Worker(planned, store, run, progress, failed, executor).work()
+                Worker(planned, store, run, report_progress, failed, executor).work()
             except BudgetReached as reached:
                 # Results are computed from the examples that could be paid for.
                 stopped_by_budget = str(reached)

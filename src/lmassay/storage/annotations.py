@@ -7,12 +7,37 @@ together with the run, and stores of earlier versions need no new table.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from lmassay.errors import UserError
 from lmassay.storage.database import Database
 from lmassay.storage.digests import ANNOTATION
 from lmassay.storage.single_rows import UNREADABLE
 from lmassay.types import Annotation, canonical, digest
+
+_MAX_NOTE_LENGTH = 10_000
+# A tag can be typed without quotes, and a pattern of --tag cannot be mistaken for one.
+_TAG = re.compile(r"[\w][\w.:+-]{0,49}")
+
+
+def with_note(annotation: Annotation, text: str) -> Annotation:
+    """Return an annotation with another note; an empty text removes it. Raises UserError if the text is too long."""
+    if len(text) > _MAX_NOTE_LENGTH:
+        raise UserError(f"the note has {len(text):,} characters; write at most {_MAX_NOTE_LENGTH:,}")
+    return replace(annotation, note=text.strip())
+
+
+def with_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
+    """Return an annotation with further tags. Raises UserError if a name cannot be a tag."""
+    for name in names:
+        if _TAG.fullmatch(name) is None:
+            raise UserError(
+                f"'{name}' cannot be a tag; use up to 50 letters, digits and the characters _ . : + -, without spaces"
+            )
+    return replace(annotation, tags=tuple(dict.fromkeys([*annotation.tags, *names])))
 
 
 def annotation_text(run: str, annotation: Annotation, changed: str = "") -> str:

@@ -82,13 +82,13 @@ class RowReader:
             with self.reading(run):
                 for row, is_damaged in self.single_rows(run):
                     if is_damaged:
-                        raise self._example_error(run, row.id)
+                        raise self.example_error(run, row.id)
                 for batch in self.stored_batches(run):
                     if batch.is_damaged():
                         raise self._batch_error(run, batch)
                 for example_id, _, is_damaged in self.stored_keys(run):
                     if is_damaged:
-                        raise self._example_error(run, example_id)
+                        raise self.example_error(run, example_id)
                 self.check_counts(run)
         except DamageError as error:
             return error
@@ -105,7 +105,8 @@ class RowReader:
         """
         return self.database.has_all_digests or digests.RECORD in self.database.digests(run)
 
-    def _example_error(self, run: str, example_id: object) -> DamageError:
+    def example_error(self, run: str, example_id: object) -> DamageError:
+        """Return the error about a damaged example."""
         return self.damage_error(run, f"example '{text_of(example_id)[:_MAX_ID_LENGTH]}' is not what lmassay wrote")
 
     def _batch_error(self, run: str, batch: StoredBatch | StoredScores) -> DamageError:
@@ -145,6 +146,18 @@ class RowReader:
             self._check_counts(run, counts)
         return {state: counts[state] for state in STATES}
 
+    def recorded_counts(self, run: str) -> dict[str, int]:
+        """Return the number of rows in each state as it was recorded with the results, without counting them again.
+
+        A run without results, or with results of an early version, is counted.
+        """
+        recorded = self.database.digests(run).get(digests.ROWS)
+        if recorded is None or recorded.isdigit():
+            return self.count(run)
+        with self.reading(run):
+            counts = json.loads(recorded)
+            return {state: int(counts[state]) for state in STATES}
+
     def counts_text(self, run: str) -> str:
         """Return the numbers of examples as they are recorded with the results."""
         return digests.counts_text(self._counts(run))
@@ -180,7 +193,7 @@ class RowReader:
         with self.reading(run):
             for row, is_damaged in self.single_rows(run, "unscored != '{}'"):
                 if is_damaged:
-                    raise self._example_error(run, row.id)
+                    raise self.example_error(run, row.id)
                 reasons = dict(json.loads(row.unscored))
                 if row.state != "unscored" and record.design.headline:
                     reasons = {metric: reasons[metric] for metric in reasons if metric in record.design.headline}
@@ -268,6 +281,11 @@ class RowReader:
         """Yield the batches of a run without their texts, without comparing their number with the record."""
         return self._verified_batches(run, self._stored_scores(run))
 
+    def batch_at(self, run: str, first: int) -> RowBatch:
+        """Return the batch that begins at a position. Raises StoreError if it is damaged."""
+        (batch,) = self._verified_batches(run, self._stored_batch(run, first))
+        return batch
+
     def _verified_batches(self, run: str, batches: Iterable[StoredBatch | StoredScores]) -> Iterator[RowBatch]:
         with self.reading(run):
             for batch in batches:
@@ -300,7 +318,7 @@ class RowReader:
             low = bisect_left(numbers, start)
             high = bisect_left(numbers, start + len(positions))
             if low < high:
-                (batch,) = self._verified_batches(run, self._stored_batch(run, positions.start))
+                batch = self.batch_at(run, positions.start)
                 yield from batch.selected([number - start for number in numbers[low:high]]).rows()
             start += len(positions)
 
@@ -342,7 +360,7 @@ class RowReader:
         with self.reading(run):
             for row, is_damaged in self.single_rows(run):
                 if is_damaged:
-                    raise self._example_error(run, row.id)
+                    raise self.example_error(run, row.id)
                 yield row.position, row.parsed()
 
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
@@ -389,7 +407,7 @@ class RowReader:
                     computed = digest_of_scores(run, example_id, position, state, groups, scores, error, outcomes)
                     is_damaged = stored_digest[:SHORT_SIZE] != computed
                 if is_damaged:
-                    raise self._example_error(run, example_id)
+                    raise self.example_error(run, example_id)
                 score = Score(json.loads(scores), outcomes=parsed_outcomes(outcomes))
                 yield position, Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
 

@@ -19,6 +19,7 @@ from lmassay.storage.blanking import altered_response_key
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,19 @@ class Removal:
     """How many cached answers only the removed runs used, and which were kept."""
     models: int
     """How many trained models were deleted."""
+
+    def describe(self) -> str:
+        """Return what was removed, and what was kept, in one sentence."""
+        parts = [f"removed {counted(len(self.runs), 'run')}"]
+        if self.models:
+            parts.append(counted(self.models, "trained model"))
+        if self.answers:
+            parts.append(counted(self.answers, "cached answer"))
+        text = ", ".join(parts)
+        if self.kept_answers:
+            are_kept = "is kept" if self.kept_answers == 1 else "are kept"
+            text += f"; {counted(self.kept_answers, 'cached answer')} that no other run uses {are_kept} for later runs"
+        return text
 
 
 def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: bool = False) -> Removal:

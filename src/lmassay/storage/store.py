@@ -135,9 +135,15 @@ class Store(RowReader):
     Use it as a context manager: ``with Store(Path("results")) as store: …``.
     """
 
-    def __init__(self, folder: Path, *, create: bool = False) -> None:
-        """Open a results folder. With ``create``, it is created if necessary, and an old schema is updated."""
+    def __init__(self, folder: Path, *, create: bool = False, read_only: bool = False) -> None:
+        """Open a results folder.
+
+        With ``create``, it is created if necessary, and an old schema is updated. With ``read_only``, SQLite refuses
+        everything that would change it.
+        """
         super().__init__(Database(folder, create=create))
+        if read_only:
+            self.database.execute("PRAGMA query_only = ON")
 
     def close(self) -> None:
         """Close the file."""

@@ -1,4 +1,4 @@
-"""Numbers with nouns, as they are written in sentences."""
+"""Numbers with nouns and durations, as they are written in sentences."""
 
 from __future__ import annotations
 
@@ -12,3 +12,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {plural or noun + 's'}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as minutes and seconds, with hours if there are any.
+
+    >>> duration_text(65), duration_text(7384)
+    ('1:05', '2:03:04')
+    """
+    minutes, remaining_seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{remaining_seconds:02}"
+    return f"{minutes}:{remaining_seconds:02}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,21 +10,16 @@ import click
 
 from lmassay.cli.console import print_json, say, without_controls
 from lmassay.errors import UserError, did_you_mean
+from lmassay.storage.annotations import with_note, with_tags
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Annotation, RunRecord
-
-_MAX_NOTE_LENGTH = 10_000
-# A tag can be typed without quotes, and a pattern of --tag cannot be mistaken for one.
-_TAG = re.compile(r"[\w][\w.:+-]{0,49}")
 
 
 def note(run: str, text: str | None, results: Path, as_json: bool) -> None:
     """Write or print the note on a run."""
     record = _record(results, run)
     if text is not None:
-        if len(text) > _MAX_NOTE_LENGTH:
-            raise UserError(f"the note has {len(text):,} characters; write at most {_MAX_NOTE_LENGTH:,}")
-        record = _changed(results, record, replace(record.annotation, note=text.strip()))
+        record = _changed(results, record, with_note(record.annotation, text))
     if as_json:
         print_json(_as_json(record))
     elif text is None:
@@ -43,8 +37,11 @@ def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bo
         raise UserError("--remove: name the tags to remove")
     record = _record(results, run)
     if names:
-        tags = _without(record, names) if remove else _with(record, names)
-        record = _changed(results, record, replace(record.annotation, tags=tags))
+        if remove:
+            annotation = _without(record, names)
+        else:
+            annotation = with_tags(record.annotation, names)
+        record = _changed(results, record, annotation)
     if as_json:
         print_json(_as_json(record))
     elif record.annotation.tags:
@@ -69,20 +66,11 @@ def _changed(results: Path, record: RunRecord, annotation: Annotation) -> RunRec
         return store.run(record.id)
 
 
-def _with(record: RunRecord, names: Sequence[str]) -> tuple[str, ...]:
-    for name in names:
-        if _TAG.fullmatch(name) is None:
-            raise UserError(
-                f"'{name}' cannot be a tag; use up to 50 letters, digits and the characters _ . : + -, without spaces"
-            )
-    return tuple(dict.fromkeys([*record.annotation.tags, *names]))
-
-
-def _without(record: RunRecord, names: Sequence[str]) -> tuple[str, ...]:
+def _without(record: RunRecord, names: Sequence[str]) -> Annotation:
     for name in names:
         if name not in record.annotation.tags:
             raise UserError(f"{record.id} has no tag '{name}'{did_you_mean(name, record.annotation.tags)}")
-    return tuple(name for name in record.annotation.tags if name not in names)
+    return replace(record.annotation, tags=tuple(name for name in record.annotation.tags if name not in names))
 
 
 def _as_json(record: RunRecord) -> dict[str, object]:

@@ -34,7 +34,8 @@ from lmassay.storage.store import STORE_FILE, Store
 EXTRAS = {
     "hf": {"transformers": "local models", "torch": "PyTorch, for local models", "gguf": "models in GGUF files"},
     "dask": {"distributed": "trainings and local models on a Dask cluster"},
-    "view": {"datasette": "lmassay view"},
+    "view": {"starlette": "lmassay view", "uvicorn": "lmassay view"},
+    "datasette": {"datasette": "lmassay view --datasette"},
     "tables": {"pandas": "results as data frames", "polars": "results as data frames"},
     "figures": {"typst": "figures as PDF and PNG"},
 }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from lmassay.cli.console import print_json, say
 from lmassay.cli.damage import damage_messages, warn_about_damage
-from lmassay.cli.filters import RunFilter
 from lmassay.cli.run_tables import print_total_spending
 from lmassay.cli.tables import fits, print_sentence, print_table
-from lmassay.errors import DamageError, UserError, did_you_mean
+from lmassay.errors import DamageError
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.run_labels import label_runs
+from lmassay.reporting.run_order import SORT_KEYS, main_result, sorted_runs
+from lmassay.storage.run_filter import RunFilter
 from lmassay.storage.store import DAMAGED, Spending, Store
-from lmassay.types import Result, RunRecord, find_metric
+from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
 _MAX_NOTE_WIDTH = 40
@@ -25,7 +26,7 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     """List the runs in a results folder with their main result."""
     with Store(results) as store:
         all_runs = store.runs()
-        runs = _sorted(selected.select(all_runs), order)
+        runs = sorted_runs(selected.select(all_runs), order)
         messages = damage_messages(runs)
         spending = {record.id: _spending(store, record, messages) for record in runs}
     warn_about_damage(messages, results)
@@ -42,7 +43,7 @@ def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     if all_runs and not runs:
         say(f"none of {counted(len(all_runs), 'run')} matches")
         return
-    print_list(runs, None if order in _KEYS else order)
+    print_list(runs, None if order in SORT_KEYS else order)
     print_total_spending([spent for spent in spending.values() if spent is not None])
 
 
@@ -55,42 +56,6 @@ def _spending(store: Store, record: RunRecord, messages: list[str]) -> Spending 
     except DamageError as error:
         messages.append(str(error))
         return None
-
-
-# --- order ------------------------------------------------------------------------------------------------------------
-
-_KEYS: dict[str, Callable[[RunRecord], str]] = {
-    # Runs are read in the order in which they were recorded.
-    "created": lambda record: "",
-    "label": lambda record: record.label.lower(),
-    "model": lambda record: record.model.lower(),
-    "task": lambda record: record.task.lower(),
-}
-
-
-def _sorted(records: Sequence[RunRecord], order: str) -> list[RunRecord]:
-    """Return runs in the order that the user chose; equal ones stay in the order in which they were recorded."""
-    if order in _KEYS:
-        return sorted(records, key=_KEYS[order])
-    metrics: dict[str, None] = {}
-    for record in records:
-        metrics |= dict.fromkeys(result.metric for result in record.results)
-    if order not in metrics and records:
-        hint = did_you_mean(order, [*_KEYS, *metrics])
-        raise UserError(f"--sort: no listed run has the metric '{order}'{hint}")
-    return sorted(records, key=lambda record: _rank(record, order))
-
-
-def _rank(record: RunRecord, metric: str) -> tuple[bool, float]:
-    """Return a key that sorts the best run first, and runs without a value last."""
-    result = record.result(metric)
-    if result is None or result.value is None:
-        return True, 0.0
-    declaration = find_metric(metric, record.provenance.metrics)
-    better = "higher" if declaration is None else declaration.better
-    if better == "zero":
-        return False, abs(result.value)
-    return False, result.value if better == "lower" else -result.value
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -137,7 +102,7 @@ def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
     else:
         row = [record.id, label, record.model]
     row.append(record.status)
-    result = _main_result(record) if metric is None else record.result(metric)
+    result = main_result(record) if metric is None else record.result(metric)
     if result is None:
         return [*row, "", ""]
     text = short_text(result, "\n" if narrow else " ")
@@ -150,14 +115,3 @@ def _shortened(note: str) -> str:
     if len(line) <= _MAX_NOTE_WIDTH:
         return line
     return f"{line[: _MAX_NOTE_WIDTH - 1].rstrip()}…"
-
-
-def _main_result(record: RunRecord) -> Result | None:
-    """Return the result of the first headline metric; without headline metrics, the first result."""
-    for metric in record.design.headline:
-        result = record.result(metric)
-        if result is not None:
-            return result
-    if record.results:
-        return record.results[0]
-    return None

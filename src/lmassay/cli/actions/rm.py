@@ -11,10 +11,10 @@ import click
 
 from lmassay.cli.actions.ls import print_list
 from lmassay.cli.console import print_json, say
-from lmassay.cli.filters import RunFilter
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
-from lmassay.storage.removal import Removal, remove_runs
+from lmassay.storage.removal import remove_runs
+from lmassay.storage.run_filter import RunFilter
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
@@ -37,7 +37,7 @@ def rm(runs: Sequence[str], selected: RunFilter, answers: bool, yes: bool, resul
     if as_json:
         print_json(asdict(removal))
     else:
-        say(_summary(removal))
+        say(removal.describe())
     return 0
 
 
@@ -46,16 +46,3 @@ def _is_confirmed(records: Sequence[RunRecord], as_json: bool) -> bool:
         raise UserError(f"{counted(len(records), 'run')} would be removed; add --yes to remove without being asked")
     print_list(records)
     return click.confirm(f"Remove {counted(len(records), 'run')}?", err=True)
-
-
-def _summary(removal: Removal) -> str:
-    parts = [f"removed {counted(len(removal.runs), 'run')}"]
-    if removal.models:
-        parts.append(counted(removal.models, "trained model"))
-    if removal.answers:
-        parts.append(counted(removal.answers, "cached answer"))
-    text = ", ".join(parts)
-    if removal.kept_answers:
-        are_kept = "is kept" if removal.kept_answers == 1 else "are kept"
-        text += f"; {counted(removal.kept_answers, 'cached answer')} that no other run uses {are_kept} for later runs"
-    return text

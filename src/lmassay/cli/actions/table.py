@@ -7,7 +7,6 @@ from pathlib import Path
 
 from lmassay.cli.console import say, warn
 from lmassay.cli.damage import damage_messages, warn_about_damage
-from lmassay.cli.filters import RunFilter
 from lmassay.cli.options import chosen_runs
 from lmassay.cli.tables import print_sentence, print_wide_table
 from lmassay.errors import UserError
@@ -15,6 +14,7 @@ from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.run_table import RunTable, TableLayout, run_table
 from lmassay.statistics import ALPHA
 from lmassay.storage.files import atomic_write
+from lmassay.storage.run_filter import RunFilter
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 

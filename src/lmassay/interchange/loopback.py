@@ -1,0 +1,59 @@
+"""Servers for this machine only: the address they may listen on, and the host names that requests may be meant for."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from lmassay.errors import StoreError, UserError
+
+_HTTP_PORT = 80
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address of this machine; port 0 chooses a free one."""
+    require_loopback(host)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise StoreError(f"cannot use port {port} of {host} ({error.strerror}); choose another with --port") from error
+
+
+def host_in_url(host: str) -> str:
+    """Return a host as it is written in an address.
+
+    >>> host_in_url("127.0.0.1"), host_in_url("0::1")
+    ('127.0.0.1', '[::1]')
+    """
+    # A browser writes an IPv6 address in its shortest form.
+    if ":" in host:
+        return f"[{ipaddress.ip_address(host)}]"
+    return host
+
+
+def allowed_hosts(host: str, port: int) -> frozenset[str]:
+    """Return what the Host header of a request to this server may be.
+
+    Somebody else could point a name of theirs at this machine, so that their page may read the answers (DNS rebinding).
+    """
+    names = (*_LOCAL_NAMES, host_in_url(host))
+    hosts = {f"{name}:{port}" for name in names}
+    if port == _HTTP_PORT:
+        # Browsers leave out the default port of http.
+        hosts |= set(names)
+    return frozenset(hosts)
+
+
+def require_loopback(host: str) -> None:
+    """Raise UserError unless a host is this machine."""
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise UserError(
+            f"--host {host}: results are shown on this machine only (127.0.0.1); to view them from another machine, "
+            "use a tunnel, e.g. ssh -L 8001:127.0.0.1:8001"
+        )

@@ -1,0 +1,97 @@
+"""How far a run is, for whoever watches it from another process.
+
+Examples are stored in chunks, so their number in the store says little about a run that has just begun. The process
+that carries out a run therefore writes how far it is to a small file, at most once a second. The file is not part of
+the results: it is removed when the run ends, and stays only if the process is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lmassay.storage.single_rows import UNREADABLE
+
+_FOLDER = ".progress"
+_SECONDS_BETWEEN_WRITES = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is."""
+
+    done: float
+    """The number of examples that are done; one whose requests are partly answered counts as a fraction."""
+    total: int | None
+    """The number of all examples, if it is known."""
+    began: float
+    """When this process began to work on the run, in seconds since 1970."""
+    done_before: float
+    """How many examples were done when it began."""
+    updated: float
+    """When this was written, in seconds since 1970."""
+
+    def seconds_left(self) -> float | None:
+        """Return an estimate of the remaining time; None if too little is known.
+
+        >>> RunProgress(30, 120, began=1000.0, done_before=10, updated=1020.0).seconds_left()
+        90.0
+        """
+        done_here = self.done - self.done_before
+        if self.total is None or done_here <= 0 or self.updated <= self.began:
+            return None
+        return (self.updated - self.began) / done_here * max(self.total - self.done, 0)
+
+
+class ProgressFile:
+    """Writes the progress of a run; a disk that is full or read-only does not stop the run."""
+
+    def __init__(self, results: Path, run: str) -> None:
+        self._file = _file(results, run)
+        self._began = time.time()
+        self._done_before: float | None = None
+        # A run that takes less than a second writes nothing.
+        self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
+
+    def update(self, done: float, total: int | None) -> None:
+        """Record how many examples are done."""
+        if self._done_before is None:
+            self._done_before = done
+        if time.monotonic() < self._next_write:
+            return
+        self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
+        progress = RunProgress(done, total, self._began, self._done_before, time.time())
+        with suppress(OSError):
+            self._file.parent.mkdir(exist_ok=True)
+            # Whoever reads it finds a whole file. It is not synchronized with the disk, which would take longer than
+            # everything else, because after a power failure nobody needs it.
+            unfinished = self._file.with_suffix(".new")
+            unfinished.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+            unfinished.replace(self._file)
+
+    def remove(self) -> None:
+        """Remove the file, because the run has ended."""
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+            # Fails if the folder has files of other runs.
+            self._file.parent.rmdir()
+
+
+def recorded_progress(results: Path, run: str) -> RunProgress | None:
+    """Return how far a run was when its process last recorded it; None if there is no record."""
+    try:
+        fields = json.loads(_file(results, run).read_text(encoding="utf-8"))
+        done, began, done_before, updated = (
+            float(fields[name]) for name in ("done", "began", "done_before", "updated")
+        )
+        total = fields["total"]
+        return RunProgress(done, None if total is None else int(total), began, done_before, updated)
+    except (OSError, *UNREADABLE):
+        return None
+
+
+def _file(results: Path, run: str) -> Path:
+    return results / _FOLDER / f"{run}.json"

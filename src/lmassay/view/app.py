@@ -1,0 +1,227 @@
+"""The addresses of the view, and the pages that only read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from urllib.parse import quote, urlencode
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from lmassay.errors import LmassayError, StoreError
+from lmassay.reporting.html_document import style_sheet
+from lmassay.storage.commands import command_on_results
+from lmassay.view.changes import Changes, annotation_digest
+from lmassay.view.context import Context, run_of
+from lmassay.view.documents import Documents
+from lmassay.view.example_detail import example_detail
+from lmassay.view.folder import Snapshot
+from lmassay.view.run_list import GROUPS, ListQuery, choices, run_list
+from lmassay.view.run_page import (
+    STATES,
+    ExampleQuery,
+    example_table,
+    how_to_continue,
+    run_facts,
+    run_results,
+)
+from lmassay.view.templating import render
+
+Parts = Mapping[str, str]
+"""The parts of a page that change while a run is in progress: name → HTML."""
+
+
+def application(context: Context) -> Starlette:
+    """Return the application, without the guard in front of it."""
+    pages = Pages(context)
+    documents = Documents(context)
+    changes = Changes(context)
+    routes = [
+        Route("/", pages.runs),
+        Route("/live", pages.runs_live),
+        Route("/runs/{run}", pages.run),
+        Route("/runs/{run}/live", pages.run_live),
+        Route("/runs/{run}/examples/{position:int}", pages.example),
+        Route("/runs/{run}/annotation", changes.annotate, methods=["POST"]),
+        Route("/report", documents.report),
+        Route("/compare", documents.compare),
+        Route("/compare/page", documents.compare_document),
+        Route("/tag", changes.tag_page),
+        Route("/tag", changes.tag, methods=["POST"]),
+        Route("/delete", changes.delete_page),
+        Route("/delete", changes.delete, methods=["POST"]),
+        Route("/static/{name}", static_file),
+    ]
+
+    def show_error(request: Request, error: Exception) -> Response:
+        return _error_page(context, request, error)
+
+    return Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: show_error, LmassayError: show_error, Exception: show_error},
+    )
+
+
+class Pages:
+    """The list of runs, runs and examples."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # --- the list -------------------------------------------------------------------------------------------------
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        snapshot = self.context.folder.snapshot()
+        query = ListQuery.of(request.query_params)
+        parts = self._list_parts(snapshot, query)
+        return self.context.page(
+            "runs.html",
+            request,
+            query=query,
+            choices=choices(snapshot, query),
+            groups=GROUPS,
+            parts=parts,
+            live=query.url("/live"),
+            page_version=_version(snapshot, parts),
+        )
+
+    def runs_live(self, request: Request) -> Response:
+        """The list of runs, if it has changed since the version that the browser has."""
+        snapshot = self.context.folder.snapshot()
+        if _is_same(request, snapshot):
+            return Response(status_code=204)
+        return _live(snapshot, self._list_parts(snapshot, ListQuery.of(request.query_params)))
+
+    def _list_parts(self, snapshot: Snapshot, query: ListQuery) -> Parts:
+        listed = run_list(snapshot, query)
+        common = {"snapshot": snapshot, "query": query, "list": listed}
+        folder = self.context.folder.path
+        run_command = command_on_results(folder, "run", "robustness.yaml")
+        return {
+            "summary": render("parts/summary.html", **common),
+            "runs": render("parts/runs.html", **common, folder=folder.resolve(), run_command=run_command),
+        }
+
+    # --- a run ----------------------------------------------------------------------------------------------------
+
+    def run(self, request: Request) -> Response:
+        """The page of a run."""
+        snapshot = self.context.folder.snapshot()
+        state = run_of(snapshot, request.path_params["run"])
+        query = ExampleQuery.of(request.query_params)
+        parts = self._run_parts(snapshot, state.record.id, query)
+        others = []
+        for other in snapshot.runs:
+            if other.record.task == state.record.task and other.record.id != state.record.id:
+                others.append(other.record)
+        with self.context.folder.store() as store:
+            facts = run_facts(store, state.record)
+        metrics = [*state.record.design.headline, *(result.metric for result in state.record.results)]
+        parameters = urlencode([item for item in request.query_params.items() if item[0] != "message"])
+        return self.context.page(
+            "run.html",
+            request,
+            state=state,
+            record=state.record,
+            query=query,
+            states=STATES,
+            metrics=[metric for metric in dict.fromkeys(metrics) if "." not in metric],
+            parts=parts,
+            others=list(reversed(others)),
+            facts=facts,
+            seen=annotation_digest(state.record.annotation),
+            live=f"/runs/{quote(state.record.id, safe='')}/live?{parameters}",
+            page_version=_version(snapshot, parts),
+        )
+
+    def run_live(self, request: Request) -> Response:
+        """The parts of a run's page that have changed since the version that the browser has."""
+        snapshot = self.context.folder.snapshot()
+        run = run_of(snapshot, request.path_params["run"]).record.id
+        if _is_same(request, snapshot):
+            return Response(status_code=204)
+        return _live(snapshot, self._run_parts(snapshot, run, ExampleQuery.of(request.query_params)))
+
+    def _run_parts(self, snapshot: Snapshot, run: str, query: ExampleQuery) -> Parts:
+        state = run_of(snapshot, run)
+        with self.context.folder.store() as store:
+            results = run_results(store, state)
+            examples = example_table(store, state, query)
+            command = how_to_continue(state, store)
+        common = {"state": state, "record": state.record, "query": query}
+        return {
+            "state": render("parts/state.html", **common, resume=command),
+            "results": render("parts/results.html", **common, results=results),
+            "examples": render("parts/examples.html", **common, table=examples),
+        }
+
+    # --- an example -----------------------------------------------------------------------------------------------
+
+    def example(self, request: Request) -> Response:
+        """The page of one example."""
+        state = run_of(self.context.folder.snapshot(), request.path_params["run"])
+        with self.context.folder.store() as store:
+            detail = example_detail(store, state.record, request.path_params["position"])
+        if detail is None:
+            number = request.path_params["position"] + 1
+            raise HTTPException(404, f"This run has no example number {number:,} (yet).")
+        return self.context.page("example.html", request, record=state.record, detail=detail)
+
+
+# --- live parts -------------------------------------------------------------------------------------------------------
+
+
+def _version(snapshot: Snapshot, parts: Parts) -> str:
+    texts = "\n".join(parts.values())
+    return f"{snapshot.version}.{hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()}"
+
+
+def _is_same(request: Request, snapshot: Snapshot) -> bool:
+    """Return whether the folder is as it was when the browser got its version of the page."""
+    return request.query_params.get("version", "").partition(".")[0] == snapshot.version
+
+
+def _live(snapshot: Snapshot, parts: Parts) -> Response:
+    return JSONResponse({"version": _version(snapshot, parts), "parts": dict(parts)})
+
+
+# --- files and errors -------------------------------------------------------------------------------------------------
+
+_TYPES = {"view.css": "text/css", "page.css": "text/css", "view.js": "text/javascript"}
+
+
+def static_file(request: Request) -> Response:
+    """The style sheets and the script."""
+    name = request.path_params["name"]
+    if name not in _TYPES:
+        raise HTTPException(404, "There is no such file.")
+    if name == "page.css":
+        # Colours, fonts and tables are those of the report.
+        text = style_sheet()
+    else:
+        text = files("lmassay.view").joinpath(f"static/{name}").read_text(encoding="utf-8")
+    return Response(text, media_type=f"{_TYPES[name]}; charset=utf-8")
+
+
+def _error_page(context: Context, request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, error.detail
+        if status == 404 and text == "Not Found":
+            text = "There is no such page."
+        elif status == 405:
+            text = "This address can only be used by a form."
+    elif isinstance(error, LmassayError):
+        status = 503 if isinstance(error, StoreError) else 400
+        text = f"{str(error)[0].upper()}{str(error)[1:]}" if str(error) else type(error).__name__
+    else:
+        # Starlette raises the error again, and the server logs it.
+        status, text = 500, "This page failed because of a bug in lmassay; the terminal has the details."
+    if request.url.path.endswith("/live"):
+        return JSONResponse({"problem": text}, status_code=status)
+    return context.page("message.html", request, status, text=text)

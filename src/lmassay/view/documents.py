@@ -1,0 +1,134 @@
+"""Reports and comparisons of selected runs: the same pages that the commands write, and that can be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lmassay.redaction import without_keys
+from lmassay.reporting import compare_page
+from lmassay.reporting.comparison_data import DIRECTION_TEXTS, RunComparison, compare_with_first, interval_text
+from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.report_text import report_text
+from lmassay.statistics.run_pairs import named_runs
+from lmassay.storage.store import Store
+from lmassay.types import RunRecord
+from lmassay.view.context import Context, records_of
+from lmassay.view.run_list import ListQuery
+
+# A report brings its own policy, with the hashes of its script and its style. Both policies must allow what a page
+# does, so this one leaves the choice of inline script and style to that one.
+_DOCUMENT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+_MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "tex": "text/x-tex", "csv": "text/csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row of the table of differences, as texts."""
+
+    metric: str
+    direction: str
+    run: str
+    base: str
+    new: str
+    difference: str
+    interval: str
+    relative: str
+    p: str
+    p_adjusted: str
+    n: str
+
+
+class Documents:
+    """Reports and comparisons."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def report(self, request: Request) -> Response:
+        """The report about selected runs, or about all runs that the list shows."""
+        form = request.query_params.get("format", "html")
+        if form not in _MEDIA_TYPES:
+            raise HTTPException(400, f"There is no report format '{form}'; use html, md, tex or csv.")
+        with self.context.folder.store() as store:
+            records = [store.with_damage(record) for record in self._selected(request, store)]
+            text = report_text(store, records, form)
+        return _document(text, form, "report", is_download="download" in request.query_params)
+
+    def compare(self, request: Request) -> Response:
+        """The differences between two runs, or between several runs and the first."""
+        runs = request.query_params.getlist("run")
+        with self.context.folder.store() as store:
+            comparison = self._comparison(request, store)
+            return self.context.page(
+                "compare.html",
+                request,
+                comparison=comparison,
+                base=comparison.bases[0],
+                others=comparison.others,
+                differences=_differences(comparison),
+                runs=runs,
+                swapped=[*runs[1:], runs[0]],
+            )
+
+    def compare_document(self, request: Request) -> Response:
+        """The page that `lmassay compare -o` writes, with the examples that changed."""
+        with self.context.folder.store() as store:
+            text = compare_page.render(self._comparison(request, store))
+        return _document(text, "html", "comparison", is_download="download" in request.query_params)
+
+    def _comparison(self, request: Request, store: Store) -> RunComparison:
+        runs = request.query_params.getlist("run")
+        if len(runs) < 2:
+            raise HTTPException(400, "Select at least two runs to compare; the others are compared with the first.")
+        records_of(store, runs, usable=True)
+        pairs = named_runs(store, store, runs, gated=False).pairs
+        base = pairs[0][0]
+        return compare_with_first([(store, record) for record in (base, *(new for _, new in pairs))])
+
+    def _selected(self, request: Request, store: Store) -> Sequence[RunRecord]:
+        if "all" in request.query_params:
+            states = ListQuery.of(request.query_params).select(self.context.folder.snapshot().runs)
+            # A report starts with the oldest run, which is the base of its comparisons.
+            runs = sorted(state.record.id for state in states)
+        else:
+            runs = request.query_params.getlist("run")
+        if not runs:
+            raise HTTPException(400, "No run is selected. Go back and select at least one.")
+        return records_of(store, runs)
+
+
+def _differences(comparison: RunComparison) -> list[Difference]:
+    rows = []
+    for row in comparison.rows:
+        rows.append(
+            Difference(
+                metric=row.metric,
+                direction=DIRECTION_TEXTS[row.better],
+                run=comparison.title(row.new),
+                base=number_text(row.base_mean),
+                new=number_text(row.new_mean),
+                difference=f"{row.difference:+z.4f}",
+                interval=interval_text(row, "+"),
+                relative="" if row.relative is None else f"{row.relative:+z.1%}",
+                p=p_text(row.p),
+                p_adjusted=p_text(row.p_adjusted),
+                n=f"{row.n:,}",
+            )
+        )
+    return rows
+
+
+def _document(text: str, form: str, name: str, *, is_download: bool) -> Response:
+    headers = {"content-security-policy": _DOCUMENT_POLICY}
+    if is_download or form != "html":
+        headers["content-disposition"] = f'attachment; filename="{name}.{form}"'
+    content = without_keys(text).encode("utf-8", "backslashreplace")
+    return Response(content, media_type=f"{_MEDIA_TYPES[form]}; charset=utf-8", headers=headers)

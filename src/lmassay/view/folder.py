@@ -1,0 +1,196 @@
+"""Reads a results folder again and again while other processes write to it.
+
+All reading is done in short steps with a connection that cannot write, so that it never makes a run wait. What the
+pages show is read at most once a second, however many of them are open, and only if something has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmassay.errors import DamageError, StoreError
+from lmassay.storage.progress import RunProgress, recorded_progress
+from lmassay.storage.store import DAMAGED, STORE_FILE, Spending, Store
+from lmassay.types import RunRecord
+
+_SECONDS_TO_KEEP = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run, and how far it is."""
+
+    record: RunRecord
+    in_progress: bool
+    """Whether a process is working on it, or on the sweep in which it waits for its turn."""
+    scored: int = 0
+    unscored: int = 0
+    errors: int = 0
+    progress: RunProgress | None = None
+    """What the process that carries it out has recorded, if it is running or was killed."""
+    spending: Spending | None = None
+    problem: str = ""
+    """What could not be read."""
+
+    @property
+    def finished(self) -> int:
+        """The number of examples in the store."""
+        return self.scored + self.unscored + self.errors
+
+    @property
+    def total(self) -> int | None:
+        """The number of all examples, if it is known."""
+        if self.record.planned is not None:
+            return self.record.planned
+        return None if self.progress is None else self.progress.total
+
+    @property
+    def done(self) -> int:
+        """The number of examples that are done, including those that are answered but not stored yet."""
+        answered = 0 if self.progress is None else int(self.progress.done)
+        if self.total is not None:
+            answered = min(answered, self.total)
+        return max(self.finished, answered)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate of the remaining time of a run in progress."""
+        if self.record.status != "running" or self.progress is None:
+            return None
+        return self.progress.seconds_left()
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether `lmassay resume` has something to do for this run."""
+        return not self.in_progress and self.record.status not in ("done", DAMAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a results folder contains at one moment."""
+
+    runs: Sequence[RunState] = ()
+    """All runs, in the order in which they were recorded."""
+    problem: str = ""
+    """Why the folder cannot be read; empty if it can, or if it has no results yet."""
+    version: str = ""
+    """Another text if anything has changed."""
+
+    def run(self, run: str) -> RunState | None:
+        """Return a run by its id; None if there is none (any more)."""
+        for state in self.runs:
+            if state.record.id == run:
+                return state
+        return None
+
+
+@dataclass(slots=True)
+class _CountsOfRun:
+    """The counts of a run that nobody works on, so that they need not be counted again."""
+
+    key: tuple[object, ...]
+    counts: dict[str, int]
+
+
+@dataclass(slots=True)
+class ResultsFolder:
+    """A results folder that may not exist yet, and that other processes change."""
+
+    path: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _snapshot: Snapshot = field(default_factory=Snapshot)
+    _read_at: float = -1.0
+    _files: tuple[object, ...] = ()
+    _counts: dict[str, _CountsOfRun] = field(default_factory=dict)
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """Open the store for reading. Everything that is read belongs to one moment, even if a run goes on."""
+        with Store(self.path, read_only=True) as store:
+            # A transaction that only reads does not make anybody wait, because the store has a write-ahead log.
+            store.database.execute("BEGIN")
+            yield store
+
+    def snapshot(self) -> Snapshot:
+        """Return all runs with their progress, as they were at most a second ago."""
+        with self._lock:
+            if time.monotonic() - self._read_at > _SECONDS_TO_KEEP:
+                files = self._state_of_files()
+                # A process that is killed changes no file, but its lock is gone.
+                may_differ = any(state.in_progress for state in self._snapshot.runs)
+                if files != self._files or may_differ or self._read_at < 0 or self._snapshot.problem:
+                    self._snapshot = self._read(files)
+                    self._files = files
+                self._read_at = time.monotonic()
+            return self._snapshot
+
+    def forget(self) -> None:
+        """Read the folder again for the next page, because this process has just changed it."""
+        with self._lock:
+            self._read_at = -1.0
+
+    def _state_of_files(self) -> tuple[object, ...]:
+        states: list[object] = []
+        for name in (STORE_FILE, f"{STORE_FILE}-wal"):
+            try:
+                status = (self.path / name).stat()
+            except OSError:
+                status = None
+            # A reader may create an empty log, which says nothing new.
+            if status is not None and status.st_size:
+                states.append((name, status.st_mtime_ns, status.st_size))
+        return tuple(states)
+
+    def _read(self, files: tuple[object, ...]) -> Snapshot:
+        if not (self.path / STORE_FILE).is_file():
+            return Snapshot(version="empty")
+        try:
+            with self.store() as store:
+                runs = [self._state(store, record) for record in store.runs()]
+        except StoreError as error:
+            if not (self.path / STORE_FILE).is_file() or (self.path / STORE_FILE).stat().st_size == 0:
+                # It has just been deleted, or is just being created.
+                return Snapshot(version="empty")
+            return Snapshot(problem=str(error), version=_digest("problem", str(error)))
+        known = {state.record.id for state in runs}
+        for run in set(self._counts) - known:
+            del self._counts[run]
+        changing = [(state.record.id, state.record.status, state.done, state.in_progress) for state in runs]
+        return Snapshot(runs, version=_digest(files, changing))
+
+    def _state(self, store: Store, record: RunRecord) -> RunState:
+        if record.status == DAMAGED:
+            return RunState(record, in_progress=False, problem=record.note)
+        in_progress = store.is_in_progress(record)
+        progress = None
+        if record.status in ("running", "interrupted"):
+            progress = recorded_progress(self.path, record.id)
+        try:
+            counts = self._counts_of(store, record, in_progress, progress)
+            spending = store.spending(run=record.id)
+        except DamageError as error:
+            return RunState(record, in_progress, progress=progress, problem=error.problem)
+        return RunState(record, in_progress, counts["scored"], counts["unscored"], counts["error"], progress, spending)
+
+    def _counts_of(
+        self, store: Store, record: RunRecord, in_progress: bool, progress: RunProgress | None
+    ) -> dict[str, int]:
+        if in_progress:
+            self._counts.pop(record.id, None)
+            return store.count(record.id)
+        key = (record.status, record.finished, progress)
+        known = self._counts.get(record.id)
+        if known is None or known.key != key:
+            known = _CountsOfRun(key, store.recorded_counts(record.id))
+            self._counts[record.id] = known
+        return known.counts
+
+
+def _digest(*values: object) -> str:
+    return hashlib.blake2b(repr(values).encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()

@@ -1,0 +1,138 @@
+"""Decides which requests are answered: those of the user's own browser, which knows the address that was printed.
+
+Other programs and other users of the machine can reach the port, and any web page can make a browser send requests to
+it. So a request must be meant for this host (which stops names that point here only to get around the browser's rules,
+DNS rebinding), and must have a cookie that only the printed address sets. A request that changes something must also
+come from a page of this server; :mod:`lmassay.view.changes` then checks the token in its form.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lmassay.view.templating import render
+
+_READING = ("GET", "HEAD")
+_FORM = "application/x-www-form-urlencoded"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""The Content Security Policy of all pages of the view."""
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # With "no-referrer", browsers would not say where a form comes from.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a browser must know. All of it is new each time the server starts."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """Part of the address that the terminal prints."""
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """The cookie that this address sets."""
+    form: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """Part of every form that changes something."""
+
+
+class Guard:
+    """Refuses requests before they reach the application, and adds the security headers to every response."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], port: int, known: Secrets, *, read_only: bool) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._known = known
+        self._read_only = read_only
+        # Cookies do not distinguish ports, and two views may be open at the same time.
+        self._cookie = f"lmassay-view-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer: ASGIApp = self._own_answer(Request(scope)) or self._app
+        await answer(scope, receive, _with_headers(send))
+
+    def _own_answer(self, request: Request) -> Response | None:
+        """Return the answer to a request that does not reach the application; None for all others."""
+        if request.headers.getlist("host") != [request.headers.get("host")] or not self._is_for_this_host(request):
+            return _refusal(421, "This server answers only on this machine, under the address that it printed.")
+        if request.method not in (*_READING, "POST"):
+            return _refusal(405, "This server answers GET, HEAD and POST only.")
+        token = request.query_params.get("token")
+        if token is not None and request.method in _READING:
+            if secrets.compare_digest(token.encode(), self._known.token.encode()):
+                return self._signed_in(request)
+            return _not_signed_in()
+        cookie = request.cookies.get(self._cookie, "")
+        if not secrets.compare_digest(cookie.encode(), self._known.session.encode()):
+            return _not_signed_in()
+        if request.method == "POST":
+            return self._refusal_of_change(request)
+        return None
+
+    def _is_for_this_host(self, request: Request) -> bool:
+        return request.headers.get("host", "").lower() in self._hosts
+
+    def _refusal_of_change(self, request: Request) -> Response | None:
+        if self._read_only:
+            return _refusal(403, "This view is read-only. Start it without --read-only to change something.")
+        # Browsers add these headers, and no script can set them.
+        is_own_page = request.headers.get("origin") == f"http://{request.headers['host']}"
+        if not is_own_page or request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return _refusal(403, "This request does not come from a page of this server.")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+            return _refusal(415, "Only forms are accepted.")
+        return None
+
+    def _signed_in(self, request: Request) -> Response:
+        """Set the cookie and go on to the page itself.
+
+        It is a page, not a redirect: browsers do not send a strict cookie along with a redirect if the address was
+        opened by a link on another page.
+        """
+        # With two slashes in front, a browser would take the path for another host.
+        path = f"/{request.url.path.lstrip('/').lstrip(chr(92))}"
+        query = request.url.remove_query_params("token").query
+        target = f"{path}?{query}" if query else path
+        response = HTMLResponse(render("signed_in.html", target=target))
+        response.set_cookie(self._cookie, self._known.session, httponly=True, samesite="strict", path="/")
+        return response
+
+
+def _not_signed_in() -> Response:
+    return HTMLResponse(render("not_signed_in.html"), status_code=403)
+
+
+def _refusal(status: int, reason: str) -> Response:
+    return PlainTextResponse(f"{reason}\n", status_code=status)
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                # A report has its own policy.
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers

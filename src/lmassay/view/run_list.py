@@ -1,0 +1,238 @@
+"""The list of runs: what the address of the page selects, and how the runs are sorted and grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from urllib.parse import urlencode
+
+from lmassay.errors import UserError
+from lmassay.reporting.numbers import short_text
+from lmassay.reporting.run_labels import label_runs
+from lmassay.reporting.run_order import SORT_KEYS, main_result, sorted_runs
+from lmassay.storage.run_filter import STATUSES, RunFilter
+from lmassay.storage.store import Spending
+from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.wording import counted
+from lmassay.view.folder import RunState, Snapshot
+
+NEWEST = "newest"
+GROUPS = ("model", "task")
+_METRIC = "metric:"
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The part of the address after the question mark, so that every view of the list can be linked to."""
+
+    q: str = ""
+    """A text that must occur in the label, the id, the task, the model, the note or a tag."""
+    status: str = ""
+    evaluation: str = ""
+    task: str = ""
+    model: str = ""
+    tag: str = ""
+    group: str = ""
+    sort: str = NEWEST
+
+    @staticmethod
+    def of(parameters: Mapping[str, str]) -> ListQuery:
+        """Read the parameters of an address; unknown ones are ignored."""
+        given: dict[str, str] = {}
+        for name in _NAMES:
+            value = parameters.get(name, "").strip()
+            if value:
+                given[name] = value
+        return ListQuery(**given)
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether the query leaves out any runs."""
+        return replace(self, group="", sort=NEWEST) != ListQuery()
+
+    def url(self, path: str = "/", **changes: str) -> str:
+        """Return the address of the list, or of another page about the same runs."""
+        query = replace(self, **changes)
+        parameters = {}
+        for name in _NAMES:
+            value = getattr(query, name)
+            if value and value != getattr(_EMPTY, name):
+                parameters[name] = value
+        return f"{path}?{urlencode(parameters)}" if parameters else path
+
+    def select(self, runs: Sequence[RunState]) -> list[RunState]:
+        """Return the runs that the query selects, in its order."""
+        wanted = RunFilter(
+            tasks=_one(self.task), models=_one(self.model), statuses=_one(self.status), tags=_one(self.tag)
+        )
+        states = {state.record.id: state for state in runs}
+        records = []
+        for record in wanted.select(state.record for state in runs):
+            if self.evaluation and (record.provenance.evaluation or "") != self.evaluation:
+                continue
+            if self.q and not _has_text(record, self.q):
+                continue
+            records.append(record)
+        return [states[record.id] for record in self._sorted(records)]
+
+    def _sorted(self, records: Sequence[RunRecord]) -> list[RunRecord]:
+        order = self.sort.removeprefix(_METRIC)
+        if self.sort == NEWEST or (order == self.sort and order not in SORT_KEYS):
+            return list(reversed(records))
+        try:
+            return sorted_runs(records, order)
+        except UserError:
+            # None of the selected runs has this metric.
+            return list(reversed(records))
+
+
+_NAMES = tuple(field.name for field in fields(ListQuery))
+_EMPTY = ListQuery()
+
+
+def _one(value: str) -> tuple[str, ...]:
+    # A name from the list is meant as it is, whatever characters it has.
+    return (value.replace("[", "[[]"),) if value else ()
+
+
+def _has_text(record: RunRecord, text: str) -> bool:
+    annotation = record.annotation
+    texts = (record.label, record.id, record.name, record.task, record.model, annotation.note, *annotation.tags)
+    needle = text.casefold()
+    return any(needle in candidate.casefold() for candidate in texts)
+
+
+# --- what the page shows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """A run in the list."""
+
+    state: RunState
+    label: str
+    """The label of the run, extended so that it distinguishes the run from the others in the list."""
+    result: Result | None
+    result_text: str
+
+    @property
+    def record(self) -> RunRecord:
+        """The run as it is stored."""
+        return self.state.record
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """The list of runs: groups with a title, which is empty if the list is not grouped."""
+
+    groups: Sequence[tuple[str, Sequence[ListRow]]]
+    shown: int
+    total: int
+    notes: Sequence[str]
+    """The meaning of marks at labels of runs that cannot be compared directly."""
+    summary: str
+    spent: str
+    """What all listed runs spent together; empty if nothing."""
+    has_spending: bool
+
+
+def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
+    """Return the runs that a query selects."""
+    states = query.select(snapshot.runs)
+    labelled = label_runs([state.record for state in states])
+    metric = query.sort.removeprefix(_METRIC) if query.sort.startswith(_METRIC) else ""
+    rows: list[ListRow] = []
+    for state, record in zip(states, labelled.records, strict=True):
+        result = record.result(metric) if metric else main_result(record)
+        text = "" if result is None else short_text(result)
+        rows.append(ListRow(state, record.label, result, text))
+    amounts = [state.spending for state in states if state.spending is not None]
+    return RunList(
+        groups=_grouped(rows, query.group),
+        shown=len(rows),
+        total=len(snapshot.runs),
+        notes=labelled.notes,
+        summary=_summary(states, len(snapshot.runs)),
+        spent=_total(amounts),
+        has_spending=bool(amounts),
+    )
+
+
+def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListRow]]]:
+    if by not in GROUPS:
+        return [("", rows)] if rows else []
+    groups: dict[str, list[ListRow]] = {}
+    for row in rows:
+        name = row.record.model if by == "model" else row.record.task
+        groups.setdefault(name or "unknown", []).append(row)
+    return sorted(groups.items(), key=lambda group: group[0].casefold())
+
+
+def _summary(states: Sequence[RunState], total: int) -> str:
+    """Return such as ``12 of 40 runs: 1 running, 11 done``."""
+    numbers: dict[str, int] = {}
+    for status in STATUSES:
+        number = sum(state.record.status == status for state in states)
+        if number:
+            numbers[status] = number
+    which = counted(len(states), "run") if len(states) == total else f"{len(states):,} of {counted(total, 'run')}"
+    details = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
+    return f"{which}: {details}" if details else which
+
+
+def _total(amounts: Sequence[Spending]) -> str:
+    if not amounts:
+        return ""
+    total = Spending()
+    for spent in amounts:
+        total = total.plus(spent)
+    return total.describe()
+
+
+# --- the controls -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The values that the controls of the list offer."""
+
+    status: Sequence[str]
+    evaluation: Sequence[str]
+    task: Sequence[str]
+    model: Sequence[str]
+    tag: Sequence[str]
+    sort: Sequence[tuple[str, str]]
+    """The value and its text."""
+
+
+def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
+    """Return what there is to choose from; also what is chosen, even if no run has it any more."""
+    records = [state.record for state in snapshot.runs]
+    tags: list[str] = []
+    metrics: dict[str, None] = {}
+    for record in records:
+        tags += record.annotation.tags
+        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would make the list long.
+        for result in record.results:
+            if result.group == OVERALL and "." not in result.metric and "@" not in result.metric:
+                metrics[result.metric] = None
+    present = {record.status for record in records} | set(_one_value(query.status))
+    sort = [(NEWEST, "newest first"), ("created", "oldest first"), ("label", "label"), ("model", "model")]
+    sort.append(("task", "task"))
+    sort += [(f"{_METRIC}{metric}", f"best {metric}") for metric in sorted(metrics)]
+    return Choices(
+        status=[status for status in STATUSES if status in present],
+        evaluation=_distinct((record.provenance.evaluation or "" for record in records), query.evaluation),
+        task=_distinct((record.task for record in records), query.task),
+        model=_distinct((record.model for record in records), query.model),
+        tag=_distinct(tags, query.tag),
+        sort=sort,
+    )
+
+
+def _distinct(values: Iterable[str], chosen: str) -> list[str]:
+    return sorted({value for value in (*values, chosen) if value}, key=str.casefold)
+
+
+def _one_value(value: str) -> list[str]:
+    return [value] if value else []

@@ -1,0 +1,301 @@
+"""The page of a run: its state, its results, and a page of its examples."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import yaml
+
+from lmassay.errors import DamageError
+from lmassay.plugins.evaluations import metric_of
+from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, header_row, measured, name
+from lmassay.reporting.example_texts import texts_of
+from lmassay.reporting.numbers import no_interval_notes, number_text
+from lmassay.reporting.overview import overview_of
+from lmassay.reporting.sections import results_table
+from lmassay.storage.commands import command_on_results
+from lmassay.storage.example_pages import ExampleFilter, example_page
+from lmassay.storage.provenance import rerun_command, started_by
+from lmassay.storage.store import DAMAGED, Store
+from lmassay.types import OVERALL, Result, Row, RunRecord
+from lmassay.types.wording import counted
+from lmassay.view.folder import RunState
+
+PAGE_SIZE = 50
+STATES = ("scored", "unscored", "error")
+_MAX_SNIPPET = 300
+_MAX_METRIC_COLUMNS = 4
+_MAX_ERRORS = 10
+# How evaluations call what a system gave; the last one is the answer to the attacked or final request.
+_TITLES_OF_ANSWERS = ("answer", "output")
+
+
+# --- the address ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleQuery:
+    """The part of the address that selects examples, as texts."""
+
+    state: str = ""
+    metric: str = ""
+    low: str = ""
+    high: str = ""
+    q: str = ""
+    page: int = 1
+
+    @staticmethod
+    def of(parameters: Mapping[str, str]) -> ExampleQuery:
+        """Read the parameters of an address; what cannot be read is ignored."""
+        page = parameters.get("page", "1")
+        state = parameters.get("state", "")
+        return ExampleQuery(
+            state=state if state in STATES else "",
+            metric=parameters.get("metric", ""),
+            low=_number_or_nothing(parameters.get("low", "")),
+            high=_number_or_nothing(parameters.get("high", "")),
+            q=parameters.get("q", "").strip(),
+            page=max(int(page), 1) if page.isdecimal() and len(page) < 9 else 1,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all examples are selected."""
+        return replace(self, page=1) == ExampleQuery()
+
+    def filter(self) -> ExampleFilter:
+        """Return the conditions on the examples."""
+        low = float(self.low) if self.low else None
+        high = float(self.high) if self.high else None
+        return ExampleFilter(self.state, self.metric, low, high, self.q)
+
+    def url(self, run: str, **changes: Any) -> str:
+        """Return the address of the run's page with these examples."""
+        query = replace(self, **changes)
+        parameters = {}
+        for field in fields(query):
+            value = getattr(query, field.name)
+            if value and (field.name, value) != ("page", 1):
+                parameters[field.name] = value
+        address = f"/runs/{quote(run, safe='')}"
+        return f"{address}?{urlencode(parameters)}#examples" if parameters else address
+
+
+def _number_or_nothing(text: str) -> str:
+    try:
+        return text.strip() if math.isfinite(float(text)) else ""
+    except ValueError:
+        return ""
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """What is known about the results of a run."""
+
+    main: Sequence[Block]
+    """The main results, by group."""
+    everything: Sequence[Block]
+    """All results, also those of groups and the statistics of a metric."""
+    count: int
+    """How many results there are."""
+    unscored: Sequence[tuple[str, int]]
+    """Why examples have no score, with the number of examples."""
+    errors: Sequence[tuple[str, int]]
+    """The most frequent errors, with their numbers."""
+    problem: str = ""
+    """What is damaged."""
+
+
+def run_results(store: Store, state: RunState) -> RunResults:
+    """Return the results of a run, each with its interval and n, or with the reason why there is none."""
+    record = state.record
+    if record.status == DAMAGED:
+        return RunResults((), (), 0, (), (), record.note)
+    unscored: Sequence[tuple[str, int]] = ()
+    errors: Sequence[tuple[str, int]] = ()
+    problem = ""
+    try:
+        # If nothing is unscored or in error, the examples need not be read.
+        if state.unscored or any(result.n_unscored for result in record.results):
+            unscored = store.unscored_reasons(record)
+        if state.errors:
+            errors = store.errors(record.id, _MAX_ERRORS)
+    except DamageError as error:
+        problem = error.problem
+    main = _main_results(record)
+    everything: list[Block] = []
+    if main and len(record.results) > 1:
+        everything = [results_table(record, record.results)]
+    return RunResults(main, everything, len(record.results), unscored, errors, problem)
+
+
+def _main_results(record: RunRecord) -> list[Block]:
+    """The headline metrics by group, as `lmassay show` prints them; without a headline, the overall results."""
+    overview = overview_of(record)
+    if overview is None:
+        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) are among all results.
+        overall = [
+            result for result in record.results if result.group == OVERALL and not set(".@") & set(result.metric)
+        ]
+        return [replace(results_table(record, overall), caption="")] if overall else []
+    rows = []
+    shown: list[Result] = []
+    for depth, label, results in overview.rows:
+        cells = []
+        for metric in overview.metrics:
+            result = results.get(metric)
+            cells.append(measured(result) if result is not None else Cell(""))
+            if result is not None:
+                shown.append(result)
+        for metric in overview.counted:
+            result = results.get(metric)
+            cells.append(Cell("" if result is None else f"{result.n:,}"))
+        rows.append(TableRow([name(label), *cells], "part" if depth else "plain"))
+    counts = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
+    titles = [*(_metric_title(record, metric) for metric in overview.metrics), *counts]
+    confidence = f"{100 * record.settings.confidence:g} %"
+    blocks: list[Block] = [Table(f"With {confidence} intervals.", [header_row(["group"], titles)], [Body(rows)])]
+    blocks += [Note(text) for text in no_interval_notes(shown)]
+    for metric, text in overview.lines:
+        blocks.append(Note(f"{metric}: {text}"))
+    return blocks
+
+
+def _metric_title(record: RunRecord, metric: str) -> str:
+    better = metric_of(record, metric).better
+    arrow = {"higher": "↑", "lower": "↓"}.get(better, "")
+    return f"{metric} {arrow}".strip()
+
+
+# --- about a run ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What never changes about a run."""
+
+    started_by: str
+    again: str
+    config: str
+    environment: str
+
+
+def run_facts(store: Store, record: RunRecord) -> RunFacts:
+    """Return where the numbers of a run come from."""
+    config = {key: value for key, value in record.config.items() if value not in (None, "")}
+    return RunFacts(
+        started_by=started_by(record) if record.config else "",
+        again=rerun_command(record, store.folder) if record.config else "",
+        config=yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else "",
+        environment=json.dumps(record.provenance.as_dict(), indent=2, ensure_ascii=False),
+    )
+
+
+def how_to_continue(state: RunState, store: Store) -> str:
+    """Return the command that finishes a run; empty if there is nothing to finish."""
+    return command_on_results(store.folder, "resume", state.record.id) if state.can_be_resumed else ""
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRow:
+    """An example in the table."""
+
+    position: int
+    row: Row
+    text: str
+    """What was asked, shortened."""
+    answer: str
+    """The answer, or why there is none, shortened."""
+    scores: Sequence[str]
+    """The scores of the shown metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleTable:
+    """A page of examples."""
+
+    rows: Sequence[ExampleRow]
+    metrics: Sequence[str]
+    total: int
+    """How many examples meet the filter."""
+    query: ExampleQuery
+    problem: str = ""
+
+    @property
+    def pages(self) -> int:
+        """The number of pages."""
+        return max(math.ceil(self.total / PAGE_SIZE), 1)
+
+    @property
+    def range_text(self) -> str:
+        """Which examples are shown."""
+        if not self.rows:
+            return counted(self.total, "example")
+        first = (self.query.page - 1) * PAGE_SIZE + 1
+        return f"{first:,} to {first + len(self.rows) - 1:,} of {counted(self.total, 'example')}"
+
+
+def example_table(store: Store, state: RunState, query: ExampleQuery) -> ExampleTable:
+    """Return the examples that a page shows."""
+    record = state.record
+    if record.status == DAMAGED and not record.config:
+        return ExampleTable((), (), 0, query)
+    try:
+        page = example_page(store, record.id, query.filter(), (query.page - 1) * PAGE_SIZE, PAGE_SIZE)
+        metrics = _shown_metrics(record, [row for _, row in page.rows], query.metric)
+        rows = [_example_row(store, record, position, row, metrics) for position, row in page.rows]
+    except DamageError as error:
+        return ExampleTable((), (), 0, query, error.problem)
+    return ExampleTable(rows, metrics, page.total, query)
+
+
+def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:
+    """The metrics that the table has columns for: the chosen one, then the main ones that examples have scores of."""
+    scored: dict[str, None] = {}
+    for row in rows:
+        scored |= dict.fromkeys(row.score.values)
+    ordered = [chosen, *record.design.headline, *(result.metric for result in record.results), *scored]
+    metrics = [metric for metric in dict.fromkeys(ordered) if metric in scored and "@" not in metric]
+    return metrics[:_MAX_METRIC_COLUMNS]
+
+
+def _example_row(store: Store, record: RunRecord, position: int, row: Row, metrics: Sequence[str]) -> ExampleRow:
+    texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
+    questions: list[str] = []
+    answers: list[str] = []
+    for title, text in texts:
+        if title.startswith(_TITLES_OF_ANSWERS):
+            answers.append(text)
+        elif not title.startswith(("no ", "error")):
+            questions.append(text)
+    answer = answers[-1] if answers else ""
+    if row.state != "scored":
+        reasons = dict.fromkeys(row.score.unscored.values())
+        answer = row.error or "; ".join(reasons)
+    return ExampleRow(
+        position, row, _snippet(questions[0] if questions else ""), _snippet(answer), _scores(row, metrics)
+    )
+
+
+def _scores(row: Row, metrics: Sequence[str]) -> list[str]:
+    scores = []
+    for metric in metrics:
+        value = row.score.values.get(metric)
+        scores.append("" if value is None else number_text(value, 3))
+    return scores
+
+
+def _snippet(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SNIPPET else f"{line[:_MAX_SNIPPET]}…"
