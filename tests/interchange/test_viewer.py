@@ -35,12 +35,12 @@ _PATIENCE = 300
 
 
 class Served:
-    """`lmassay view` as a user starts it, in a process of its own."""
+    """`lmassay view --datasette` as a user starts it, in a process of its own."""
 
     def __init__(self, folder) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "lmassay", "view", "--port", "0", "--no-browser", "--results", str(folder)],
+            [sys.executable, "-m", "lmassay", "view", "--datasette", "--port", "0", "--results", str(folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -226,7 +226,7 @@ def test_a_folder_without_results_is_reported(tmp_path):
 
 def test_a_missing_datasette_is_named_with_the_pip_command(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasette.app", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[view\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'lmassay\[datasette\]'"):
         _application(run.folder)
 
 

@@ -32,7 +32,7 @@ _MAX_SNIPPET = 300
 _MAX_METRIC_COLUMNS = 4
 _MAX_ERRORS = 10
 # How evaluations call what a system gave; the last one is the answer to the attacked or final request.
-_TITLES_OF_ANSWERS = ("answer", "output")
+_TITLES_OF_ANSWERS = ("answer", "output", "raw")
 
 
 # --- the address ------------------------------------------------------------------------------------------------------

@@ -21,18 +21,19 @@ class ViewServer:
     """A server that listens on its port from the start; it answers requests once ``run`` is called."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0, *, read_only: bool = False) -> None:
+        self.folder = folder
         self._socket = listen(host, port)
         self.port: int = self._socket.getsockname()[1]
-        known = Secrets()
+        self.known = known = Secrets()
         self.address = f"http://{host_in_url(host)}:{self.port}/"
         """Where the server listens."""
         self.url = f"{self.address}?token={known.token}"
         """The address for the user's browser, with the token that it must know."""
         # Keys in the environment of this process are blanked out of every page.
         remember_environment()
-        context = Context(ResultsFolder(folder), known.form, read_only)
+        self.context = Context(ResultsFolder(folder), known.form, read_only)
         hosts = allowed_hosts(host, self.port)
-        self.app = Guard(application(context), hosts, self.port, known, read_only=read_only)
+        self.app = Guard(application(self.context), hosts, self.port, known, read_only=read_only)
         config = uvicorn.Config(
             self.app,
             lifespan="off",

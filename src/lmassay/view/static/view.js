@@ -127,7 +127,7 @@
   addEventListener("pageshow", () => document.querySelectorAll("form.controls :disabled").forEach((field) => { field.disabled = false; }));
 
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input:not([type=checkbox]), textarea, select");
+    const typing = event.target instanceof Element && event.target.closest("input:not([type=checkbox]), textarea, select");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const target = { "/": "input[type=search]", ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" }[event.key];
     const element = target && document.querySelector(target);

@@ -1,0 +1,68 @@
+"""Reports and comparisons in the view: the pages that the commands write."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.view.kit import sample_folder, viewed
+
+FIRST = "20261101-080000-plain-aaaaaa"
+SECOND = "20261101-090000-plain-bbbbbb"
+UGLY_RUN = "20261101-100000-ugly-cccccc"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with viewed(sample_folder(tmp_path_factory.mktemp("documents"))) as opened:
+        yield opened
+
+
+def test_the_report_of_a_selection_is_the_static_page(browser):
+    answer = browser.get(f"/report?run={FIRST}&run={SECOND}")
+    assert answer.status_code == 200
+    assert "<h1>lmassay report</h1>" in answer.text
+    assert "2 runs of tiny, large" in answer.text
+    # The page allows exactly its own script and style; the header must not forbid these.
+    assert "script-src &#39;sha256-" in answer.text or "script-src 'sha256-" in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "'self'" not in policy
+
+
+def test_the_report_of_all_listed_runs_follows_the_filters(browser):
+    assert "1 run of large" in browser.page("/report?model=large&all=yes")
+
+
+@pytest.mark.parametrize(("form", "kind"), [("html", "text/html"), ("md", "text/markdown"), ("csv", "text/csv")])
+def test_a_report_can_be_downloaded(browser, form, kind):
+    answer = browser.get(f"/report?run={FIRST}&format={form}&download=yes")
+    assert answer.headers["content-type"].startswith(kind)
+    assert answer.headers["content-disposition"] == f'attachment; filename="report.{form}"'
+
+
+def test_two_runs_are_compared_with_interval_and_p_value(browser):
+    page = browser.page(f"/compare?run={FIRST}&run={SECOND}")
+    assert "+0.3333" in page
+    assert "paired by example" in page
+    assert f"/compare?run={SECOND}&amp;run={FIRST}" in page
+    document = browser.page(f"/compare/page?run={FIRST}&run={SECOND}")
+    assert "Examples that changed" in document
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/report", 400, "No run is selected"),
+        ("/report?run=gone", 404, "It may have been deleted"),
+        (f"/report?run={FIRST}&format=exe", 400, "no report format"),
+        (f"/compare?run={FIRST}", 400, "at least two runs"),
+        (f"/compare?run={FIRST}&run={FIRST}", 400, "is given twice"),
+        (f"/compare?run={FIRST}&run={UGLY_RUN}", 400, "task"),
+        (f"/compare?run={FIRST}&run=gone", 404, "It may have been deleted"),
+    ],
+)
+def test_what_cannot_be_shown_says_why(browser, path, status, message):
+    answer = browser.get(path)
+    assert answer.status_code == status
+    assert message in answer.text
