@@ -329,7 +329,7 @@ class RowReader:
                 consecutive = [number for _, number in group]
                 for row, is_damaged in self.single_rows(run, first=consecutive[0], count=len(consecutive)):
                     if is_damaged:
-                        raise self._example_error(run, row.id)
+                        raise self.example_error(run, row.id)
                     yield row.parsed()
 
     def row_called(self, run: str, example_id: str) -> Row | None:
@@ -337,7 +337,7 @@ class RowReader:
         with self.reading(run):
             for row, is_damaged in self.single_rows(run, "id = ?", (example_id,)):
                 if is_damaged:
-                    raise self._example_error(run, row.id)
+                    raise self.example_error(run, row.id)
                 return row.parsed()
         for scores in self.verified_score_batches(run):
             ids = list(scores.ids)
