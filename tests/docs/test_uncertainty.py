@@ -291,3 +291,14 @@ def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, mon
                 mean_widths.append(float((high - low).mean()))
     narrower = 1 - np.mean(np.divide(widths[LARGEST_CORRELATION], widths[1.0]))
     assert 100 * narrower == pytest.approx(float(stated[1]), abs=2)
+
+
+def test_every_reference_is_cited_and_every_citation_has_a_reference():
+    body, _, references = PAGE.partition("## References")
+    listed = re.findall(r"^- (\w+),.*?\((\d{4})\)", references, re.MULTILINE)
+    assert len(listed) >= 11
+    for author, _ in listed:
+        assert author in body, author
+    cited = re.findall(r"(\w+)(?:,[^().]*)? and \w+ \(?(\d{4})", body)
+    for author, year in cited:
+        assert any(year == listed_year for _, listed_year in listed), (author, year)

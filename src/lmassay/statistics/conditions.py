@@ -62,6 +62,7 @@ class Condition:
 
     @property
     def threshold_text(self) -> str:
+        """The threshold as it is written: ``-0.02``, or ``-2%`` for a share of the base."""
         # Negating "worse by 0" gives -0.0; adding 0.0 removes the sign.
         threshold = self.threshold + 0.0
         return f"{100 * threshold:g}%" if self.relative else f"{threshold:g}"
@@ -96,6 +97,7 @@ class Condition:
 
     @property
     def verb(self) -> str:
+        """What the metric does if the condition holds."""
         return "fall" if self.is_below else "rise"
 
     @property

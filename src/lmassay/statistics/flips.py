@@ -26,6 +26,7 @@ class Change:
 
     @property
     def change(self) -> float:
+        """New minus base."""
         return self.after - self.before
 
 
@@ -85,6 +86,7 @@ class ExcludedExamples:
 
     @property
     def total(self) -> int:
+        """All examples that are left out."""
         return self.error + self.unscored + self.only_base + self.only_new
 
     def text(self) -> str:
@@ -122,10 +124,12 @@ class Flips:
 
     @property
     def risen(self) -> Changes:
+        """The examples with a higher score in the new run."""
         return self.changes.risen()
 
     @property
     def fallen(self) -> Changes:
+        """The examples with a lower score in the new run."""
         return self.changes.fallen()
 
     def first(self, limit: int | None) -> list[Change]:

@@ -59,6 +59,7 @@ class Check:
     """All examples with a score in the base run that are not in a pair: lost, or not in the new run at all."""
 
     def as_json(self) -> dict[str, Any]:
+        """The verdict as plain data, for ``--json``."""
         return {
             "condition": str(self.condition),
             "reading": self.condition.reading,
@@ -96,6 +97,7 @@ class GateVerdict:
 
     @property
     def state(self) -> State:
+        """The most severe verdict on a condition; a run that is not finished cannot be judged."""
         if self.refused:
             return "cannot judge"
         states = {check.state for check in self.checks}
@@ -107,6 +109,7 @@ class GateVerdict:
 
     @property
     def exit_code(self) -> int:
+        """0 for a pass, 1 for a failure or what was not shown, 2 if the gate cannot judge."""
         codes: dict[State, int] = {"pass": 0, "fail": 1, "not shown": 1, "cannot judge": 2}
         return codes[self.state]
 
@@ -145,6 +148,7 @@ class GateVerdict:
         return sentences
 
     def as_json(self) -> dict[str, Any]:
+        """The verdict and its checks as plain data, for ``--json``."""
         checks = [check.as_json() for check in self.checks]
         return {
             "verdict": self.state,

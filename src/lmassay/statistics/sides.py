@@ -23,6 +23,7 @@ class Side:
 
     @property
     def name(self) -> str:
+        """Label and model, for tables."""
         return f"{self.record.label} on {self.record.model}"
 
     @property

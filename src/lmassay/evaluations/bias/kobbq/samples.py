@@ -52,6 +52,7 @@ class KobbqSample:
 
     @property
     def category(self) -> str:
+        """The category, with which the id begins."""
         return self.id.partition("-")[0]
 
     @property

@@ -123,6 +123,7 @@ class BiasChange:
 
     @property
     def difference(self) -> float:
+        """After minus before."""
         return self.after - self.before
 
     @property

@@ -62,6 +62,7 @@ class BarRow:
 
     @property
     def is_heading(self) -> bool:
+        """Whether the row is a heading above others."""
         return self.accuracy is None and self.bias is None
 
 
@@ -75,6 +76,7 @@ class ArrowRow:
 
     @property
     def is_heading(self) -> bool:
+        """Whether the row is a heading above others."""
         return self.accuracy is None and self.bias is None
 
 

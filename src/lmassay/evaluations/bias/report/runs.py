@@ -268,6 +268,7 @@ class BiasRun:
 
     @property
     def prompt_id(self) -> str:
+        """The number of the prompt in its file."""
         return self.signature.get("prompt", "").rpartition(".")[2]
 
     @property
@@ -297,6 +298,7 @@ class PromptFamily:
 
     @property
     def first(self) -> BiasRun:
+        """The run of the first prompt."""
         return self.runs[0]
 
     @property

@@ -50,6 +50,7 @@ class Regime(BaseModel):
 
     @property
     def uses_unlabeled(self) -> bool:
+        """Whether the regime learns from unlabelled examples."""
         return self.name == "distillation" or (self.name in GENERATIONS and self.generations > 1)
 
 

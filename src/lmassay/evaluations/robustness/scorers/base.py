@@ -86,7 +86,7 @@ class Scorer:
         ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenised
         text.
         """
-        return self._checked_scores(hyps, refs, lambda: self.score_corpus(hyps, refs, lang=lang))
+        return self.checked_scores(hyps, refs, lambda: self.score_corpus(hyps, refs, lang=lang))
 
     def score_with_sources(
         self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str], lang: str | None = None
@@ -96,15 +96,16 @@ class Scorer:
             return self.score(hyps, refs, lang=lang)
         if len(sources) != len(hyps):
             raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(sources)} sources; they must pair up")
-        return self._checked_scores(hyps, refs, lambda: self.score_translations(hyps, refs, sources))
+        return self.checked_scores(hyps, refs, lambda: self.score_translations(hyps, refs, sources))
 
     def score_translations(self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str]) -> Sequence[float]:
         """The scores of all translations, for a scorer with ``needs_source``."""
         raise PluginError(f"the scorer {self.name} has needs_source, but no score_translations; write it")
 
-    def _checked_scores(
+    def checked_scores(
         self, hyps: Sequence[str], refs: Sequence[str], compute: Callable[[], Sequence[float]]
     ) -> list[float]:
+        """The scores that ``compute`` returns: one per pair, each a number in [0, 1]; anything else is an error."""
         if len(hyps) != len(refs):
             raise DataError(f"{self.name}: {len(hyps)} hypotheses but {len(refs)} references; they must pair up")
         try:
@@ -112,7 +113,7 @@ class Scorer:
         except LmassayError:
             raise
         except Exception as error:
-            raise ScorerError(f"the scorer {self.name} failed: {error!r}") from error
+            raise ScorerError(f"the scorer {self.name} failed: {error_with_location(error)}") from error
         if len(scores) != len(hyps):
             raise ScorerError(f"the scorer {self.name} gave {len(scores)} scores for {len(hyps)} pairs")
         return [self._checked(score, pair) for pair, score in enumerate(scores, 1)]
@@ -164,7 +165,8 @@ class Scorer:
                 raise
             except Exception as error:
                 raise ScorerError(
-                    f"the scorer {self.name} failed ({error!r}) on {hyp[:60]!r} against {ref[:60]!r}", pair
+                    f"the scorer {self.name} failed on {hyp[:60]!r} against {ref[:60]!r}: {error_with_location(error)}",
+                    pair,
                 ) from error
 
     def _checked(self, score: Any, pair: int) -> float:
@@ -236,15 +238,7 @@ def own_decrease(
     scorer: Scorer, hyps: Sequence[str], bases: Sequence[str], refs: Sequence[str], lang: str | None
 ) -> list[float]:
     """The d_tgt that a scorer defines itself, checked like any score."""
-    try:
-        scores = list(scorer.rd_score(hyps, bases, refs, lang=lang))
-    except LmassayError:
-        raise
-    except Exception as error:
-        raise ScorerError(f"the scorer {scorer.name} failed: {error_with_location(error)}") from error
-    if len(scores) != len(hyps):
-        raise ScorerError(f"the scorer {scorer.name} gave {len(scores)} scores for {len(hyps)} pairs")
-    return [scorer._checked(score, pair) for pair, score in enumerate(scores, 1)]
+    return scorer.checked_scores(hyps, refs, lambda: scorer.rd_score(hyps, bases, refs, lang=lang))
 
 
 def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ class Feature:
     labels: Mapping[str, int]
 
     def others(self, value: str) -> tuple[str, ...]:
+        """Return the values of the feature other than this one."""
         return tuple(other for other in self.values if other != value)
 
 
@@ -59,6 +60,7 @@ class WordCategory:
 
     @property
     def features(self) -> tuple[str, ...]:
+        """The features that the words inflect for, then those that each word has by itself."""
         return self.inflects + self.inherent
 
     def form(self, form: WordForm, changes: Mapping[str, str]) -> WordForm:

@@ -29,6 +29,7 @@ class AgreementLink:
     swap: Mapping[str, str] | None = None
 
     def value(self, filled: Mapping[str, WordForm]) -> str:
+        """Return the value that the word must have, given the words in the other slots."""
         value = filled[self.target].values[self.feature]
         return self.swap[value] if self.swap else value
 

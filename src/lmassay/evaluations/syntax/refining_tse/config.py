@@ -125,6 +125,7 @@ class TseConfig:
 
     @property
     def voting(self) -> Voting | None:
+        """EW or MW, as the section of the main metric chooses; None without that section."""
         if self.main is None:
             return None
         return "ew" if self.main.use_equal_verb_voting else "mw"

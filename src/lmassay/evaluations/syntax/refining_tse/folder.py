@@ -50,6 +50,7 @@ class TseOutcome:
 
     @property
     def compat(self) -> Compat:
+        """The option ``compat`` of the task."""
         compat: Compat = self.record.config["task"].get("compat", "none")
         return compat
 

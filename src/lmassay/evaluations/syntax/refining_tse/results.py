@@ -74,6 +74,7 @@ class FolderResults:
 
     @property
     def models(self) -> list[str]:
+        """The models with results, in alphabetical order."""
         return sorted({key[0] for key in [*self.experiments, *self.tse]})
 
     @property

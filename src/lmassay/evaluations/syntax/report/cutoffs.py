@@ -51,11 +51,13 @@ class CurveStyle:
     hollow_top: bool = False
 
     def marker(self, side: Side) -> Marker:
+        """Return the shape of the marks on one of the two lines."""
         if side == "top":
             return self.top
         return self.bottom
 
     def fill(self, side: Side) -> str:
+        """Return whether the marks on one of the two lines are full or hollow."""
         if side == "bottom" or self.hollow_top:
             return "hollow"
         return "full"

@@ -102,6 +102,7 @@ class KobbqTemplate:
 
     @property
     def version(self) -> str:
+        """The letter of the version, with which the id ends."""
         return self.id[-1]
 
 
