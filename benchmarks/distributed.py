@@ -75,7 +75,7 @@ def write_configs(folder: Path, threads: int, pairs: int, sentences: int) -> lis
     """Minimal pairs (log-probabilities) and robustness (generation)."""
     model = {"name": "smollm2", "threads": threads, "device": "cpu"}
     minimal_pairs = {"task": {"name": "minimal_pairs", "data": "english", "max_per_file": pairs}, "model": model}
-    source = ROOT / "examples" / "data" / "src.fr"
+    source = ROOT / "src" / "lmassay" / "evaluations" / "robustness" / "sample" / "src.fr"
     robustness = {"name": "robustness", "src": str(source), "attack": "charswap", "max_tokens": 32}
     generation = {"task": robustness, "limit": sentences, "model": model}
     configs = []

@@ -30,11 +30,19 @@ from lmassay.contracts import Model, ask
 from lmassay.models import embedded
 from lmassay.models.api.openai_models import OpenAICompatible
 from lmassay.models.hf.model import SmolLM2
-from lmassay.running.config import read_config
+from lmassay.running.config import expand
 from lmassay.running.planning import plan
 from lmassay.types import Candidates, Slot
 
-_EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "syntax.yaml"
+_CONSTRUCTIONS = {
+    "Simple": "english:simple",
+    "In a sentential complement": "english:sentential_complement",
+    "VP coordination": ["english:vp_coordination", "english:long_vp_coordination"],
+    "Across prepositional phrase": "english:across_pp",
+    "Across subject relative clause": "english:across_subject_relative",
+    "Across object relative clause": "english:across_object_relative",
+    "In object relative clause": "english:in_object_relative",
+}
 # Words below this log-probability do not matter for a decision.
 _IMPROBABLE = -10.0
 # In nats: for the local model, the server's best word is at most this much less probable than its own.
@@ -80,7 +88,8 @@ class Comparison:
 
 def distinct_slots(count: int) -> list[Slot]:
     """A random sample of the blanks of the syntax example."""
-    (config,) = read_config(_EXAMPLE, ["task.max_per_file=20"], None).runs()
+    syntax = {"name": "syntax", "data": _CONSTRUCTIONS, "max_per_file": 20}
+    (config,) = expand({"task": syntax, "model": "smollm2"}, Path())
     task = plan(config).task
     by_context: dict[str, Slot] = {}
     for example in task.examples():

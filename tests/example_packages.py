@@ -15,7 +15,7 @@ from tests.helpers import ROOT
 
 
 def install_package(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
-    """The folder into which pip has installed a package of ``examples/``, once for all workers of the session."""
+    """The folder into which pip has installed a package that a starter writes, once for all workers of the session."""
     pytest.importorskip("setuptools", reason="without setuptools no package is built")
     session = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -33,7 +33,8 @@ def install_package(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path
 def _install(name: str, target: Path) -> None:
     # A build leaves files behind, which must not lie in the repository.
     source = target.with_name(f"{name}.source")
-    shutil.copytree(ROOT / "examples" / name, source)
+    (folder,) = (ROOT / "src" / "lmassay").rglob(f"starters/{name}")
+    shutil.copytree(folder, source)
     # Another worker finds either the whole package or none.
     unfinished = target.with_name(f"{name}.unfinished")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]

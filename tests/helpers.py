@@ -13,6 +13,8 @@ from typing import Any
 from tests import in_process
 
 ROOT = Path(__file__).resolve().parents[1]
+# Here are the samples and starters that `lmassay init` writes.
+EVALUATIONS = ROOT / "src" / "lmassay" / "evaluations"
 
 
 def lmassay(

@@ -20,7 +20,8 @@ from lmassay.plugins.evaluations import evaluations, installed_evaluations
 from tests.helpers import ROOT
 
 SOURCE = ROOT / "src" / "lmassay"
-FILES = sorted(SOURCE.rglob("*.py"))
+# Samples and starters are not part of the package: they are files that `lmassay init` writes for a user.
+FILES = sorted(path for path in SOURCE.rglob("*.py") if not {"sample", "starters"} & set(path.parent.parts))
 
 # From the bottom up; a module may import from its own layer and those before it.
 LAYERS = [

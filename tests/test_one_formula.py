@@ -20,7 +20,7 @@ from lmassay.evaluations.robustness import criterion
 from lmassay.evaluations.syntax import metrics
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.commands import fewnlu_kit
-from tests.helpers import ROOT, lmassay, write_config
+from tests.helpers import EVALUATIONS, lmassay, write_config
 from tests.published.reference_files import REFERENCE
 
 Numbers = Mapping[str, float]
@@ -210,12 +210,14 @@ class Fixed(Model):
     ],
 )
 def test_tse_ew_and_mw(tmp_path, monkeypatch, formula, replacement, number, value):
-    data = ROOT / "examples/tse/data"
+    data = EVALUATIONS / "syntax/starters/tse/data"
     (tmp_path / "slots.py").write_text(SLOT_MODEL, encoding="utf-8")
     task = {"name": "syntax", "data": str(data / "across_prep.jsonl"), "verbs": str(data / "verbs.csv")}
     native = {"task": task, "model": {"name": "slots.py:Fixed"}}
     text = (
-        (ROOT / "examples/tse/nearest_noun.yaml").read_text(encoding="utf-8").replace("examples/", f"{ROOT}/examples/")
+        (EVALUATIONS / "syntax/starters/tse/nearest_noun.yaml")
+        .read_text(encoding="utf-8")
+        .replace("tse/", f"{EVALUATIONS}/syntax/starters/tse/")
     )
     original = yaml.safe_load(text)
     original["metrics"]["main"]["use_equal_verb_voting"] = number != "mw"

@@ -457,7 +457,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What ``lmassay init`` writes: the template ``config.yaml`` in a folder, and the other files there as data.
+    """What ``lmassay init TASK`` writes: the template ``config.yaml`` in a folder, and the other files there as data.
 
     In the template, ``@DATA@/name`` stands for the path of a data file, ``@MODEL@`` for the model, ``@FILE@`` and
     ``@NAME@`` for the file and the name of the configuration.
@@ -465,10 +465,26 @@ class Sample:
 
     folder: Path
     """The folder with the template and the data."""
-    model: str = "smollm2"
-    """The model if the user does not name one; ``@DATA@/file.py:Name`` is a class among the data."""
+    model: str | Mapping[str, Any] | None = "smollm2"
+    """The model if the user does not name one; ``@DATA@/file.py:Name`` is a class among the data, None means none."""
     marks: Hook | None = None
     """(model) → mapping of further placeholders, without the @ signs, to their values."""
+    model_files: Mapping[str, Path] = field(default_factory=dict)
+    """Further data that only the sample's own model or method uses: file name → file. Not written with ``--model``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """What ``lmassay init NAME`` writes to start a plug-in or to try a format: files that can be run and changed."""
+
+    name: str
+    """What the user types after ``lmassay init``."""
+    summary: str
+    """One line for the list that ``lmassay init`` prints."""
+    files: Mapping[str, Path]
+    """Where to write, relative to the user's folder → the file, or the folder, that is copied there."""
+    commands: tuple[str, ...]
+    """The commands to run next, as the user types them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -717,6 +733,8 @@ class Evaluation(View):
     """The position on the card and in reports; smaller numbers come first."""
     datasets: Path | None = None
     """A folder with YAML files that describe published data sets, one file each; see ``lmassay data``."""
+    starters: tuple[Starter, ...] = ()
+    """Further things that ``lmassay init`` can write, such as the beginning of a plug-in."""
 
     def view(self, base_task: str) -> View:
         """Return how runs of a task are shown: as its entry says, otherwise as the evaluation says."""

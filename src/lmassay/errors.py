@@ -4,6 +4,7 @@ LmassayError
 ├── UserError            the user can fix it: one line on standard error, exit code 2
 │   ├── ConfigError      a configuration key or value is wrong
 │   ├── DataError        an input file is missing or wrong; the message names file and line
+│   │   └── NotFetched   a model or data set is not on this machine yet; the message names the command
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
 │   ├── MissingExtra     an optional dependency is not installed; the message names the pip command
 │   ├── StoreError       the results folder cannot be used
@@ -42,6 +43,9 @@ class LmassayError(Exception):
 class UserError(LmassayError):
     """Something that the user can fix; the command line prints it as one line and exits with code 2."""
 
+    commands: tuple[str, ...] = ()
+    """The commands that fix it, in order, if commands can; ``lmassay init`` shows them and offers to run them."""
+
 
 class ConfigError(UserError):
     """A configuration key or value is wrong."""
@@ -51,6 +55,14 @@ class DataError(UserError):
     """An input file is missing, unreadable or inconsistent."""
 
 
+class NotFetched(DataError):  # noqa: N818 - the name reads better without "Error"
+    """A model or data set is not on this machine yet."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(f"{message} {command}")
+        self.commands = (command,)
+
+
 class PluginError(UserError):
     """A plug-in cannot be found, loaded or used."""
 
@@ -58,8 +70,14 @@ class PluginError(UserError):
 class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Error"
     """An optional dependency is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency: pip install 'lmassay[{extra}]'")
+    def __init__(self, what: str, extra: str, then: str = "") -> None:
+        """``then`` is the command to run after the installation, if there is one."""
+        install = f"pip install 'lmassay[{extra}]'"
+        message = f"{what} needs an optional dependency: {install}"
+        if then:
+            message += f"; then run {then}"
+        super().__init__(message)
+        self.commands = (install, then) if then else (install,)
 
 
 class StoreError(UserError):

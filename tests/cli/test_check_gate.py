@@ -9,16 +9,16 @@ import pytest
 from lmassay.cli import main
 from tests.compare_kit import add, rates
 from tests.evaluations.bias.report.small_bias import write_samples
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
 
 @pytest.fixture
 def check(capsys, tmp_path, monkeypatch):
     config = tmp_path / "c.yaml"
-    data = ROOT / "examples" / "data"
+    data = EVALUATIONS / "robustness/sample"
     config.write_text(
         f"task: {{name: robustness, src: {data / 'src.fr'}, ref: {data / 'ref.en'}, attack: charswap, s_src: chrf, "
-        f"s_tgt: chrf}}\nmodel: {ROOT / 'examples/toy_translator.py'}:ToyTranslator\n",
+        f"s_tgt: chrf}}\nmodel: {EVALUATIONS / 'robustness/sample/my_system.py'}:MySystem\n",
         encoding="utf-8",
     )
 

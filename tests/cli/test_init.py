@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from lmassay.cli import main
-from lmassay.cli.actions.init import samples
-from tests.helpers import ROOT, lmassay
+from lmassay.cli.actions.first_steps import find_missing, run_commands
+from lmassay.cli.actions.init import names, samples
+from lmassay.errors import UserError
+from tests.helpers import lmassay, lmassay_process
 from tests.terminal import in_terminal
 
 TASKS = ["robustness", "syntax", "minimal_pairs", "bias", "fewshot"]
@@ -26,10 +29,14 @@ class M:
 
 
 @pytest.mark.parametrize("evaluation", TASKS)
-def test_what_is_written_is_accepted_by_check(evaluation, smollm2, tmp_path):
+def test_what_is_written_is_accepted_by_check(evaluation, tmp_path):
     done = lmassay("init", evaluation, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"lmassay run {evaluation}.yaml" in done.stderr
+    assert done.stderr.splitlines() == [
+        f"wrote {evaluation}.yaml, and sample data to {evaluation}-data",
+        f"next:  lmassay check {evaluation}.yaml",
+        f"       lmassay run {evaluation}.yaml",
+    ]
     assert done.stdout == ""
     checked = lmassay("check", f"{evaluation}.yaml", "--json", cwd=tmp_path)
     assert checked.returncode == 0, checked.stderr
@@ -47,7 +54,9 @@ def test_the_robustness_configuration_runs_without_any_model_fetched(tmp_path):
 
 
 def test_the_bias_configuration_runs_on_the_embedded_model(smollm2, tmp_path):
-    assert lmassay("init", "bias", cwd=tmp_path).returncode == 0
+    written = lmassay("init", "bias", "--model", "smollm2", cwd=tmp_path)
+    assert "first:" not in written.stderr
+    assert sorted(path.name for path in (tmp_path / "bias-data").iterdir()) == ["questions.jsonl", "questions.yaml"]
     done = lmassay("run", "bias.yaml", "--limit", 2, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["model"] == "SmolLM2-135M"
@@ -95,18 +104,28 @@ def test_a_dash_is_no_file_to_write(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_a_terminal_the_evaluation_must_be_named(tmp_path):
+def test_without_a_name_it_lists_what_it_can_write(tmp_path):
     done = lmassay("init", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "name a task" in done.stderr
-    assert all(name in done.stderr for name in TASKS)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    for name in names():
+        (line,) = [line for line in lines if line.split()[:1] == [name]]
+        assert len(line.split()) > 3, "it says what that is"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_nearly_right_is_suggested(tmp_path):
+    done = lmassay("init", "scorrer", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: there is no sample 'scorrer'; did you mean 'scorer'?\n")
+    done = lmassay("init", "zzz", cwd=tmp_path)
+    assert "there is no sample 'zzz'; lmassay init lists what can be written" in done.stderr
 
 
 def test_in_a_terminal_it_asks_which(tmp_path):
     done = in_terminal("init", cwd=tmp_path, typed="nonsense\nrobustness\n")
     assert done.returncode == 0, done.screen
     assert "is it biased?" in done.screen
+    assert "your own few-shot method" in done.screen
     assert (tmp_path / "robustness.yaml").is_file()
 
 
@@ -194,15 +213,48 @@ def test_what_the_model_lacks_on_this_machine_is_reported_and_no_hindrance(tmp_p
     assert lmassay("check", "bias.yaml", cwd=tmp_path, env={"OPENAI_API_KEY": "k"}).returncode == 0
 
 
-def test_samples_and_examples_are_the_same_data():
-    examples = ROOT / "examples"
-    for sample, example in {
-        "robustness/src.fr": "data/src.fr",
-        "robustness/ref.en": "data/ref.en",
-        "robustness/dictionary.tsv": "data/dictionary.tsv",
-        "bias/questions.jsonl": "bias/questions.jsonl",
-        "fewshot/train.jsonl": "fewshot/data/reviews/train.jsonl",
-        "fewshot/dev.jsonl": "fewshot/data/reviews/dev.jsonl",
-    }.items():
-        evaluation, _, name = sample.partition("/")
-        assert (samples()[evaluation].folder / name).read_bytes() == (examples / example).read_bytes(), sample
+# --- what must be done first ------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_must_be_fetched_is_named_and_nothing_is_run_unasked(tmp_path):
+    done = lmassay("init", "syntax", "--model", "no-such/model", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[1:] == [
+        "first: lmassay models get no-such/model",
+        "next:  lmassay check syntax.yaml",
+        "       lmassay run syntax.yaml",
+    ]
+
+
+def test_data_that_must_be_fetched_are_named(tmp_path):
+    """The sample of a package may name a published data set."""
+    texts = {Path("c.yaml"): "task: {name: bias, data: bbq/Age}\nmodel: echo\n"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMASSAY_CACHE", str(tmp_path))
+        assert find_missing(texts, Path("c.yaml"), None).commands == ("lmassay data get bbq",)
+
+
+def test_on_a_terminal_it_asks_and_no_means_no(tmp_path):
+    done = in_terminal("init", "syntax", "--model", "no-such/model", cwd=tmp_path, typed="n\n")
+    assert done.returncode == 0, done.screen
+    assert "Run this command now? [y/N]" in done.screen
+    assert "running" not in done.screen
+
+
+def test_with_yes_the_commands_are_run_in_order_and_the_first_failure_ends_it(tmp_path):
+    """This model does not exist, so that the download fails."""
+    offline = {"HF_HUB_OFFLINE": "1"}
+    done = lmassay_process("init", "syntax", "--model", "no-such/model", "--yes", cwd=tmp_path, env=offline)
+    assert done.returncode == 2
+    assert (tmp_path / "syntax.yaml").is_file()
+    assert "running lmassay models get no-such/model" in done.stderr
+    assert "lmassay models get no-such/model failed with exit code 2; solve this and run it again" in done.stderr
+
+
+def test_commands_are_run_with_this_python(capfd):
+    run_commands(["pip --version", "lmassay --version"])
+    shown = capfd.readouterr()
+    assert re.search(r"^pip \d.*\n.*lmassay", shown.out, re.MULTILINE)
+    assert shown.err.splitlines() == ["running pip --version", "running lmassay --version"]
+    with pytest.raises(UserError, match=r"nonsense failed with exit code 2; solve this and run .* && pip check"):
+        run_commands(["lmassay nonsense", "pip check"])

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 from tests.servers import completion, openai_server, prompt_of
 
 SAMPLES = 3
@@ -52,7 +52,7 @@ def test_robustness_attacks_every_sample(tmp_path):
 
 
 def test_bias_asks_every_question_several_times(tmp_path):
-    task = {"name": "bias", "data": str(ROOT / "examples/bias/questions.yaml"), "per_category": 1}
+    task = {"name": "bias", "data": str(EVALUATIONS / "bias/sample/questions.yaml"), "per_category": 1}
 
     def answer(body, before):
         # The third time, the answer is another one.
@@ -74,7 +74,7 @@ def test_bias_asks_every_question_several_times(tmp_path):
     ],
 )
 def test_samples_that_cannot_work_are_refused_in_one_line(tmp_path, further, complaint):
-    task = {"name": "bias", "data": str(ROOT / "examples/bias/questions.yaml"), "per_category": 1}
+    task = {"name": "bias", "data": str(EVALUATIONS / "bias/sample/questions.yaml"), "per_category": 1}
     model = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     config = {"task": task, "model": model, "samples": SAMPLES, "temperature": 0.7, **further}
     done = lmassay("check", write_config(tmp_path / "c.yaml", config))

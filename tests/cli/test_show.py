@@ -10,7 +10,7 @@ import pytest
 
 from lmassay.types import Example, Row, Score
 from tests.compare_kit import add, scored, unscored
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import lmassay, write_config, write_lines
 from tests.reporting.small_runs import config, two_constructions, write_pairs
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
@@ -198,7 +198,8 @@ def test_a_run_without_results_shows_what_became_of_it(tmp_path):
 
 def test_the_configuration_of_a_run_can_be_run_again_from_anywhere(tmp_path):
     """Relative paths, keys in their order and a model of the user's own: the signature stays the same."""
-    first = lmassay("run", ROOT / "examples" / "robustness.yaml", "--limit", 3, "--json", cwd=tmp_path)
+    lmassay("init", "robustness", cwd=tmp_path)
+    first = lmassay("run", "robustness.yaml", "--limit", 3, "--json", cwd=tmp_path)
     before = {run["signature"]: run["results"] for run in json.loads(first.stdout)["runs"]}
     text = lmassay("show", "latest", "--yaml", cwd=tmp_path).stdout
     (tmp_path / "elsewhere").mkdir()

@@ -22,7 +22,7 @@ from lmassay.evaluations.robustness.scorers.base import (
 )
 from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.registry import Registry, current_registry
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS, ROOT
 
 TEXTS = [
     "the cat sat on the mat",
@@ -232,8 +232,10 @@ def test_teapots_decorator_wants_a_scorer():
 def test_the_examples_scorers_load():
     module.install()
     registry = Registry(current_registry())
-    registry.load_file(ROOT / "examples" / "custom_scorers.py")
+    registry.load_file(EVALUATIONS / "robustness/starters/custom_scorers.py")
     made = registry.get("scorer", "f1")()
     assert made.score(["a b", ""], ["a c", "x"]) == [0.5, 0.0]
     assert made.name == "F-1"
-    assert registry.get("scorer", f"{ROOT / 'examples' / 'my_scorer.py'}:letters")().score(["ab"], ["ab"]) == [1.0]
+    assert registry.get("scorer", f"{EVALUATIONS / 'robustness/starters/my_scorer.py'}:letters")().score(
+        ["ab"], ["ab"]
+    ) == [1.0]

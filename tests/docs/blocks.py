@@ -1,6 +1,6 @@
 """The code blocks of a page, and the comments before them that tell the tests what to do.
 
-A page is run from top to bottom in an empty folder with a link to ``examples/``. These blocks are run:
+A page is run from top to bottom in an empty folder. These blocks are run:
 
 - ```` ```sh ```` – the whole block with bash, until a command fails. It must end with exit code 0.
 - ```` ```console ```` – each line that starts with ``$ ``; the command must print the lines below it.
@@ -14,9 +14,10 @@ Comments before a block, one per line:
 - ``<!-- exits: 1 -->``: the block has one command, which ends with this exit code.
 - ``<!-- until: listening -->``: the block has one command, which is stopped when it has printed this.
 - ``<!-- run -->`` before a ```` ```python ```` block: it is run as a program.
-- ``<!-- file: NAME -->``: the block is a complete file. A file in ``examples/`` must have exactly this text; any other
-  file is written before the following blocks are run.
-- ``<!-- part: NAME -->``: the block is a part of this file in ``examples/``.
+- ``<!-- file: NAME -->``: the block is a complete file. If a command above has written it, it must have exactly this
+  text; otherwise it is written before the following blocks are run.
+- ``<!-- changed -->`` together with ``file``: the reader replaces a file that is already there.
+- ``<!-- part: NAME -->``: the block is a part of this file, which a command above has written.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.helpers import ROOT
 
 _AT_THE_TOP = ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md"]
 PAGES = [*_AT_THE_TOP, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
-KNOWN = frozenset({"needs", "prints", "exits", "until", "run", "file", "part"})
+KNOWN = frozenset({"needs", "prints", "exits", "until", "run", "file", "part", "changed"})
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w+-]*)")
 _NOTE = re.compile(r"<!--\s*([a-z]+)(?:\s*:\s*(.*?))?\s*-->\s*$")
 
@@ -101,9 +101,3 @@ def prose_of(text: str) -> str:
         else:
             prose.append(line)
     return "\n".join(prose)
-
-
-def shown_file(block: Block) -> Path | None:
-    """The file in examples/ that a block shows, whole or in part."""
-    name = block.notes.get("file") or block.notes.get("part") or ""
-    return ROOT / name if name.startswith("examples/") else None

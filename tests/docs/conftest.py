@@ -48,5 +48,5 @@ def _answer(body: dict[str, Any], _: int) -> Reply:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory) -> str:
     """The search path of the folders into which pip has installed the example packages."""
-    folders = [install_package(tmp_path_factory, name) for name in ("small_package", "package")]
+    folders = [install_package(tmp_path_factory, name) for name in ("lmassay-shouting", "lmassay-calibration")]
     return os.pathsep.join(map(str, folders))

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from tests import in_process
 from tests.docs.blocks import Block
-from tests.helpers import ROOT
 
 # Commands that no test runs because they install something, need a network, or change the repository. test_readme.py
 # and test_contributing.py check the targets of make and the commands for contributors.
@@ -79,15 +78,15 @@ class Reader:
     printed: str = ""
     transcript: str = ""
 
-    def __post_init__(self) -> None:
-        (self.folder / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
-
     def does(self, block: Block) -> None:
         """Run a block, write the file that it shows, or compare its text with the output above."""
         if "prints" in block.notes:
             check_printed(block, block.text, self.printed)
-        elif "file" in block.notes and not block.notes["file"].startswith("examples/"):
+        elif "file" in block.notes:
             self._writes(block)
+        elif "part" in block.notes:
+            text = self._path(block.notes["part"], block).read_text(encoding="utf-8")
+            assert block.text in text, f"{block.where}: not a part of {block.notes['part']}"
         elif block.language == "console":
             self._types(block)
         elif block.language == "sh":
@@ -100,10 +99,18 @@ class Reader:
             self._runs(block, "python .shown.py")
 
     def _writes(self, block: Block) -> None:
-        path = self.folder / block.notes["file"]
-        assert path.resolve().is_relative_to(self.folder.resolve()), block.where
+        path = self._path(block.notes["file"], block)
+        if path.exists() and "changed" not in block.notes:
+            # A command has written it, and the page shows it.
+            assert block.text == path.read_text(encoding="utf-8"), f"{block.where}: not what {path.name} contains"
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
+
+    def _path(self, name: str, block: Block) -> Path:
+        path = self.folder / name
+        assert path.resolve().is_relative_to(self.folder.resolve()), block.where
+        return path
 
     def _types(self, block: Block) -> None:
         """Run each command of a console block and compare its output with the lines below it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.docs.blocks import PAGES, Block, blocks_of, page_text
@@ -18,11 +20,10 @@ def test_every_page_is_read():
     assert sorted([*SHORT, *LONG]) == sorted(PAGES)
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/faq.md"])
-def test_the_first_pages_ask_for_nothing_that_pip_does_not_bring(page):
-    blocks = [block for block in blocks_of(page_text(page), page) if block.language in LANGUAGES]
-    assert blocks
-    assert not [line for block in blocks for line in commands(block) if "examples" in line]
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_no_page_asks_for_a_clone_of_the_repository(page):
+    """Files come from the page itself, `lmassay init`, `lmassay data get` or `lmassay models get`."""
+    assert not re.search(r"\bexamples/|\$SHARED|git clone", page_text(page))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -24,9 +24,9 @@ def read(text: str, folder) -> Reader:
 def test_a_page_is_read_in_one_folder_from_top_to_bottom(tmp_path):
     text = (
         "<!-- file: a/words.txt -->\n```text\none\n```\n\n```sh\ncat a/words.txt \\\n  a/words.txt > two\n```\n\n"
-        "```console\n$ cat two\none\none\n$ ls examples/robustness.yaml\nexamples/…yaml\n```\n"
+        "```console\n$ cat two\none\none\n$ ls a\nword…\n```\n"
     )
-    assert read(text, tmp_path).transcript == "one\none\nexamples/robustness.yaml\n"
+    assert read(text, tmp_path).transcript == "one\none\nwords.txt\n"
 
 
 @pytest.mark.parametrize(

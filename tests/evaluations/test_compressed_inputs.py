@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, lmassay, write_config
+from tests.helpers import EVALUATIONS, ROOT, lmassay, write_config
 
-EXAMPLES = ROOT / "examples"
+BIAS = EVALUATIONS / "bias/starters"
+KOBBQ = ROOT / "tests" / "evaluations" / "bias" / "data"
+SYNTAX = EVALUATIONS / "syntax"
+FEWSHOT = EVALUATIONS / "fewshot/sample"
 ECHO = {"name": "echo", "transform": "upper"}
-BIGRAMS = {"name": str(EXAMPLES / "my_slot_model.py:Bigrams"), "text": str(EXAMPLES / "data/corpus.txt")}
+BIGRAMS = {
+    "name": str(SYNTAX / "sample/my_language_model.py:Bigrams"),
+    "text": str(SYNTAX / "sample/corpus.txt"),
+}
 
 
 def compressed(file: Path, place: Path) -> Path:
@@ -32,17 +38,17 @@ def plan_of(place: Path, task: dict, model: dict) -> dict:
 
 
 def test_questions_of_a_described_file(tmp_path):
-    compressed(EXAMPLES / "own_data/people.csv", tmp_path)
-    description = (EXAMPLES / "own_data/people.yaml").read_text(encoding="utf-8")
+    compressed(BIAS / "people.csv", tmp_path)
+    description = (BIAS / "people.yaml").read_text(encoding="utf-8")
     (tmp_path / "people.yaml").write_text(description.replace("people.csv", "people.csv.gz"), encoding="utf-8")
-    plain = plan_of(tmp_path, {"name": "bias", "data": str(EXAMPLES / "own_data/people.yaml")}, ECHO)
+    plain = plan_of(tmp_path, {"name": "bias", "data": str(BIAS / "people.yaml")}, ECHO)
     assert plan_of(tmp_path, {"name": "bias", "data": "people.yaml"}, ECHO)["examples"] == plain["examples"]
 
 
 def test_samples_of_kobbq_and_its_prompts(tmp_path):
-    compressed(EXAMPLES / "bias/korean.tsv", tmp_path)
-    compressed(EXAMPLES / "bias/prompts.tsv", tmp_path)
-    plain = plan_of(tmp_path, {"name": "bias", "data": str(EXAMPLES / "bias/korean.tsv")}, ECHO)
+    compressed(KOBBQ / "korean.tsv", tmp_path)
+    compressed(KOBBQ / "prompts.tsv", tmp_path)
+    plain = plan_of(tmp_path, {"name": "bias", "data": str(KOBBQ / "korean.tsv")}, ECHO)
     task = {"name": "bias", "data": "korean.tsv.gz", "prompts": "prompts.tsv.gz"}
     assert plan_of(tmp_path, task, ECHO)["examples"] == plain["examples"]
 
@@ -50,16 +56,16 @@ def test_samples_of_kobbq_and_its_prompts(tmp_path):
 def test_a_folder_of_pairs_and_the_names_of_its_files(tmp_path):
     folder = tmp_path / "pairs"
     folder.mkdir()
-    compressed(EXAMPLES / "own_data/pairs.jsonl", folder)
+    compressed(SYNTAX / "starters/pairs.jsonl", folder)
     run = plan_of(tmp_path, {"name": "minimal_pairs", "data": "pairs", "clusters": "noun"}, BIGRAMS)
     assert run["label"] == "pairs"
 
 
 def test_examples_of_a_few_shot_task(tmp_path):
     for part in ("train", "dev"):
-        compressed(EXAMPLES / f"fewshot/data/reviews/{part}.jsonl", tmp_path)
-    description = (EXAMPLES / "fewshot/reviews.yaml").read_text(encoding="utf-8")
-    renamed = description.replace("data/reviews/", "").replace(".jsonl", ".jsonl.gz")
+        compressed(FEWSHOT / f"{part}.jsonl", tmp_path)
+    description = (FEWSHOT / "reviews.yaml").read_text(encoding="utf-8")
+    renamed = description.replace(".jsonl", ".jsonl.gz")
     (tmp_path / "reviews.yaml").write_text(renamed, encoding="utf-8")
     task = {"name": "fewshot", "data": "reviews.yaml", "method": "majority", "labelled": ["train"]}
     done = lmassay("check", write_config(tmp_path / "c.yaml", {"task": task}))
@@ -90,11 +96,11 @@ def test_the_files_of_a_data_folder(tmp_path, header):
     ],
 )
 def test_standard_input_is_refused_with_the_reason(tmp_path, task):
-    people = (EXAMPLES / "own_data/people.yaml").read_text(encoding="utf-8")
+    people = (BIAS / "people.yaml").read_text(encoding="utf-8")
     (tmp_path / "described.yaml").write_text(people.replace("files: people.csv", 'files: "-"'), encoding="utf-8")
-    reviews = (EXAMPLES / "fewshot/reviews.yaml").read_text(encoding="utf-8")
-    (tmp_path / "reviews.yaml").write_text(reviews.replace("data/reviews/train.jsonl", '"-"'), encoding="utf-8")
-    shutil.copytree(EXAMPLES / "fewshot/data", tmp_path / "data")
+    reviews = (FEWSHOT / "reviews.yaml").read_text(encoding="utf-8")
+    (tmp_path / "reviews.yaml").write_text(reviews.replace("train.jsonl", '"-"'), encoding="utf-8")
+    shutil.copy(FEWSHOT / "dev.jsonl", tmp_path)
     model = BIGRAMS if task["name"] == "minimal_pairs" else ECHO
     done = lmassay("check", write_config(tmp_path / "c.yaml", {"task": task, "model": model}))
     assert done.returncode == 2

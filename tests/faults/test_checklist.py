@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from lmassay.storage.store import Store
-from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
+from tests.helpers import EVALUATIONS, ROOT, lmassay, lmassay_process, write_config, write_lines
 from tests.offline import network_guard
 from tests.servers import completion, failure, openai_server, prompt_of
 
@@ -275,13 +275,13 @@ def minimal_pairs(folder: Path, order: list[int]) -> dict[str, Any]:
         words = f"the {WORDS[number % 6]} {number} {WORDS[number % 5]}"
         pairs.append(json.dumps({"sentence_good": f"{words} shines.", "sentence_bad": f"{words} shine."}))
     write_lines(folder / "pairs.jsonl", [pairs[number] for number in order])
-    model = {"name": str(ROOT / "examples" / "my_slot_model.py") + ":Bigrams"}
-    corpus = ROOT / "examples" / "data" / "corpus.txt"
+    model = {"name": str(EVALUATIONS / "syntax/sample/my_language_model.py") + ":Bigrams"}
+    corpus = EVALUATIONS / "syntax/sample/corpus.txt"
     return {"task": {"name": "minimal_pairs", "data": "pairs.jsonl"}, "model": {**model, "text": str(corpus)}}
 
 
 def bias_questions(folder: Path, order: list[int]) -> dict[str, Any]:
-    source = ROOT / "examples" / "bias" / "questions.jsonl"
+    source = EVALUATIONS / "bias/sample/questions.jsonl"
     lines = source.read_text(encoding="utf-8").splitlines()[:40]
     shuffled = [lines[number] for number in order if number < len(lines)]
     write_lines(folder / "questions.jsonl", shuffled)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.cli.actions.init import samples
 from tests.forked import CommandServer, command_server
-from tests.helpers import ROOT, write_config, write_lines
+from tests.helpers import EVALUATIONS, ROOT, write_config, write_lines
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -73,7 +74,7 @@ SIDES = ["teapot", "--src", "src", "--adv-src", "src", "--terse"]
 
 def test_the_syntax_tasks_work_with_a_model_of_ones_own(without_extras, folder):
     write_lines(folder / "corpus.txt", ["The nurse sings. The nurses sing."])
-    model = {"name": f"{ROOT / 'examples' / 'my_slot_model.py'}:Bigrams", "text": "corpus.txt"}
+    model = {"name": f"{EVALUATIONS / 'syntax/sample/my_language_model.py'}:Bigrams", "text": "corpus.txt"}
     write_config(folder / "c.yaml", {"task": {"name": "syntax", "data": "english:simple"}, "model": model})
     done = without_extras("run", "c.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -114,8 +115,34 @@ def test_the_core_scores_without_them(without_extras, folder):
     for scorer in ("chrf", "bleu", "zero_one"):
         done = without_extras(*SIDES, "--s-src", scorer, cwd=folder)
         assert done.stdout.splitlines()[-1] == "100.000", done.stderr
-    done = without_extras("run", ROOT / "examples" / "robustness.yaml", "--limit", 3, cwd=folder)
+
+
+@pytest.mark.fault(53)
+@pytest.mark.parametrize("name", samples())
+def test_every_sample_of_a_task_runs_with_the_core_alone(without_extras, folder, name):
+    assert without_extras("init", name, cwd=folder).returncode == 0
+    checked = without_extras("check", f"{name}.yaml", cwd=folder)
+    assert checked.returncode == 0, checked.stderr
+    done = without_extras("run", f"{name}.yaml", "--limit", 3, cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert "my_" in (folder / f"{name}.yaml").read_text(encoding="utf-8"), "it names a file for the user to change"
+
+
+@pytest.mark.parametrize(
+    ("model", "fetched"), [("smollm2", "smollm2"), ("no-such/model", "no-such/model"), ("hf:gpt2", "gpt2")]
+)
+def test_init_prints_all_commands_that_a_real_model_needs_first(without_extras, folder, model, fetched):
+    done = without_extras("init", "bias", "--model", model, cwd=folder, LMASSAY_CACHE=str(folder / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "wrote bias.yaml, and sample data to bias-data",
+        "first: pip install 'lmassay[hf]'",
+        f"       lmassay models get {fetched}",
+        "next:  lmassay check bias.yaml",
+        "       lmassay run bias.yaml",
+    ]
+    refused = without_extras("check", "bias.yaml", cwd=folder, LMASSAY_CACHE=str(folder / "cache"))
+    assert f"pip install 'lmassay[hf]'; then run lmassay models get {fetched}" in refused.stderr
 
 
 @pytest.mark.fault(36)
@@ -124,11 +151,12 @@ def test_the_core_scores_without_them(without_extras, folder):
     [
         ([*SIDES, "--s-src", "semantic"], {}),
         (SIDES, {"LMASSAY_ENGINE": "numba"}),
-        (["check", ROOT / "examples" / "robustness.yaml", "--set", "task.s_src=semantic"], {}),
-        (["run", ROOT / "examples" / "robustness.yaml", "--set", "task.s_tgt=semantic"], {}),
+        (["check", "robustness.yaml", "--set", "task.s_src=semantic"], {}),
+        (["run", "robustness.yaml", "--set", "task.s_tgt=semantic"], {}),
     ],
 )
 def test_what_needs_one_says_how_to_get_it(without_extras, folder, arguments, environment):
+    without_extras("init", "robustness", cwd=folder)
     done = without_extras(*arguments, cwd=folder, **environment)
     assert done.returncode == 2
     assert "pip install 'lmassay[" in done.stderr
@@ -141,14 +169,14 @@ def test_a_model_behind_an_api_needs_no_extra(without_extras, folder, name):
     model = {"name": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     if name == "azure":
         model = {"name": name, "model": "m", "endpoint": "http://127.0.0.1:9", "api_version": "2024-10-21"}
-    task = {"name": "bias", "data": str(ROOT / "examples" / "bias" / "questions.yaml")}
+    task = {"name": "bias", "data": str(EVALUATIONS / "bias/sample/questions.yaml")}
     write_config(folder / "c.yaml", {"task": task, "model": model})
     done = without_extras("check", "c.yaml", cwd=folder, API_KEY="k" * 20, CLOVA="k" * 20)
     assert done.returncode == 0, done.stderr
 
 
 def test_kobbqs_steps_on_files_need_no_extra(without_extras, folder):
-    own = ROOT / "examples" / "bias"
+    own = ROOT / "tests" / "evaluations" / "bias" / "data"
     done = without_extras(
         *("kobbq", "preprocess", "--samples-tsv-path", own / "korean.tsv", "--prompt-tsv-path", own / "prompts.tsv"),
         *("--prompt-id", 1, "--evaluation-tsv-path", "e.tsv", "--evaluation-json-path", "e.json"),
@@ -163,7 +191,7 @@ def test_doctor_and_the_listings_work_without_them(without_extras, folder):
     assert "semantic" in without_extras("scorers", cwd=folder).stdout
 
 
-FEW_SHOT = {"name": "fewshot", "data": str(ROOT / "examples" / "fewshot" / "reviews.yaml"), "labelled": ["train"]}
+FEW_SHOT = {"name": "fewshot", "data": str(EVALUATIONS / "fewshot/sample/reviews.yaml"), "labelled": ["train"]}
 
 
 def test_few_shot_baselines_run_without_any_extra(without_extras, tmp_path):

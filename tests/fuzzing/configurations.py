@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from tests.fuzzing.mutations import damage_bytes, damage_document, damage_lines, keys_of
-from tests.helpers import ROOT, write_lines
+from tests.helpers import EVALUATIONS, write_lines
 
-EXAMPLES = ROOT / "examples"
 # Small runs of all evaluations, with models that answer at once.
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "robustness": {
@@ -50,7 +49,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
             {"name": "syntax", "data": "own_data/pairs.jsonl", "clusters": "noun", "cutoffs_top": [0.5, 1.0]},
             {"name": "minimal_pairs", "data": "own_data/pairs.jsonl", "max_per_file": 4},
         ],
-        "model": {"name": "my_slot_model.py:Bigrams", "text": "data/corpus.txt", "smoothing": 0.5},
+        "model": {"name": "my_language_model.py:Bigrams", "text": "data/corpus.txt", "smoothing": 0.5},
     },
     "fewshot": {
         "task": {
@@ -76,18 +75,24 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "budget": {"usd": 1.0},
     },
 }
-_PLUGINS = ("my_slot_model.py",)
-_FOLDERS = ("own_data", "fewshot/data")
-_FILES = ("data/corpus.txt", "fewshot/reviews.yaml")
+# Where the data of the samples go: path in the folder → sample.
+_FOLDERS = {"own_data/parallel": "robustness/starters/parallel", "fewshot": "fewshot/sample"}
+_FILES = {
+    "my_language_model.py": "syntax/sample/my_language_model.py",
+    "data/corpus.txt": "syntax/sample/corpus.txt",
+    "own_data/pairs.jsonl": "syntax/starters/pairs.jsonl",
+    "own_data/people.csv": "bias/starters/people.csv",
+    "own_data/people.yaml": "bias/starters/people.yaml",
+}
 
 
 def prepare(folder: Path) -> None:
     """Write one configuration per evaluation, and the data that they name."""
-    for name in _FOLDERS:
-        shutil.copytree(EXAMPLES / name, folder / name)
-    for name in (*_PLUGINS, *_FILES):
+    for name, sample in _FOLDERS.items():
+        shutil.copytree(EVALUATIONS / sample, folder / name)
+    for name, sample in _FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(EXAMPLES / name, folder / name)
+        shutil.copy(EVALUATIONS / sample, folder / name)
     write_lines(folder / "data" / "few.txt", ["one small line", "another small line", "the third line is longer"])
     for name, document in CONFIGURATIONS.items():
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

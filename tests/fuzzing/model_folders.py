@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 
 KINDS = ("causal", "masked", "encoder-decoder", "gguf")
 MAX_ERROR_LINES = 3
@@ -69,7 +69,7 @@ def build(folder: Path) -> Truth:
             tiny_models.save_model(place / "model", "bert")
         elif kind == "causal":
             tiny_models.save_model(place / "model", "llama", template=tiny_models.TEMPLATE, window=2048)
-            data = str(ROOT / "examples" / "bias" / "questions.yaml")
+            data = str(EVALUATIONS / "bias/sample/questions.yaml")
             task = {"name": "bias", "data": data, "prompt_id": 1, "answer_by": "letters"}
             limit = 2
         elif kind == "encoder-decoder":

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 
 STORE_FILE = "lmassay.sqlite"
 PAGE = 4096
@@ -134,7 +134,7 @@ def _robustness(folder: Path, rng: random.Random, lines: int) -> dict[str, Any]:
 
 
 def _bias() -> dict[str, Any]:
-    data = str(ROOT / "examples" / "bias" / "questions.yaml")
+    data = str(EVALUATIONS / "bias/sample/questions.yaml")
     task = {"name": "bias", "data": data, "prompt_id": 1, "answer_by": "letters"}
     return {"task": task, "model": {"name": "made.py:Made", "label": "biased"}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.api import Run, evaluate
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
 LOGS = Path(__file__).parent / "logs"
 PARADIGM = "regular_plural_subject_verb_agreement_1"
@@ -114,11 +114,11 @@ def generated_run(folder: Path) -> Run:
     """A run that asked for texts."""
     task = {
         "name": "robustness",
-        "src": str(ROOT / "examples/data/src.fr"),
-        "ref": str(ROOT / "examples/data/ref.en"),
+        "src": str(EVALUATIONS / "robustness/sample/src.fr"),
+        "ref": str(EVALUATIONS / "robustness/sample/ref.en"),
         "attack": "charswap",
     }
-    model = f"{ROOT / 'examples/toy_translator.py'}:ToyTranslator"
+    model = f"{EVALUATIONS / 'robustness/sample/my_system.py'}:MySystem"
     (run,) = evaluate({"task": task, "model": model, "limit": 6}, folder / "ours")
     return run
 
@@ -126,7 +126,7 @@ def generated_run(folder: Path) -> Run:
 def bias_run(folder: Path, averaging: str = "test", **model: Any) -> Run:
     """A run whose examples belong together by template and some of whose metrics are put together from several."""
     (folder / "letters.py").write_text(_LETTERS, encoding="utf-8")
-    task = {"name": "bias", "data": str(ROOT / "examples/bias/questions.yaml"), "averaging": averaging}
+    task = {"name": "bias", "data": str(EVALUATIONS / "bias/sample/questions.yaml"), "averaging": averaging}
     spec = {"name": f"{folder / 'letters.py'}:Letters", **model}
     (run,) = evaluate({"task": task, "model": spec}, folder / "ours")
     return run

@@ -10,7 +10,7 @@ import pytest
 import lmassay
 from lmassay.errors import MissingExtra, UserError
 from lmassay.interchange.frames import _columns, frame
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 from tests.interchange.kit import generated_run, pairs_run
 
 
@@ -95,7 +95,10 @@ def test_a_weighted_metric_is_the_mean_over_its_column_with_the_weights_beside_i
     (tmp_path / "text.txt").write_text(
         "the cat sleeps\nthe cat runs\nthe dogs runs\na dog sleep\na dog run\n", encoding="utf-8"
     )
-    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(tmp_path / "text.txt")}
+    model = {
+        "name": f"{EVALUATIONS / 'syntax/sample/my_language_model.py'}:Bigrams",
+        "text": str(tmp_path / "text.txt"),
+    }
     task = {"name": "syntax", "data": str(tmp_path / "pairs.jsonl"), "clusters": "none"}
     (syntax,) = lmassay.evaluate({"task": task, "model": model}, tmp_path / "results")
     table = syntax.to_pandas().dropna(subset="score.tse")

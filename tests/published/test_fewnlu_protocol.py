@@ -12,9 +12,9 @@ from lmassay.evaluations.fewshot.protocol.studies import studies
 from lmassay.evaluations.fewshot.report.tables import ProtocolCell, average, correlation_table, performance_table
 from lmassay.running.config import expand, load_runs
 from tests.evaluations.fewshot.report.small_fewshot import fewshot_run
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
-SEARCHES = ROOT / "examples" / "fewshot"
+SEARCHES = EVALUATIONS / "fewshot/starters/fewnlu"
 
 # PET with DeBERTa-v2-xxlarge, 64 labels, K = 4: BoolQ RTE WiC CB-acc CB-F1 MultiRC-F1a MultiRC-EM WSC COPA (Table 2).
 TABLE_2 = {

@@ -15,7 +15,7 @@ import pytest
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.meteor import find_jar
 from lmassay.evaluations.robustness.teapot.program import run
-from tests.helpers import ROOT, lmassay
+from tests.helpers import EVALUATIONS, lmassay
 from tests.published.teapot_inputs import write_inputs
 from tests.published.teapot_reference import why_meteor_is_missing
 from tests.published_data import FIGURES, digests, published_set
@@ -77,7 +77,7 @@ def arguments(case: dict, data: Path, inputs: Path) -> list[str]:
     places = {
         "{data}": str(data),
         "{inputs}": str(inputs),
-        "{custom}": str(ROOT / "examples" / "custom_scorers.py"),
+        "{custom}": str(EVALUATIONS / "robustness/starters/custom_scorers.py"),
         "{meteor_jar}": jar,
     }
     collected = []

@@ -10,8 +10,9 @@ from lmassay.api import evaluate
 from lmassay.reporting.headline import differences_to_first_model, evaluations_without_result, headlines
 from lmassay.storage.store import Store
 from lmassay.types import NewRun, Provenance
+from tests.helpers import EVALUATIONS
 
-TRANSLATOR = f"{Path(__file__).parents[2] / 'examples' / 'toy_translator.py'}:ToyTranslator"
+TRANSLATOR = f"{EVALUATIONS / 'robustness/sample/my_system.py'}:MySystem"
 SENTENCES = ["the cat sees the house", "a dog eats bread", "the girl reads a book", "we drink water", "he has a car"]
 
 

@@ -14,7 +14,7 @@ from lmassay.running.config import RunConfig, expand
 from lmassay.running.differences import distinguishing_values, short_texts
 from lmassay.running.labels import with_distinct_labels, with_sweep_labels
 from lmassay.storage.store import Store
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import EVALUATIONS, ROOT, lmassay, write_config, write_lines
 
 ECHO = {"name": "echo"}
 
@@ -176,7 +176,7 @@ def test_runs_that_were_planned_without_a_file_have_their_own_labels(tmp_path):
 
 
 def fewshot_labels(method, **task):
-    data = {"name": "fewshot", "data": "examples/fewshot/reviews.yaml", "labelled": ["train"]}
+    data = {"name": "fewshot", "data": str(EVALUATIONS / "fewshot/sample/reviews.yaml"), "labelled": ["train"]}
     runs = expand({"task": {**data, "method": method, **task}, "model": None}, ROOT)
     return [plan.label for plan in with_sweep_labels([runner.plan(run) for run in runs])]
 

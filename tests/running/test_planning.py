@@ -12,7 +12,7 @@ from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.trainings import run_training
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import METHOD, trained, write_sweep
-from tests.helpers import ROOT, lmassay, lmassay_process, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, lmassay_process, write_config, write_lines
 
 TASK = """
 from lmassay import Example, Generate, Score, Task
@@ -218,15 +218,14 @@ def test_two_folders_that_each_have_a_module_of_the_same_name_work_in_one_sweep(
 
 
 def test_the_shipped_translator_is_asked_again_after_its_dictionary_has_changed(tmp_path):
-    source = (ROOT / "examples" / "toy_translator.py").read_text(encoding="utf-8")
-    write(tmp_path, toy_translator=source)
-    (tmp_path / "data").mkdir()
-    dictionary = tmp_path / "data" / "dictionary.tsv"
-    lines = (ROOT / "examples" / "data" / "dictionary.tsv").read_text(encoding="utf-8").splitlines()
+    source = (EVALUATIONS / "robustness/sample/my_system.py").read_text(encoding="utf-8")
+    write(tmp_path, my_system=source)
+    dictionary = tmp_path / "dictionary.tsv"
+    lines = (EVALUATIONS / "robustness/sample/dictionary.tsv").read_text(encoding="utf-8").splitlines()
     write_lines(dictionary, lines)
     write_lines(tmp_path / "src.fr", ["le chat mange la souris"])
     task = {"name": "robustness", "src": "src.fr", "attack": "charswap"}
-    write_config(tmp_path / "c.yaml", {"task": task, "model": "toy_translator.py:ToyTranslator", "resamples": 100})
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "my_system.py:MySystem", "resamples": 100})
     run(tmp_path)
     write_lines(dictionary, ["\t".join([line.split("\t")[0], "zzz"]) for line in lines])
     run(tmp_path)
@@ -267,7 +266,7 @@ def test_a_worker_does_not_train_with_code_that_is_not_that_of_the_run(tmp_path)
 
 
 def test_the_signature_says_with_which_correlation_intervals_of_repetitions_are_computed(tmp_path):
-    data = ROOT / "examples" / "fewshot.yaml"
-    checked = lmassay("check", data, "--json", cwd=tmp_path)
+    lmassay("init", "fewshot", cwd=tmp_path)
+    checked = lmassay("check", "fewshot.yaml", "--json", cwd=tmp_path)
     signatures = [run["signature"] for run in json.loads(checked.stdout)["runs"]]
     assert any("clusters=split,replicates=acc:0.5" in signature for signature in signatures)

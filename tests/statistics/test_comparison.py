@@ -17,7 +17,7 @@ from lmassay.storage.store import Store
 from tests.compare_kit import add, rates, scored, side, sides, two, unscored
 from tests.evaluations.bias.report import small_bias
 from tests.evaluations.fewshot.report import small_fewshot
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 from tests.reporting import small_runs
 
 CUSTOM = """
@@ -59,9 +59,9 @@ class Speller:
 
 
 def robustness(folder):
-    examples = ROOT / "examples"
-    model = f"{examples / 'toy_translator.py'}:ToyTranslator"
-    task = {"name": "robustness", "src": str(examples / "data/src.fr"), "ref": str(examples / "data/ref.en")}
+    sample = EVALUATIONS / "robustness/sample"
+    model = f"{sample / 'my_system.py'}:MySystem"
+    task = {"name": "robustness", "src": str(sample / "src.fr"), "ref": str(sample / "ref.en")}
     task |= {"attack": "charswap", "s_src": "chrf", "s_tgt": "chrf"}
     models = [model, {"name": model, "careful": True}]
     return evaluate({"task": task, "model": models, "resamples": 100}, folder / "results")
@@ -88,7 +88,7 @@ def bias(folder):
 
 
 def fewshot(folder):
-    task = {"name": "fewshot", "data": str(ROOT / "examples/fewshot/reviews.yaml"), "labelled": ["train"]}
+    task = {"name": "fewshot", "data": str(EVALUATIONS / "fewshot/sample/reviews.yaml"), "labelled": ["train"]}
     task |= {"test_examples": 24, "method": ["majority", "random"]}
     return evaluate({"task": task, "resamples": 100}, folder / "results")
 

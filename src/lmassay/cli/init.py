@@ -12,21 +12,29 @@ from lmassay.cli.options import calls
 
 @click.command(
     epilog="Example: lmassay init bias --model smollm2 -o bias.yaml",
-    short_help="Write a sample configuration with comments.",
+    short_help="Write a sample configuration or the beginning of a plug-in.",
 )
-@click.argument("task", metavar="[TASK]", required=False, shell_complete=offer("lmassay.cli.actions.init:samples"))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: TASK.yaml]")
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=offer("lmassay.cli.actions.init:names"))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write; for your own part, the folder.  [default: NAME.yaml; the current folder]",
+)
 @click.option(
     "--model",
     help="Model to evaluate, named as for `lmassay card`: smollm2, openai:NAME, a folder, file.py:Class …",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("-y", "--yes", is_flag=True, help="Run the commands that the configuration needs first, without asking.")
 @calls("lmassay.cli.actions.init:init")
 def init() -> None:
-    """Write a sample configuration with a comment on every option.
+    """Write a sample configuration with a comment on every option, or the beginning of your own plug-in.
 
-    If the task reads files, sample data is written next to the configuration, so that it can be run immediately. Then
-    replace the samples with your own model and data.
+    NAME is a task (robustness, syntax, minimal_pairs, bias, fewshot) or your own part (scorer, model, task …). If you
+    leave it out, lmassay lists everything that it can write.
 
-    TASK is the name of a task, see `lmassay tasks`. If you leave it out in a terminal, lmassay asks for it.
+    A configuration runs as it is written: with sample data and a tiny model in a Python file. Then replace both with
+    your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the
+    commands to run first. On a terminal it offers to run them; with --yes it runs them.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource
 from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Labels, Source, read_entry
-from lmassay.errors import DataError, LmassayError, PluginError, did_you_mean, error_message
+from lmassay.errors import DataError, LmassayError, NotFetched, PluginError, did_you_mean, error_message
 from lmassay.plugins.evaluations import installed_evaluations
 from lmassay.storage.cache import cache_folder, require_space
 from lmassay.storage.files import record_read, record_reads
@@ -263,9 +263,8 @@ def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     missing = missing_files(chosen)
     if missing:
         which = "it was" if len(missing) == len(chosen) else f"{len(missing)} of its {len(chosen)} files were"
-        raise DataError(
-            f"the data set {entry.name} is not on this machine: {which} not fetched; run lmassay data get {entry.name}"
-        )
+        message = f"the data set {entry.name} is not on this machine: {which} not fetched; run"
+        raise NotFetched(message, f"lmassay data get {entry.name}")
     files: list[tuple[Path, DataFile]] = []
     for source, path, file in chosen:
         files.append((_verified(entry, source, path, file), file))

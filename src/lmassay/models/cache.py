@@ -78,11 +78,14 @@ def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def require_converter(purpose: str) -> None:
-    """Raise unless the libraries that convert GGUF files are installed; ``purpose`` is what needs them."""
+def require_converter(purpose: str, then: str = "") -> None:
+    """Raise unless the libraries that convert GGUF files are installed.
+
+    ``purpose`` is what needs them, ``then`` the command to run when they are installed.
+    """
     for library in ("gguf", "torch", "transformers"):
         if importlib.util.find_spec(library) is None:
-            raise MissingExtra(purpose, "hf")
+            raise MissingExtra(purpose, "hf", then)
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from tests.helpers import ROOT, lmassay, write_config
+from tests.helpers import EVALUATIONS, ROOT, lmassay, write_config
 
 pytestmark = pytest.mark.slow
-OWN = ROOT / "examples" / "bias"
+OWN = EVALUATIONS / "bias/sample"
+KOBBQ = ROOT / "tests" / "evaluations" / "bias" / "data"
 
 
 @pytest.fixture
@@ -69,8 +70,8 @@ def test_the_six_steps_from_samples_to_scores(server, tmp_path):
         assert done.returncode == 0, done.stderr
         return done
 
-    prompts = OWN / "prompts.tsv"
-    lines = (OWN / "korean.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    prompts = KOBBQ / "prompts.tsv"
+    lines = (KOBBQ / "korean.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "samples.tsv").write_text("".join(lines[:2]), encoding="utf-8")
     step(
         "preprocess",

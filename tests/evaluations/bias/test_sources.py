@@ -13,10 +13,11 @@ from lmassay.answers.parser import parse
 from lmassay.errors import DataError, UserError
 from lmassay.evaluations.bias.sources import read_dataset
 from tests.evaluations.bias.test_bbq import row, write
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS, ROOT
 from tests.published_data import published_set
 
-EXAMPLES = ROOT / "examples" / "bias"
+SAMPLE = EVALUATIONS / "bias/sample"
+KOBBQ = ROOT / "tests" / "evaluations" / "bias" / "data"
 SHIPPED = ROOT / "src" / "lmassay" / "evaluations" / "bias" / "prompts_data"
 COLUMNS = ["prompt_id", "prompt", "instruction", "context", "question", "a", "b", "c", "answer", "unknown"]
 
@@ -75,7 +76,7 @@ def test_a_table_that_is_not_kobbqs_is_refused(tmp_path):
 
 
 def test_the_questions_of_the_demonstration_are_balanced():
-    dataset = read_dataset("questions.yaml", EXAMPLES)
+    dataset = read_dataset("questions.yaml", SAMPLE)
     assert (dataset.name, dataset.language, len(dataset.items), list(dataset.notes)) == ("questions", "en", 64, [])
     templates = Counter(item.template for item in dataset.items)
     assert set(templates.values()) == {8}
@@ -93,14 +94,14 @@ def test_the_questions_of_the_demonstration_are_balanced():
 
 
 def test_the_answers_of_the_demonstration_can_be_distinguished_in_words():
-    for item in read_dataset("questions.yaml", EXAMPLES).items:
+    for item in read_dataset("questions.yaml", SAMPLE).items:
         for place, choice in enumerate(item.choices):
             assert parse(f"The answer is {choice}.", item.choices).letter == "ABC"[place]
 
 
 def test_the_korean_samples_of_the_demonstration_have_kobbqs_form():
     pytest.importorskip("lmassay.evaluations.bias.kobbq.samples")
-    dataset = read_dataset("korean.tsv", EXAMPLES)
+    dataset = read_dataset("korean.tsv", KOBBQ)
     assert (dataset.kind, len(dataset.items), len({item.template for item in dataset.items})) == ("kobbq", 32, 4)
     for item in dataset.items:
         if item.context_type == "dis":
@@ -116,7 +117,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize(
     "path",
-    [SHIPPED / "english.tsv", SHIPPED / "korean.tsv", EXAMPLES / "prompts.tsv", EXAMPLES / "prompts_debiased.tsv"],
+    [SHIPPED / "english.tsv", SHIPPED / "korean.tsv", KOBBQ / "prompts.tsv", KOBBQ / "prompts_debiased.tsv"],
     ids=lambda path: path.name,
 )
 def test_prompts_have_kobbqs_columns(path):
@@ -136,7 +137,7 @@ def test_prompts_have_kobbqs_columns(path):
         assert len({prompt["a"] for prompt in prompts}) == len(prompts) == 3
 
 
-@pytest.mark.parametrize("path", [SHIPPED / "korean.tsv", EXAMPLES / "prompts.tsv"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [SHIPPED / "korean.tsv", KOBBQ / "prompts.tsv"], ids=lambda path: path.name)
 def test_the_unknown_choice_of_a_korean_prompt_is_understood_in_other_words(path):
     for prompt in rows(path):
         choices = ("손자", "할머니", prompt["unknown"])
@@ -145,12 +146,12 @@ def test_the_unknown_choice_of_a_korean_prompt_is_understood_in_other_words(path
 
 
 def test_the_debiased_prompts_are_the_others_with_an_example():
-    for plain, debiased in zip(rows(EXAMPLES / "prompts.tsv"), rows(EXAMPLES / "prompts_debiased.tsv"), strict=True):
+    for plain, debiased in zip(rows(KOBBQ / "prompts.tsv"), rows(KOBBQ / "prompts_debiased.tsv"), strict=True):
         assert debiased["instruction"].endswith(plain["instruction"])
         assert plain["unknown"] in debiased["instruction"]
         assert {name: plain[name] for name in COLUMNS[3:]} == {name: debiased[name] for name in COLUMNS[3:]}
 
 
 def test_the_questions_are_lines_of_json_without_escapes():
-    lines = (EXAMPLES / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (SAMPLE / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     assert all(json.dumps(json.loads(line), ensure_ascii=False) == line for line in lines)

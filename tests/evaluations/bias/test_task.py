@@ -13,7 +13,7 @@ from lmassay import compare, evaluate
 from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.bias.bbq import bbq_items
 from tests.evaluations.bias.test_bbq import parrish
-from tests.helpers import ROOT, lmassay, write_config
+from tests.helpers import EVALUATIONS, lmassay, write_config
 from tests.published_data import published_set
 
 METRICS = {
@@ -179,7 +179,7 @@ def test_labels_without_letters_cannot_be_answered_by_letters(tmp_path, rule):
 # --- BBQ --------------------------------------------------------------------------------------------------------------
 
 
-OWN = ROOT / "examples" / "bias" / "questions.yaml"
+OWN = EVALUATIONS / "bias/sample/questions.yaml"
 
 
 class Answers:

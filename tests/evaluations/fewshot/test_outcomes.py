@@ -15,7 +15,7 @@ from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import PerTestScores
 from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
 
 def results(split_rows, metrics=("acc",)):
@@ -53,7 +53,7 @@ def test_other_metrics_say_that_their_interval_is_over_splits():
 
 
 def test_every_number_of_a_run_has_an_interval_or_a_reason(tmp_path):
-    task = {"name": "fewshot", "data": str(ROOT / "examples/fewshot/reviews.yaml"), "labelled": ["train"]}
+    task = {"name": "fewshot", "data": str(EVALUATIONS / "fewshot/sample/reviews.yaml"), "labelled": ["train"]}
     task |= {"test_examples": 24, "method": "majority", "splits": {"strategy": "fixed"}}
     (run,) = evaluate({"task": task}, tmp_path / "results")
     for result in run.record.results:

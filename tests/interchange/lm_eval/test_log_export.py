@@ -19,7 +19,7 @@ from lmassay.running import runner
 from lmassay.storage.digests import ROWS
 from lmassay.storage.file_names import safe_name
 from lmassay.storage.store import Store
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 from tests.interchange.kit import PARADIGM, bias_run, generated_run, pairs_run, samples
 
 
@@ -113,7 +113,10 @@ def test_generated_texts_have_the_general_form_and_come_back_with_equal_scores(t
 
 def test_a_run_whose_answers_such_logs_have_no_place_for_is_refused(tmp_path):
     task = {"name": "syntax", "data": "english:simple", "max_per_file": 2}
-    model = {"name": f"{ROOT / 'examples/my_slot_model.py'}:Bigrams", "text": str(ROOT / "examples/data/ref.en")}
+    model = {
+        "name": f"{EVALUATIONS / 'syntax/sample/my_language_model.py'}:Bigrams",
+        "text": str(EVALUATIONS / "robustness/sample/ref.en"),
+    }
     (run,) = evaluate({"task": task, "model": model}, tmp_path / "ours")
     with pytest.raises(UserError, match=r"cannot be written as a log .* --format jsonl"):
         exported(run, tmp_path / "out")

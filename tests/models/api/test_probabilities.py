@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.helpers import ROOT, lmassay, write_config
+from tests.helpers import EVALUATIONS, lmassay, write_config
 from tests.scoring_servers import LIES, VllmServer, vllm_server
 from tests.servers import failure, openai_server
 from tests.tiny_models import TEMPLATE, save_model
@@ -75,11 +75,10 @@ def test_minimal_pairs_get_the_results_of_the_local_model(vllm, folder, pairs, t
 
 
 def test_in_context_learning_by_log_probabilities_gets_the_results_of_the_local_model(vllm, folder, tmp_path):
-    from tests.helpers import ROOT
 
     task = {
         "name": "fewshot",
-        "data": str(ROOT / "examples" / "fewshot" / "reviews.yaml"),
+        "data": str(EVALUATIONS / "fewshot/sample/reviews.yaml"),
         "labelled": ["train"],
         "test_examples": 4,
         "splits": {"strategy": "multi_splits", "k": 2},
@@ -196,7 +195,7 @@ def test_a_model_without_the_option_is_refused_offline_with_advice(pairs, tmp_pa
 @pytest.mark.parametrize("api", ["chat", "completions"])
 def test_bias_by_log_probability_has_the_results_of_the_local_model(vllm, folder, tmp_path, api):
     """In chat form, the server writes the turns with its own template, which is that of the local model."""
-    data = str(ROOT / "examples/bias/questions.yaml")
+    data = str(EVALUATIONS / "bias/sample/questions.yaml")
     task = {"name": "bias", "data": data, "per_category": 1, "answer_by": "choices"}
     with vllm_server(vllm) as server:
         remote = run(tmp_path, config(tmp_path, task, server_model(server.url, api=api), limit=6))

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
+from lmassay.cli.actions.first_steps import Missing, are_wanted, find_missing, run_commands, show_commands
+from lmassay.cli.actions.starters import read_text, starter_files, starters, texts_in
 from lmassay.cli.console import say, warn
 from lmassay.cli.endings import format_by_ending
-from lmassay.contracts import Sample, resolve
-from lmassay.errors import ConfigError, LmassayError, PluginError, UserError, did_you_mean, error_with_location
+from lmassay.cli.tables import print_table
+from lmassay.contracts import Sample, Starter, resolve
+from lmassay.errors import LmassayError, PluginError, UserError, closest, error_with_location
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.plugins.registry import current_registry
 from lmassay.storage.commands import command_line
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from lmassay.plugins.options import Spec
 
 _TEMPLATE = "config.yaml"
-_DATA = re.compile(r"@DATA@/(\S+)")
+_DATA_MARK = "@DATA@"
+_DATA = re.compile(rf"{_DATA_MARK}/(\S+)")
 
 
 def samples() -> dict[str, Sample]:
@@ -41,78 +44,128 @@ def samples() -> dict[str, Sample]:
     return samples
 
 
-def init(task: str | None, output: Path | None, model: str | None, force: bool) -> None:
-    """Write a sample configuration with a comment on every option."""
+def names() -> list[str]:
+    """Return everything that can be written, by name."""
+    return [*samples(), *starters()]
+
+
+def init(name: str | None, output: Path | None, model: str | None, force: bool, yes: bool) -> None:
+    """Write a configuration of a task, or the beginning of a plug-in."""
+    chosen = name
+    if chosen is None:
+        _list_everything()
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return
+        chosen = str(click.prompt("Which one", type=click.Choice(names()), show_choices=False, err=True))
+    if chosen in samples():
+        _init_task(chosen, output, model, force, yes)
+    elif chosen in starters():
+        if model is not None:
+            raise UserError(f"--model is for tasks; {chosen} comes with a configuration in which you can name it")
+        _init_starter(starters()[chosen], output or Path(), force)
+    else:
+        meant = closest(chosen, names())
+        hint = "lmassay init lists what can be written" if meant is None else f"did you mean '{meant}'?"
+        raise UserError(f"there is no sample '{chosen}'; {hint}{unloaded_packages_note()}")
+
+
+def _list_everything() -> None:
+    sample_names = samples()
+    rows: list[tuple[str, str]] = []
+    for entry in current_registry().entries("task"):
+        if entry.name in sample_names:
+            rows.append((entry.name, entry.summary))
+    print_table("Configurations that run as they are written", ("name", "description"), rows)
+    click.echo()
+    rows = [(starter.name, starter.summary) for starter in starters().values()]
+    print_table("Your own parts, to run and to change", ("name", "description"), rows)
+
+
+def _init_starter(starter: Starter, folder: Path, force: bool) -> None:
+    texts: dict[Path, str] = {}
+    for path, text in starter_files(starter).items():
+        texts[folder / path] = text
+    if not force:
+        _refuse_to_overwrite(texts, "give another folder with -o")
+    _write(texts)
+    listed = ", ".join(str(folder / target) for target in starter.files)
+    say(f"wrote {listed}")
+    commands = list(starter.commands)
+    if folder != Path():
+        commands.insert(0, shlex.join(["cd", str(folder)]))
+    show_commands("next", commands)
+
+
+def _init_task(task: str, output: Path | None, model: str | None, force: bool, yes: bool) -> None:
     if output == Path("-"):
         raise UserError("-o -: sample data is written next to a configuration; give the name of a file")
     if output is not None:
         format_by_ending(output, {".yaml": "yaml", ".yml": "yaml"}, without_ending="yaml")
-    task_name = task or _ask_for_task()
-    if task_name not in samples():
-        hint = did_you_mean(task_name, samples())
-        raise UserError(f"there is no sample for a task '{task_name}'{hint}{unloaded_packages_note()}")
-    target = output or Path(f"{task_name}.yaml")
-    data_folder = f"{target.stem}-data"
+    target = output or Path(f"{task}.yaml")
     spec = None if model is None else _model(model)
-    texts = _texts(task_name, target, data_folder, spec)
+    texts = _texts(task, target, spec)
     if not force:
-        _refuse_to_overwrite(texts)
-    missing = "" if spec is None else _find_what_is_missing(task_name, target, data_folder, spec)
+        _refuse_to_overwrite(texts, "give another name with -o")
+    missing = _find_missing(task, target, spec)
     _write(texts)
     if len(texts) > 1:
-        say(f"wrote {target}, and sample data to {target.parent / data_folder}")
+        say(f"wrote {target}, and sample data to {target.parent / _data_folder(target)}")
     else:
         say(f"wrote {target}")
-    _print_next_steps(target, texts[target], missing)
+    _print_next_steps(target, missing)
+    if missing.commands and (yes or are_wanted(missing.commands)):
+        run_commands(missing.commands)
 
 
-def _ask_for_task() -> str:
-    names = list(samples())
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UserError(f"name a task, e.g. lmassay init {names[0]}; there are {', '.join(names)}")
-    for entry in current_registry().entries("task"):
-        if entry.name in names:
-            say(f"  {entry.name:<14} {entry.summary}")
-    answer: str = click.prompt("Which task", type=click.Choice(names), show_choices=False, err=True)
-    return answer
+def _data_folder(target: Path) -> str:
+    return f"{target.stem}-data"
 
 
-def _texts(task: str, target: Path, data_folder: str, model: Spec | None) -> Mapping[Path, str]:
+def _texts(task: str, target: Path, model: Spec | None) -> Mapping[Path, str]:
     """Return the configuration and its data: the path of each file → its contents."""
     sample = samples()[task]
-    files = _sample_files(sample.folder)
+    data_folder = _data_folder(target)
+    files = texts_in(sample.folder)
     if _TEMPLATE not in files:
         raise PluginError(f"the sample of the task {task} has no {_TEMPLATE}: {sample.folder}")
-    spec: Any = sample.model.replace("@DATA@", data_folder)
+    template = files.pop(_TEMPLATE)
+    spec: Any = _with_data_folder(sample.model, data_folder)
     if model is not None:
         spec = _relative_spec(target.parent, model)
-    text = _DATA.sub(lambda match: _as_yaml(f"{data_folder}/{match[1]}"), files.pop(_TEMPLATE))
+    for name, path in sample.model_files.items():
+        if model is None:
+            files[name] = read_text(path)
+        else:
+            files.pop(name, None)
+    texts = {target: _filled(template, task, target, sample, spec)}
+    for name, content in files.items():
+        texts[target.parent / data_folder / name] = content
+    return texts
+
+
+def _filled(template: str, task: str, target: Path, sample: Sample, spec: Any) -> str:
+    """Return the text of a configuration: the template with all placeholders replaced."""
+    data_folder = _data_folder(target)
+    text = _DATA.sub(lambda match: _as_yaml(f"{data_folder}/{match[1]}"), template)
     marks: dict[str, str] = {
         "FILE": shlex.quote(str(target)),
         "NAME": _as_yaml(target.stem),
         "MODEL": _as_yaml(spec),
     }
     for mark, value in _own_marks(task, sample, spec).items():
-        marks[mark] = _as_yaml(value)
+        marks[mark] = _as_yaml(_with_data_folder(value, data_folder))
     for mark, replacement in marks.items():
         text = text.replace(f"@{mark}@", replacement)
-    texts = {target: text}
-    for name, content in files.items():
-        texts[target.parent / data_folder / name] = content
-    return texts
+    return text
 
 
-def _sample_files(folder: Path) -> dict[str, str]:
-    """Return the texts of a sample by their path in its folder."""
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file() or "__pycache__" in path.parts:
-            continue
-        try:
-            files[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise PluginError(f"{path}, which belongs to the sample of a task, is not UTF-8") from None
-    return files
+def _with_data_folder(value: Any, data_folder: str) -> Any:
+    """Return a value, or a mapping of values, with the data folder in place of its placeholder."""
+    if isinstance(value, str):
+        return value.replace(_DATA_MARK, data_folder)
+    if isinstance(value, Mapping):
+        return {key: _with_data_folder(entry, data_folder) for key, entry in value.items()}
+    return value
 
 
 def _own_marks(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
@@ -167,44 +220,16 @@ def _relative_path(folder: Path, text: str) -> str:
         return text
 
 
-def _find_what_is_missing(task: str, target: Path, data_folder: str, model: Spec) -> str:
-    """Plan the runs of the configuration in a temporary folder, and return what this machine lacks to run them.
+def _find_missing(task: str, target: Path, model: Spec | None) -> Missing:
+    """Return what this machine lacks to run the configuration.
 
-    A mistake in the model raises an error. Missing weights, keys or optional packages are only returned as a message,
-    because the user can provide them later.
+    A sample with its own model needs nothing but lmassay and is not planned, which saves time.
     """
-    from lmassay.cli.actions.run import plugin_output_to_stderr
-    from lmassay.running.config import expand
-    from lmassay.running.runner import plan
-
-    with tempfile.TemporaryDirectory() as name, plugin_output_to_stderr():
-        trial = Path(name).resolve() / target.name
-        texts = _texts(task, trial, data_folder, model)
-        _write(texts)
-        # The model with its original paths, so that messages name files as the user knows them.
-        document = {**yaml.safe_load(texts[trial]), "model": model}
-        try:
-            configs = expand(document, trial.parent)
-        except UserError as error:
-            return _missing_text(error)
-        first_missing = ""
-        # All runs are planned, because a mistake in the model may show only in the last one.
-        for config in configs:
-            try:
-                plan(config)
-            except UserError as error:
-                missing = _missing_text(error)
-                first_missing = first_missing or missing
-    return first_missing
-
-
-def _missing_text(error: UserError) -> str:
-    """Return an error in one line; one that is about the model is raised again."""
-    message = "; ".join(str(error).splitlines())
-    # A message about the configuration begins with the key that it is about.
-    if isinstance(error, ConfigError | PluginError) and message.startswith("model"):
-        raise UserError(f"--model: {message}") from error
-    return message
+    if model is None and samples()[task].model_files:
+        return Missing()
+    # In a temporary folder, the configuration has no folder above it.
+    trial = Path(target.name)
+    return find_missing(_texts(task, trial, model), trial, model)
 
 
 def _write(texts: Mapping[Path, str]) -> None:
@@ -222,22 +247,15 @@ def _as_yaml(value: Any) -> str:
     return text.removesuffix("...\n").strip()
 
 
-def _refuse_to_overwrite(texts: Mapping[Path, str]) -> None:
+def _refuse_to_overwrite(texts: Mapping[Path, str], alternative: str) -> None:
     for path, text in texts.items():
         is_unchanged = path.is_file() and path.read_bytes() == text.encode()
         if path.exists() and not is_unchanged:
-            raise UserError(f"{path} already exists; give another name with -o, or --force to overwrite it")
+            raise UserError(f"{path} already exists; {alternative}, or --force to overwrite it")
 
 
-def _print_next_steps(target: Path, text: str, missing: str) -> None:
-    from lmassay.models import embedded
-
-    must_fetch = False
-    for name in embedded.EMBEDDED:
-        if f"\nmodel: {name}\n" in text and embedded.folder(name) is None:
-            must_fetch = True
-            say(f"once:  lmassay models get {name}")
-    if missing and not must_fetch:
-        warn(missing)
-    say(f"next:  {command_line('check', target)}")
-    say(f"       {command_line('run', target)}")
+def _print_next_steps(target: Path, missing: Missing) -> None:
+    if missing.message:
+        warn(missing.message)
+    show_commands("first", missing.commands)
+    show_commands("next", [command_line("check", target), command_line("run", target)])

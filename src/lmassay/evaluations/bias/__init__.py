@@ -8,10 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 from string import ascii_uppercase
 
-from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import (
+    Command,
+    Component,
+    Evaluation,
+    PublishedCard,
+    Reproduction,
+    Sample,
+    Starter,
+    TaskEntry,
+    Variation,
+)
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
+_STARTERS = _HERE / "starters"
+_ASSISTANT = {"my_assistant.py": _HERE / "sample" / "my_assistant.py"}
 _RATE = (0.0, 1.0)
 _SIGNED = (-1.0, 1.0)
 
@@ -176,7 +188,25 @@ evaluation = Evaluation(
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     published_card=PublishedCard(("en", "ko", "es", "nl", "tr"), f"{__name__}.card:published_variants"),
-    sample=Sample(_HERE / "sample", marks=f"{__name__}.card:sample_marks"),
+    sample=Sample(
+        _HERE / "sample",
+        model="@DATA@/my_assistant.py:MyAssistant",
+        marks=f"{__name__}.card:sample_marks",
+        model_files=_ASSISTANT,
+    ),
+    starters=(
+        Starter(
+            "questions",
+            "your own questions about stereotypes, in a CSV file",
+            {
+                "people.csv": _STARTERS / "people.csv",
+                "people.yaml": _STARTERS / "people.yaml",
+                "people_run.yaml": _STARTERS / "people_run.yaml",
+                **_ASSISTANT,
+            },
+            ("lmassay run people_run.yaml",),
+        ),
+    ),
     log_reader=f"{__name__}.lm_eval_import:questions_reader",
     commands=(
         Command(

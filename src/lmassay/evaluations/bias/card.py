@@ -158,10 +158,14 @@ def _sample_note(record: RunRecord) -> list[str]:
 def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values that ``lmassay init`` fills into the sample configuration for a model.
 
-    Local models can be restricted to the letters of the choices, so they answer by letter.
+    Local models can be restricted to the letters of the choices, so they answer by letter. A Python class, such as the
+    sample's own, is assumed to be fast.
     """
     model_name = model if isinstance(model, str) else model["name"]
-    return {"ANSWER_BY": "letters" if model_name in _LOCAL_MODELS else "generate"}
+    return {
+        "ANSWER_BY": "letters" if model_name in _LOCAL_MODELS else "generate",
+        "PER_CATEGORY": None if ".py:" in model_name else 1,
+    }
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:

@@ -19,6 +19,7 @@ from lmassay.contracts import (
     PublishedCard,
     Reproduction,
     Sample,
+    Starter,
     TaskEntry,
     Variation,
 )
@@ -52,6 +53,9 @@ _HOMES = {
     "open_task": "tasks.nlu",
 }
 _HERE = Path(__file__).parent
+_SAMPLE = _HERE / "sample"
+_STARTERS = _HERE / "starters"
+_METHOD_FILE = {"my_method.py": _SAMPLE / "my_method.py"}
 _METHODS = f"{__name__}.methods"
 _EXTRA = "fewshot"
 _RATE = (0.0, 1.0)
@@ -167,7 +171,39 @@ evaluation = Evaluation(
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     published_card=PublishedCard(("en",), f"{__name__}.card:published_variants"),
-    sample=Sample(_HERE / "sample"),
+    sample=Sample(_SAMPLE, model=None, marks=f"{__name__}.card:sample_marks", model_files=_METHOD_FILE),
+    starters=(
+        Starter(
+            "fewshot-task",
+            "your own few-shot task, as a YAML file and as classes in FewNLU's style",
+            {
+                "mrpc": _STARTERS / "mrpc",
+                "mrpc.yaml": _STARTERS / "mrpc.yaml",
+                "mrpc.py": _STARTERS / "mrpc.py",
+                "own_tasks.yaml": _STARTERS / "own_tasks.yaml",
+                **_METHOD_FILE,
+            },
+            ("lmassay run own_tasks.yaml",),
+        ),
+        Starter(
+            "method",
+            "your own few-shot method, against the majority baseline",
+            {
+                "my_method.yaml": _STARTERS / "my_method.yaml",
+                "reviews.yaml": _SAMPLE / "reviews.yaml",
+                "train.jsonl": _SAMPLE / "train.jsonl",
+                "dev.jsonl": _SAMPLE / "dev.jsonl",
+                **_METHOD_FILE,
+            },
+            ("lmassay run my_method.yaml", "lmassay protocol"),
+        ),
+        Starter(
+            "fewnlu",
+            "the hyperparameter searches of the FewNLU paper, and an experiment of three tasks",
+            {"fewnlu": _STARTERS / "fewnlu"},
+            ("lmassay data get fewglue", "lmassay check fewnlu/search_pet_albert.yaml"),
+        ),
+    ),
     export=f"{__name__}.export:trainings_export",
     checks=_optional_packages,
     after_run=f"{__name__}.commands.actions.protocol:print_verdicts",

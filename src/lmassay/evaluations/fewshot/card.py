@@ -129,6 +129,13 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
 # --- the number -------------------------------------------------------------------------------------------------------
 
 
+def sample_marks(model: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the method in the configuration of ``lmassay init``: without a model, a class that counts words."""
+    if model is None:
+        return {"METHOD": {"name": "@DATA@/my_method.py:SharedWords", "power": [1, 2]}}
+    return {"METHOD": {"name": "icl", "shots": 2, "pattern": 0}}
+
+
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     """The gain over no examples; of several tasks on one card, the mean of their gains."""
     by_data: dict[str, list[RunRecord]] = {}

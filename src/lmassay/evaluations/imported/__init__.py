@@ -5,7 +5,9 @@ This module only declares the evaluation; importing it is cheap.
 
 from __future__ import annotations
 
-from lmassay.contracts import Command, Component, Evaluation, TaskEntry
+from pathlib import Path
+
+from lmassay.contracts import Command, Component, Evaluation, Starter, TaskEntry
 from lmassay.types import Metric
 
 _RATE = (0.0, 1.0)
@@ -44,6 +46,14 @@ evaluation = Evaluation(
             "lm_eval": Component(f"{__name__}.reading:LoggedModel", "answers in a sample log of lm-evaluation-harness"),
         },
     },
+    starters=(
+        Starter(
+            "lm-eval-log",
+            "a log of lm-evaluation-harness to import: forty minimal pairs, answered by SmolLM2-135M",
+            {"lm_eval": Path(__file__).parent / "starters" / "lm_eval"},
+            ("lmassay import lm_eval/samples_across_pp_*.jsonl",),
+        ),
+    ),
     commands=(
         Command(
             "import",

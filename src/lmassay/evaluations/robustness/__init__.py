@@ -7,10 +7,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import (
+    Command,
+    Component,
+    Evaluation,
+    PublishedCard,
+    Reproduction,
+    Sample,
+    Starter,
+    TaskEntry,
+    Variation,
+)
 from lmassay.types import Metric
 
 _HERE = Path(__file__).parent
+_SAMPLE = _HERE / "sample"
+_STARTERS = _HERE / "starters"
+# The French sentences with their translations, and the small translator, which several samples use.
+_SENTENCES = {"src.fr": _SAMPLE / "src.fr", "ref.en": _SAMPLE / "ref.en"}
+_SYSTEM = {"my_system.py": _SAMPLE / "my_system.py", "dictionary.tsv": _SAMPLE / "dictionary.tsv"}
 _SCORERS = f"{__name__}.scorers"
 _PERTURBATIONS = f"{__name__}.perturbations"
 _RATE = (0.0, 1.0)
@@ -132,7 +147,67 @@ evaluation = Evaluation(
     headline=f"{__name__}.card:headline",
     card=f"{__name__}.card:variants",
     published_card=PublishedCard(("en", "ko", "es", "nl", "tr"), f"{__name__}.card:published_variants"),
-    sample=Sample(_HERE / "sample", model="@DATA@/my_system.py:MySystem", marks=f"{__name__}.card:sample_marks"),
+    sample=Sample(
+        _SAMPLE,
+        model="@DATA@/my_system.py:MySystem",
+        marks=f"{__name__}.card:sample_marks",
+        model_files=_SYSTEM,
+    ),
+    starters=(
+        Starter(
+            "scorer",
+            "your own scorer of two texts, compared with chrF",
+            {
+                "my_scorer.py": _STARTERS / "my_scorer.py",
+                "my_scorer.yaml": _STARTERS / "my_scorer.yaml",
+                **_SENTENCES,
+                **_SYSTEM,
+            },
+            ("lmassay run my_scorer.yaml",),
+        ),
+        Starter(
+            "perturbation",
+            "your own attack on a text, alone and in a search for the worst change",
+            {
+                "my_perturbation.py": _STARTERS / "my_perturbation.py",
+                "my_perturbation.yaml": _STARTERS / "my_perturbation.yaml",
+                **_SENTENCES,
+                **_SYSTEM,
+            },
+            ("lmassay run my_perturbation.yaml",),
+        ),
+        Starter(
+            "model",
+            "your own program or Python class that writes text, under attack",
+            {
+                "my_model.py": _STARTERS / "my_model.py",
+                "my_model.yaml": _STARTERS / "my_model.yaml",
+                "src.fr": _SAMPLE / "src.fr",
+            },
+            ("lmassay run my_model.yaml",),
+        ),
+        Starter(
+            "outputs",
+            "outputs that a system has already written, before and after an attack",
+            {"parallel": _STARTERS / "parallel", "parallel.yaml": _STARTERS / "parallel.yaml"},
+            ("lmassay run parallel.yaml",),
+        ),
+        Starter(
+            "teapot-scorers",
+            "scorers in TEAPOT's own style",
+            {"custom_scorers.py": _STARTERS / "custom_scorers.py", **_SENTENCES},
+            (
+                "lmassay perturb charswap --in src.fr --out adv.fr",
+                "lmassay teapot --src src.fr --adv-src adv.fr --custom-scores-source custom_scorers.py --s-src f1",
+            ),
+        ),
+        Starter(
+            "package",
+            "a package that adds a perturbation and a scorer",
+            {"lmassay-shouting": _STARTERS / "lmassay-shouting", "src.fr": _SAMPLE / "src.fr"},
+            ("pip install ./lmassay-shouting", "lmassay perturb shout --in src.fr --out adv.fr"),
+        ),
+    ),
     checks=f"{__name__}.doctor:findings",
     commands=(
         Command(

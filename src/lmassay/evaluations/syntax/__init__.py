@@ -8,10 +8,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmassay.contracts import Command, Component, Evaluation, PublishedCard, Reproduction, Sample, TaskEntry, Variation
+from lmassay.contracts import (
+    Command,
+    Component,
+    Evaluation,
+    PublishedCard,
+    Reproduction,
+    Sample,
+    Starter,
+    TaskEntry,
+    Variation,
+)
 from lmassay.types import Metric
 
 _SAMPLES = Path(__file__).parent / "sample"
+_STARTERS = Path(__file__).parent / "starters"
+# The small model that the samples use: it counts words in a text.
+_MODEL = {"name": "@DATA@/my_language_model.py:Bigrams", "text": "@DATA@/corpus.txt"}
+_MODEL_FILES = {
+    "my_language_model.py": _SAMPLES / "my_language_model.py",
+    "corpus.txt": _SAMPLES / "corpus.txt",
+}
 _RATE = (0.0, 1.0)
 _HALF = 0.5
 
@@ -107,7 +124,7 @@ evaluation = Evaluation(
         "syntax": TaskEntry(
             path=f"{__name__}.task:Syntax",
             summary="does it know grammar? TSE, EW and MW at the verb of minimal pairs",
-            sample=Sample(_SAMPLES / "blanks"),
+            sample=Sample(_SAMPLES / "blanks", model=_MODEL, model_files=_MODEL_FILES),
         ),
         "minimal_pairs": TaskEntry(
             path=f"{__name__}.sentences:MinimalPairs",
@@ -115,7 +132,7 @@ evaluation = Evaluation(
             section=f"{__name__}.report.minimal_pairs:section",
             texts=f"{__name__}.report.minimal_pairs:sentence_texts",
             headline=f"{__name__}.card:sentences_headline",
-            sample=Sample(_SAMPLES / "sentences"),
+            sample=Sample(_SAMPLES / "sentences", model=_MODEL, model_files=_MODEL_FILES),
             export=f"{__name__}.export:pairs_export",
         ),
         "refining_tse": TaskEntry(
@@ -141,6 +158,37 @@ evaluation = Evaluation(
     card=f"{__name__}.card:variants",
     published_card=PublishedCard(("en", "de", "fr", "he", "ja", "ru"), f"{__name__}.card:published_variants"),
     log_reader=f"{__name__}.lm_eval_import:pairs_reader",
+    starters=(
+        Starter(
+            "language-model",
+            "your own language model: it returns the probabilities of words and texts",
+            {"my_language_model.yaml": _STARTERS / "my_language_model.yaml", **_MODEL_FILES},
+            ("lmassay run my_language_model.yaml",),
+        ),
+        Starter(
+            "pairs",
+            "your own minimal pairs, at the verb and as whole sentences",
+            {"pairs.jsonl": _STARTERS / "pairs.jsonl", "pairs.yaml": _STARTERS / "pairs.yaml", **_MODEL_FILES},
+            ("lmassay run pairs.yaml",),
+        ),
+        Starter(
+            "metric",
+            "your own metric on a built-in task",
+            {
+                "my_metric.py": _STARTERS / "my_metric.py",
+                "my_metric.yaml": _STARTERS / "my_metric.yaml",
+                "pairs.jsonl": _STARTERS / "pairs.jsonl",
+                **_MODEL_FILES,
+            },
+            ("lmassay run my_metric.yaml",),
+        ),
+        Starter(
+            "refining-tse",
+            "a configuration of refining-tse with your own model and metric",
+            {"tse": _STARTERS / "tse"},
+            ("lmassay tse run tse/nearest_noun.yaml",),
+        ),
+    ),
     commands=(
         Command(
             "grammar",

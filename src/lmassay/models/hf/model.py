@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from lmassay.contracts import Model
-from lmassay.errors import ConfigError, DataError, MissingExtra, ModelError
+from lmassay.errors import ConfigError, DataError, MissingExtra, ModelError, UserError
 from lmassay.models.cache import read_card
 from lmassay.models.hf.folder_errors import plain_folder_errors, plain_library_errors
 from lmassay.models.hf.source import Kind, ModelSource, find_source
@@ -155,10 +155,18 @@ class HuggingFace(Model):
         for package in ("torch", "transformers"):
             # Only looked up: importing them takes seconds, and most mistakes can be found without them.
             if importlib.util.find_spec(package) is None:
-                raise MissingExtra("a local Hugging Face model", "hf")
+                raise MissingExtra("a local Hugging Face model", "hf", then=self._fetch_command())
         self.source.check()
         with plain_folder_errors(self.source.path):
             self._check_options()
+
+    def _fetch_command(self) -> str:
+        """The command that fetches the model; empty if its files are on this machine, or if no command would help."""
+        try:
+            _ = self.source
+        except UserError as error:
+            return error.commands[-1] if error.commands else ""
+        return ""
 
     def _check_options(self) -> None:
         """Check what depends on both the files and the options."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from lmassay.errors import DataError, MissingExtra
+from lmassay.errors import DataError, MissingExtra, NotFetched
 from lmassay.models import embedded
-from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card
+from lmassay.models.cache import HUB_FILES, NOT_HUB_FILES, read_card, require_converter
 from lmassay.models.hf.folder_errors import plain_folder_errors, read_json_object, tokenizer_problem
 from lmassay.models.hf.gguf_header import check_gguf
 from lmassay.models.hf.window import known_window
@@ -270,7 +271,9 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
     if model in embedded.EMBEDDED:
         folder = embedded.folder(model)
         if folder is None:
-            raise DataError(f"the model {model} is not on this machine yet; fetch it: lmassay models get {model}")
+            fetch = _fetch_command(model, None)
+            require_converter(f"the model {model}", then=fetch)
+            raise NotFetched(f"the model {model} is not on this machine yet; fetch it:", fetch)
         return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
         raise DataError(f"there is no model at {model}; write a folder, a .gguf file or a hub name")
@@ -282,7 +285,7 @@ def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ImportError as error:
-        raise MissingExtra("a Hugging Face model", "hf") from error
+        raise MissingExtra("a Hugging Face model", "hf", then=_fetch_command(model, revision)) from error
     try:
         folder = Path(
             snapshot_download(
@@ -296,8 +299,13 @@ def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
     except HFValidationError:
         raise DataError(f"'{model}' is not a folder, a .gguf file or a hub name like org/model") from None
     except (LocalEntryNotFoundError, OSError):
-        command = f"lmassay models get {model}"
-        if revision:
-            command += f" --revision {revision}"
-        raise DataError(f"the model {model} is not on this machine; fetch it: {command}") from None
+        message = f"the model {model} is not on this machine; fetch it:"
+        raise NotFetched(message, _fetch_command(model, revision)) from None
     return ModelSource(model, folder, folder.name)
+
+
+def _fetch_command(model: str, revision: str | None) -> str:
+    words = ["lmassay", "models", "get", model]
+    if revision:
+        words += ["--revision", revision]
+    return shlex.join(words)

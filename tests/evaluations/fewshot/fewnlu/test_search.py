@@ -6,7 +6,7 @@ import pytest
 
 from lmassay.running.config import load_runs
 from lmassay.running.selection import select
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
 
 def setup_module() -> None:
@@ -14,7 +14,7 @@ def setup_module() -> None:
     pytest.importorskip("torch", reason="the hf extra is not installed")
 
 
-FOLDER = ROOT / "examples" / "fewshot"
+FOLDER = EVALUATIONS / "fewshot/starters/fewnlu"
 # Configurations that the scripts go through, and those that a training serves at once (two evaluation intervals).
 COUNTS = {"pet": (232, 2), "pet_mlm": (232, 2), "adapet": (232, 2), "ptuning": (224, 2), "cls": (28, 1)}
 COUNTS |= {"semi_single": (14, 1), "semi_cross": (14, 1)}

@@ -9,9 +9,9 @@ import pytest
 from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.tasks.nlu import open_task
 from tests.evaluations.fewshot.small_tokenizers import word_pieces
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
-EXAMPLES = ROOT / "examples" / "fewshot"
+STARTERS = EVALUATIONS / "fewshot/starters"
 TASK = """\
 name: same
 data: {train: train.jsonl}
@@ -171,8 +171,8 @@ def test_a_classifier_may_have_its_own_input(tmp_path):
 def test_the_yaml_example_is_the_task_of_the_python_example():
     pytest.importorskip("transformers", reason="the hf extra is not installed")
     tokenizer = word_pieces("Does", "has", "the", "same", "meaning", "with", "Yes", "No")
-    yaml = open_task("mrpc.yaml", None, EXAMPLES)
-    python = open_task("mrpc.py:mrpc", EXAMPLES / "data" / "mrpc", EXAMPLES)
+    yaml = open_task("mrpc.yaml", None, STARTERS)
+    python = open_task("mrpc.py:mrpc", STARTERS / "mrpc", STARTERS)
     assert (yaml.labels, yaml.metrics) == (python.labels, python.metrics)
     for mode, number in (("cls", 0), ("cloze", 0), ("ptuning", 1)):
         encoded = []

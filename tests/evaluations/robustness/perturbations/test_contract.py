@@ -9,7 +9,6 @@ import random
 import re
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,9 +27,10 @@ from lmassay.evaluations.robustness.perturbations import (
     perturbation,
 )
 from lmassay.plugins.registry import Registry, current_registry
+from tests.helpers import EVALUATIONS
 
 ENGLISH = "The quick brown fox, unlike the others, jumps over two lazy dogs."
-EXAMPLE = Path(__file__).parents[4] / "examples" / "my_perturbation.py"
+EXAMPLE = EVALUATIONS / "robustness/starters/my_perturbation.py"
 
 
 @pytest.fixture

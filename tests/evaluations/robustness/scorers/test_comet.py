@@ -9,7 +9,7 @@ from lmassay import evaluate
 from lmassay.errors import UserError
 from lmassay.evaluations.robustness.scorers.base import ScorerError
 from lmassay.evaluations.robustness.scorers.comet import COMET
-from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 
 # As unbabel-comet: it prints while it works, and its scores may exceed 1.
 PACKAGE = """
@@ -138,7 +138,7 @@ def config(folder, environment, checkpoint, **task):
         "s_tgt": comet,
         **task,
     }
-    model = {"name": str(ROOT / "examples" / "my_model.py:Program"), "command": ["tr", "a-z", "A-Z"]}
+    model = {"name": str(EVALUATIONS / "robustness/starters/my_model.py:Program"), "command": ["tr", "a-z", "A-Z"]}
     return write_config(folder / "c.yaml", {"task": task, "model": model})
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from lmassay.cli import main
 from lmassay.storage.store import Store
-from tests.helpers import ROOT, lmassay
+from tests.helpers import EVALUATIONS, ROOT, lmassay
 from tests.published_data import FIGURES, published_set
 
 
@@ -319,7 +319,7 @@ def test_a_custom_transformers_model_registered_in_a_file_gives_the_originals_nu
 
 
 def test_the_example_runs_as_its_own_words_say(tmp_path):
-    done = lmassay("tse", "run", ROOT / "examples/tse/nearest_noun.yaml", "--lemma-stats", cwd=tmp_path)
+    done = lmassay("tse", "run", EVALUATIONS / "syntax/starters/tse/nearest_noun.yaml", "--lemma-stats", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "TSE 0.6000 (50 rows), EW 0.6000 (10 contexts), margin 0.4000 (50 rows)" in done.stdout
     page = (ROOT / "docs/migrating/refining-tse.md").read_text(encoding="utf-8")
@@ -374,8 +374,10 @@ def test_tse_written_as_a_metric_of_ones_own_is_tse(tmp_path, model):
 
 
 def test_logs_go_to_standard_output_where_the_configuration_says_so(tmp_path):
-    text = (ROOT / "examples/tse/nearest_noun.yaml").read_text(encoding="utf-8")
-    text = text.replace("print_to_stdout: false", "print_to_stdout: true").replace("examples/", f"{ROOT}/examples/")
+    text = (EVALUATIONS / "syntax/starters/tse/nearest_noun.yaml").read_text(encoding="utf-8")
+    text = text.replace("print_to_stdout: false", "print_to_stdout: true").replace(
+        "tse/", f"{EVALUATIONS}/syntax/starters/tse/"
+    )
     (tmp_path / "own.yaml").write_text(text + "unique: true\n", encoding="utf-8")
     done = lmassay("tse", "run", "own.yaml", cwd=tmp_path)
     assert "--------Summary Results--------" in done.stdout

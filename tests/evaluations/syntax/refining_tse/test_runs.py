@@ -14,9 +14,9 @@ from lmassay.evaluations.syntax.refining_tse import folder
 from lmassay.evaluations.syntax.refining_tse.modules import MODELS
 from lmassay.running import runner
 from lmassay.storage.store import Store
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS
 
-EXAMPLE = ROOT / "examples/tse/nearest_noun.yaml"
+EXAMPLE = EVALUATIONS / "syntax/starters/tse/nearest_noun.yaml"
 
 
 def tse(folder, *arguments):
@@ -30,7 +30,9 @@ def config(tmp_path):
     """Write the example under a name, changed; gives its path."""
 
     def write(name="own.yaml", change=lambda data: None):
-        data = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8").replace("examples/", f"{ROOT}/examples/"))
+        data = yaml.safe_load(
+            EXAMPLE.read_text(encoding="utf-8").replace("tse/", f"{EVALUATIONS}/syntax/starters/tse/")
+        )
         change(data)
         (tmp_path / name).write_text(yaml.safe_dump(data), encoding="utf-8")
         return tmp_path / name
@@ -132,7 +134,9 @@ def test_a_folder_tells_what_ran(config, tmp_path):
 def test_what_ran_in_another_way_than_the_configuration_says_stands_above_its_copy(config, tmp_path, request):
     path = config()
     (tmp_path / "register.py").write_text(
-        (ROOT / "examples/tse/my_mpe_model.py").read_text(encoding="utf-8").replace('config["strength"]', "1.0")
+        (EVALUATIONS / "syntax/starters/tse/my_mpe_model.py")
+        .read_text(encoding="utf-8")
+        .replace('config["strength"]', "1.0")
         + "\nfrom src.models.models import model_name_to_MPEModel_class as table\ntable['other'] = NearestNoun\n"
     )
     request.addfinalizer(MODELS.clear)

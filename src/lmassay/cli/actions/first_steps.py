@@ -1,0 +1,113 @@
+"""The commands that a new configuration needs first, such as an installation or a download; run them if asked to."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import yaml
+
+from lmassay.cli.console import say
+from lmassay.errors import ConfigError, PluginError, UserError
+from lmassay.storage.files import atomic_write
+
+if TYPE_CHECKING:
+    from lmassay.plugins.options import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What this machine lacks to run a configuration."""
+
+    commands: tuple[str, ...] = ()
+    """The commands that bring it, in order."""
+    message: str = ""
+    """What else is missing, which no command can bring: an API key, for example."""
+
+
+def find_missing(texts: Mapping[Path, str], target: Path, model: Spec | None) -> Missing:
+    """Plan the runs of a configuration in a temporary folder, and return what this machine lacks to run them.
+
+    ``texts`` are all files that the configuration needs, by paths relative to its folder. A mistake in the model that
+    the user named raises an error.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        for path, text in texts.items():
+            with atomic_write(folder / path) as stream:
+                stream.write(text)
+        document = yaml.safe_load(texts[target])
+        if model is not None:
+            # The model with its original paths, so that messages name files as the user knows them.
+            document["model"] = model
+        return _plan_all(document, (folder / target).parent)
+
+
+def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
+    from lmassay.cli.actions.run import plugin_output_to_stderr
+    from lmassay.running.config import expand
+    from lmassay.running.runner import plan
+
+    commands: list[str] = []
+    message = ""
+    with plugin_output_to_stderr():
+        try:
+            configs = expand(document, folder)
+        except UserError as error:
+            return Missing(message=_one_line(error))
+        # All runs are planned, because a mistake in the model may show only in the last one.
+        for config in configs:
+            try:
+                plan(config)
+            except UserError as error:
+                if error.commands:
+                    commands += [command for command in error.commands if command not in commands]
+                else:
+                    text = _one_line(error)
+                    message = message or text
+    return Missing(tuple(commands), message)
+
+
+def _one_line(error: UserError) -> str:
+    """Return an error in one line; one that is about the model is raised again."""
+    message = "; ".join(str(error).splitlines())
+    # A message about the configuration begins with the key that it is about.
+    if isinstance(error, ConfigError | PluginError) and message.startswith("model"):
+        raise UserError(f"--model: {message}") from error
+    return message
+
+
+def show_commands(title: str, commands: Sequence[str]) -> None:
+    """Print commands below each other, with a title before the first."""
+    for number, command in enumerate(commands):
+        label = f"{title}:" if number == 0 else ""
+        say(f"{label:<7}{command}")
+
+
+def are_wanted(commands: Sequence[str]) -> bool:
+    """Ask on a terminal whether to run commands; without a terminal, nothing is run."""
+    if not commands or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    question = "Run this command now?" if len(commands) == 1 else "Run these commands now?"
+    return click.confirm(question, default=False, err=True)
+
+
+def run_commands(commands: Sequence[str]) -> None:
+    """Run commands of pip and lmassay one after the other, each in a new process with the Python that runs this one."""
+    for number, command in enumerate(commands):
+        say(f"running {command}")
+        program, *arguments = shlex.split(command)
+        # -P: a file named pip.py in the user's folder is not pip.
+        done = subprocess.run([sys.executable, "-P", "-m", program, *arguments], stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            remaining = " && ".join(commands[number:])
+            if remaining == command:
+                remaining = "it again"
+            raise UserError(f"{command} failed with exit code {done.returncode}; solve this and run {remaining}")
