@@ -76,8 +76,8 @@ EXPECTED = {
     "docs/bias.md": Expected(
         {"report.html": "accuracy"},
         claims=(
-            Claim(r"with prompt 2 it picks C in (\d+) % of the cases", "questions, prompt 2", "letter_C", 100),
-            Claim("no question gets the same answer in all three orders", "questions, prompt 2", "consistency"),
+            Claim(r"it picks C in (\d+) % of the cases", "questions, prompt 1", "letter_C", 100),
+            Claim("no question gets the same answer in all three orders", "questions, prompt 1", "consistency"),
         ),
     ),
     "docs/fewshot.md": Expected({"report.html": "Stability over K"}),

@@ -31,6 +31,9 @@ def test_the_yaml_in_the_page_is_accepted(page, tmp_path):
             entry = tmp_path / "entry.yaml"
             entry.write_text(block.text, encoding="utf-8")
             assert read_entry(entry).sources, block.where
+        elif "file" in block.notes and ".py:" in block.text:
+            # It needs a file that a command of the page writes; the page itself is run by test_commands.py.
+            continue
         elif block.language == "yaml" and any(line.startswith("task:") for line in lines):
             file = tmp_path / "c.yaml"
             file.write_text(block.text, encoding="utf-8")

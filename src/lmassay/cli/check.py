@@ -10,7 +10,7 @@ from lmassay.cli.options import calls, json_option, only_option, results_option,
 
 
 @click.command(
-    epilog='Example: lmassay check examples/robustness.yaml --fail-if "success>0.05"',
+    epilog='Example: lmassay check robustness.yaml --fail-if "success>0.05"',
     short_help="Check a configuration without running it.",
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))

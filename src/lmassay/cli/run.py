@@ -10,7 +10,7 @@ from lmassay.cli.options import calls, executor_options, json_option, only_optio
 
 
 @click.command(
-    epilog="Example: lmassay run examples/robustness.yaml --limit 100 --set task.success_threshold=1.2",
+    epilog="Example: lmassay run robustness.yaml --limit 100 --set task.success_threshold=1.2",
     short_help="Run a configuration.",
 )
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))

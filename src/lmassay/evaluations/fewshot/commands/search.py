@@ -10,7 +10,7 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 
 
 @click.command(
-    epilog="Example: lmassay search examples/fewshot.yaml --trials 6 --workers 2",
+    epilog="Example: lmassay search fewshot.yaml --trials 6 --workers 2",
     short_help="Search for good options.",
 )
 @click.argument("config", metavar="CONFIG", type=click.Path(path_type=Path))
