@@ -282,3 +282,58 @@ def test_test_examples_without_labels_are_reported(folder):
     (folder / "data" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     (run_config,) = expand(config(test="test"), folder)
     assert any("6 of 6 test examples have no label" in note for note in plan(run_config).notes)
+
+
+# --- a user's own files -----------------------------------------------------------------------------------------------
+
+
+OWN_TASK = """
+name: tickets
+data: {%s}
+fields: [message]
+label: topic
+labels: [delivery, payment, account]
+patterns: ["{message} This is about [mask]."]
+words: {delivery: delivery, payment: payment, account: account}
+metrics: [acc]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task with two CSV files and three labels."""
+    lines = [f"message {number},{label}" for number in range(6) for label in ("delivery", "payment", "account")]
+    for name in ("learn.csv", "check.csv"):
+        (tmp_path / name).write_text("\n".join(["message,topic", *lines]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def own_task(files: str, **options: Any) -> dict[str, Any]:
+    Path("tickets.yaml").write_text(OWN_TASK % files, encoding="utf-8")
+    return {"task": {"name": "fewshot", "data": "tickets.yaml", "method": "majority", "splits": {"k": 2}, **options}}
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_an_own_task_needs_neither_dev32_nor_the_option_labelled(own, part):
+    (run,) = evaluate(own_task(f"train: learn.csv, {part}: check.csv"))
+    assert run["acc"].n == 2
+    assert len(next(iter(run.rows()))["details"]["predictions"]) == 18
+    assert f"|test:{part}|" in run.signature
+
+
+def test_any_part_but_the_tested_one_can_be_split(own):
+    (run,) = evaluate(own_task("dev: learn.csv, test: check.csv", labelled=["dev"], test="test"))
+    assert run["acc"].n == 2
+    with pytest.raises(ConfigError, match="'dev' is tested on, so it cannot be trained on"):
+        evaluate(own_task("dev: learn.csv", labelled=["dev"]))
+
+
+def test_a_part_that_the_yaml_file_does_not_name_is_reported_with_those_that_it_names(own):
+    with pytest.raises(DataError, match=r"tickets has no test data; it has train \(learn.csv\) and dev \(check.csv\)"):
+        evaluate(own_task("train: learn.csv, dev: check.csv", test="test"))
+
+
+def test_a_data_file_in_place_of_its_description_is_reported(own):
+    with pytest.raises(ConfigError, match=r"learn.csv contains examples; describe them in a YAML file"):
+        evaluate({"task": {"name": "fewshot", "data": "learn.csv", "method": "majority"}})

@@ -61,6 +61,7 @@ from lmassay.types import (
 )
 
 Part = Literal["dev", "test", "dev32"]
+LabelledPart = Literal["train", "dev32", "dev", "test"]
 # Why an answer of a prompted model is unusable, in the words of the report, by the reason why the model stopped.
 _REASONS: dict[Finish, str] = {
     "stop": "out of choice",
@@ -91,7 +92,7 @@ class FewShot(Task):
 
     ``data`` is ``superglue/rte`` or similar, a .yaml that describes your own task, or ``file.py:name`` with classes in
     FewNLU's style. The files are in ``data_dir``, or are those that ``lmassay data get fewglue`` fetched. The examples
-    of the ``labelled`` files are split; ``test`` is the file that is tested on. ``labelled_examples``, ``unlabeled``
+    of the ``labelled`` parts are split; ``test`` is the part that is tested on. ``labelled_examples``, ``unlabeled``
     and ``test_examples`` limit those files. ``extra`` is a file with further training examples; with ``relabel_extra``
     the teachers of later generations give their labels. ``sampler_seeds`` are the seeds for the order of examples, one
     per repetition. ``keep: best`` keeps the trained models in the results folder, each with its best weights on dev;
@@ -132,9 +133,9 @@ class FewShot(Task):
         "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
         "regime.temperature": "temperature of soft labels",
         "regime.student": "the method of the distilled model",
-        "labelled": "the files whose examples are split",
+        "labelled": "the parts whose examples are split; by default train, and dev32 if there is one",
         "labelled_examples": "maximum number of labelled examples, drawn with the seed",
-        "test": "the part of the data that the classifier is tested on",
+        "test": "the part of the data that the classifier is tested on; by default dev, or test if there is no dev",
         "test_examples": "maximum number of test examples, drawn with the seed",
         "unlabeled": "maximum number of unlabelled examples, drawn with the seed",
         "extra": "a file with further training examples, such as augmented data",
@@ -153,9 +154,9 @@ class FewShot(Task):
         data_dir: Path | None = None,
         splits: Splits = Splits(),  # noqa: B008 - frozen
         regime: regimes.Regime = regimes.Regime(),  # noqa: B008 - frozen
-        labelled: list[Literal["train", "dev32"]] = ["train", "dev32"],  # noqa: B006 - never written to
+        labelled: list[LabelledPart] | None = None,
         labelled_examples: Annotated[int, Field(ge=2)] | None = None,
-        test: Part = "dev",
+        test: Part | None = None,
         test_examples: Annotated[int, Field(ge=1)] | None = None,
         unlabeled: Annotated[int, Field(ge=1)] | None = None,
         extra: Path | None = None,
@@ -172,9 +173,10 @@ class FewShot(Task):
         self._method_spec = method
         self._options = splits
         self._regime = regime
-        self._labelled = labelled
+        self._given_labelled = labelled
         self._labelled_limit = None if labelled_examples is None else {"first": labelled_examples, "seed": seed}
-        self._test = {"part": test, "first": test_examples, "seed": seed}
+        self._given_test = test
+        self._test_limit = test_examples
         self._unlabeled = None if unlabeled is None else {"first": unlabeled, "seed": seed}
         self._extra = extra
         self._relabel = relabel_extra
@@ -229,8 +231,14 @@ class FewShot(Task):
 
     def check(self) -> None:
         """Raise a UserError for data, method, regime and splits that cannot work together."""
-        for part in [*self._labelled, self._test["part"]]:
-            self._task.examples(part)  # type: ignore[arg-type]
+        for part in [*self._labelled, self._test_part]:
+            self._task.examples(part)
+        # FewNLU can also report scores on dev32, a part of which it has trained on.
+        if self._test_part in self._labelled and self._test_part != "dev32":
+            raise ConfigError(
+                f"task.labelled: '{self._test_part}' is tested on, so it cannot be trained on; name another part, or "
+                f"test on another one (test)"
+            )
         if not self.trains and self._regime.name != "default":
             raise ConfigError(
                 f"task.regime: the method {self._method_name} trains nothing, so {self._regime.name} is impossible"
@@ -370,7 +378,7 @@ class FewShot(Task):
             "splits": f"{strategy}.k{self._options.k}.r{self._options.ratio:g}{stratified}",
             "method": f"{self._method_name}.{digest(spec, self._regime_parts())[:8]}",
             "regime": self._regime.name,
-            "test": f"{self._test['part']}{self._test['first'] or ''}",
+            "test": f"{self._test_part}{self._test_limit or ''}",
             # FewNLU names neither the coefficient of its correlation nor a formula for stability.
             "protocol": "lmassay.spearman.range-over-k",
             "init": f"{self._seed}.{sampler_seeds}",
@@ -395,6 +403,31 @@ class FewShot(Task):
         """The examples that the indices of the splits refer to."""
         spec = {"labelled": self._labelled_parts, "labelled_first": self._labelled_limit}
         return trainer.labelled_of(self._task, spec)
+
+    @cached_property
+    def _labelled(self) -> list[LabelledPart]:
+        """The parts whose examples are split: those that the user names, else train and dev32.
+
+        Only FewGLUE has a dev32 file, so it is optional in a user's own task.
+        """
+        if self._given_labelled is not None:
+            return self._given_labelled
+        if self._task.own_files and not self._task.has("dev32"):
+            return ["train"]
+        return ["train", "dev32"]
+
+    @cached_property
+    def _test_part(self) -> Part:
+        """The part that is tested on: the one that the user names, else dev, or test in an own task without dev."""
+        if self._given_test is not None:
+            return self._given_test
+        if self._task.own_files and self._task.has("test") and not self._task.has("dev"):
+            return "test"
+        return "dev"
+
+    @property
+    def _test(self) -> dict[str, Any]:
+        return {"part": self._test_part, "first": self._test_limit, "seed": self._seed}
 
     @property
     def _labelled_parts(self) -> list[str]:

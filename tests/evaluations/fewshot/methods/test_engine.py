@@ -309,6 +309,12 @@ def test_an_interval_of_no_update_is_refused_with_the_smallest_that_works(total:
     assert watch.every == 1
 
 
+@pytest.mark.parametrize(("total", "every"), [(1, 1), (20, 1), (49, 1), (100, 2)])
+def test_with_the_default_interval_a_short_training_is_evaluated_after_every_update(total: int, every: int) -> None:
+    (watch,) = stopping_rules([0.02], total, 6, has_dev=True)
+    assert watch.every == every
+
+
 @pytest.mark.parametrize("ratio", [0, -0.1, 1.5])
 def test_a_ratio_outside_zero_and_one_is_refused(ratio: float) -> None:
     with pytest.raises(ConfigError, match="is not a share"):

@@ -26,6 +26,8 @@ Weights = Mapping[str, torch.Tensor]
 Optimiser = Literal["adamw", "hf_adamw"]
 DevEvaluation = Callable[[], dict[str, float]]
 """Computes the dev metrics of the current weights."""
+DEFAULT_EVAL_RATIO = 0.02
+"""The share of a training after which the dev set is evaluated, unless the user chooses another one."""
 # FewNLU looks for these substrings in a parameter's name. It misses the layer norms of RoBERTa's and ALBERT's heads,
 # which have other names and are therefore decayed.
 _NOT_DECAYED = ("bias", "LayerNorm.weight")
@@ -54,7 +56,7 @@ class Hyperparameters:
     warmup_ratio: float = 0.0
     max_grad_norm: float = 1.0
     """Gradients are clipped to this norm; 0 means no clipping."""
-    eval_ratios: tuple[float, ...] = (0.02,)
+    eval_ratios: tuple[float, ...] = (DEFAULT_EVAL_RATIO,)
     patience: int = 6
     """The training ends after this many evaluations without a strictly better score."""
     optimiser: Optimiser = "adamw"
@@ -395,7 +397,7 @@ def stopping_rules(ratios: Sequence[float], total: int, patience: int, *, has_de
     for ratio in ratios:
         if not 0 < ratio <= 1:
             raise ConfigError(f"eval_ratios: {ratio} is not a share of a training; use a number above 0 and up to 1")
-        every = int(ratio * total)
+        every = updates_between_evaluations(ratio, total)
         if every == 0:
             raise ConfigError(
                 f"eval_ratios: {ratio} of {total} updates is less than one update, so the dev set would never be "
@@ -403,6 +405,17 @@ def stopping_rules(ratios: Sequence[float], total: int, patience: int, *, has_de
             )
         rules.append(EarlyStopping(ratio, None if ratio == 1 else every, patience))
     return rules
+
+
+def updates_between_evaluations(ratio: float, total: int) -> int:
+    """The number of updates after which the dev set is evaluated, 0 if the ratio is less than one update.
+
+    With the default ratio, a training of fewer than 50 updates is evaluated after every update: an option that the user
+    did not choose must not be an error.
+    """
+    if ratio == DEFAULT_EVAL_RATIO:
+        return max(1, int(ratio * total))
+    return int(ratio * total)
 
 
 def _smallest_ratio(total: int) -> float:

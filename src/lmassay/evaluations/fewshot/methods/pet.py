@@ -12,7 +12,7 @@ from lmassay.errors import ConfigError
 from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.cloze import Reading
 from lmassay.evaluations.fewshot.methods.contract import TrainingInputs
-from lmassay.evaluations.fewshot.methods.engine import micro_batch_counts
+from lmassay.evaluations.fewshot.methods.engine import micro_batch_counts, updates_between_evaluations
 from lmassay.evaluations.fewshot.methods.learner import Learner
 from lmassay.evaluations.fewshot.methods.mlm import LoaderSchedule, WithMlmLoss, mlm_batches, reference_mlm_batches
 from lmassay.evaluations.fewshot.methods.multimask import learner_for
@@ -80,7 +80,7 @@ class Pet(Training):
         hyper = self.hyperparameters()
         per_epoch, per_update = micro_batch_counts(n_train, hyper)
         total_updates = hyper.max_steps or per_epoch // per_update * hyper.epochs
-        between_evaluations = int(hyper.eval_ratios[0] * total_updates) * per_update
+        between_evaluations = updates_between_evaluations(hyper.eval_ratios[0], total_updates) * per_update
         if not has_dev or not between_evaluations:
             return LoaderSchedule(per_epoch, None)
         return LoaderSchedule(per_epoch, between_evaluations)

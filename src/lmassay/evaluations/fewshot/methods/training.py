@@ -39,6 +39,7 @@ from lmassay.evaluations.fewshot.methods.contract import (
     TrainingInputs,
 )
 from lmassay.evaluations.fewshot.methods.engine import (
+    DEFAULT_EVAL_RATIO,
     DevEvaluation,
     Hyperparameters,
     TrainingResult,
@@ -70,9 +71,9 @@ class Training(Method, ABC):
 
     - ``max_steps``: the number of updates, with ``batch_size`` examples each; ``epochs`` replaces it
     - ``micro_batch``: how many examples are in the network at once
-    - ``eval_ratios``: the dev set is evaluated after every such fraction of the training. If there are several, one
-      training serves all of them. The best weights are kept, and of equally good ones the latest. With ratio 1, or
-      without a dev set, the final weights are kept.
+    - ``eval_ratios``: the dev set is evaluated after every such fraction of the training; with the default, at most
+      after every update. If there are several, one training serves all of them. The best weights are kept, and of
+      equally good ones the latest. With ratio 1, or without a dev set, the final weights are kept.
     - ``patience``: the training ends after this number of evaluations without a better score
     - ``temperature``: divides the logits of soft labels
     - ``spatial_dropout``: the fraction of dimensions of the input embeddings that are dropped in training
@@ -97,7 +98,7 @@ class Training(Method, ABC):
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
     max_grad_norm: Annotated[float, Field(ge=0)] = 1.0
-    eval_ratios: _Share | tuple[_Share, ...] = 0.02
+    eval_ratios: _Share | tuple[_Share, ...] = DEFAULT_EVAL_RATIO
     patience: _Count = 6
     optimiser: Literal["auto", "adamw", "hf_adamw"] = "auto"
     temperature: Annotated[float, Field(gt=0)] = 2.0

@@ -17,9 +17,10 @@ from lmassay.evaluations.fewshot.tasks.glue import GLUE_METRICS, GLUE_PROCESSORS
 from lmassay.evaluations.fewshot.tasks.patterns import missing_pattern
 from lmassay.evaluations.fewshot.tasks.processors import PARTS, DataProcessor, Part
 from lmassay.evaluations.fewshot.tasks.pvp import PVP, Kind, Mode, NoTokenizer, cloze_text
+from lmassay.evaluations.fewshot.tasks.rows import ENDINGS
 from lmassay.evaluations.fewshot.tasks.superglue.patterns import SUPERGLUE_PVPS
 from lmassay.evaluations.fewshot.tasks.superglue.processors import SUPERGLUE_METRICS, SUPERGLUE_PROCESSORS, mirrored
-from lmassay.storage.files import sha256
+from lmassay.storage.files import format_suffix, sha256
 
 MODES: tuple[Mode, ...] = ("cls", "cloze", "ptuning")
 
@@ -288,6 +289,11 @@ def _built_in(text: str) -> tuple[str, str]:
     for known, (processors, _, _) in _DATASETS.items():
         if task in processors and dataset in ("", known):
             return known, task
+    if format_suffix(Path(text)) in ENDINGS:
+        raise ConfigError(
+            f"{text} contains examples; describe them in a YAML file and name that as data: its files, columns, labels "
+            f"and patterns (lmassay init fewshot-task writes an example)"
+        )
     raise ConfigError(
         f"there is no few-shot task '{text}'{did_you_mean(text, task_names())}; your own task is a file: mine.yaml or "
         "mine.py:name"

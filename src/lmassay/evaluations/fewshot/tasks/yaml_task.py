@@ -332,6 +332,16 @@ class YamlProcessor(RowProcessor):
             return self._files.get(part)
         return super().file(data_dir, part)
 
+    def read(self, data_dir: str | Path, part: Part) -> list[InputExample]:
+        """The examples of a part; a DataError if the description names no file for it."""
+        if self._files and part not in self._files:
+            named = " and ".join(f"{other} ({path.name})" for other, path in self._files.items())
+            raise DataError(
+                f"the task {self.task_name} has no {part} data; it has {named}. Add the file to `data` in its YAML "
+                f"file, or choose other parts with labelled and test"
+            )
+        return super().read(data_dir, part)
+
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         """The example of one row."""
         columns = self._description
