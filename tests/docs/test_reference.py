@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.docs.blocks import page_text, texts
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS, ROOT
 
 ROBUSTNESS = page_text("docs/robustness.md")
 SYNTAX = page_text("docs/syntax.md")
@@ -75,5 +75,5 @@ def test_the_task_in_the_few_shot_page_is_the_shipped_one(tmp_path):
 
     (block,) = [text for text in texts("docs/fewshot.md", "yaml") if text.startswith("name: mrpc")]
     file = tmp_path / "mrpc.yaml"
-    file.write_text(block.replace("data/", f"{ROOT}/examples/fewshot/data/"), encoding="utf-8")
-    assert open_task(file).examples("train") == open_task(ROOT / "examples" / "fewshot" / "mrpc.yaml").examples("train")
+    file.write_text(block.replace("mrpc/", f"{EVALUATIONS}/fewshot/starters/mrpc/"), encoding="utf-8")
+    assert open_task(file).examples("train") == open_task(EVALUATIONS / "fewshot/starters/mrpc.yaml").examples("train")

@@ -101,17 +101,17 @@ def test_a_link_to_a_file_of_the_repository_leads_to_a_copy_of_it(tmp_path):
     import mkdocs.config
 
     (tmp_path / "docs" / "deep").mkdir(parents=True)
-    page = "# A page\n\n[a file](../../examples/robustness.yaml), [changes](../../CHANGELOG.md), [home](../index.md)\n"
+    page = "# A page\n\n[a file](../../benchmarks/gate.py), [changes](../../CHANGELOG.md), [home](../index.md)\n"
     (tmp_path / "docs" / "deep" / "page.md").write_text(page, encoding="utf-8")
-    (tmp_path / "docs" / "index.md").write_text("# Home\n\n[a file](../examples/syntax.yaml)\n", encoding="utf-8")
+    (tmp_path / "docs" / "index.md").write_text("# Home\n\n[a file](../benchmarks/core.py)\n", encoding="utf-8")
     settings = {"site_name": "s", "hooks": [str(ROOT / "docs" / "site_hooks.py")], "use_directory_urls": False}
     settings |= {"docs_dir": str(tmp_path / "docs"), "site_dir": str(tmp_path / "site"), "plugins": []}
     file = write_config(tmp_path / "mkdocs.yml", settings)
     mkdocs.commands.build.build(mkdocs.config.load_config(str(file)))
-    for name in ("robustness.yaml", "syntax.yaml"):
-        assert (tmp_path / "site" / "examples" / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
+    for name in ("gate.py", "core.py"):
+        assert (tmp_path / "site" / "benchmarks" / name).read_bytes() == (ROOT / "benchmarks" / name).read_bytes()
     text = (tmp_path / "site" / "deep" / "page.html").read_text(encoding="utf-8")
-    assert 'href="../examples/robustness.yaml"' in text
+    assert 'href="../benchmarks/gate.py"' in text
     assert 'href="../changes.html"' in text
     assert 'href="../index.html"' in text
 
