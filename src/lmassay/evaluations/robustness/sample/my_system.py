@@ -23,10 +23,15 @@ class MySystem(Model):
     name = "my-system"
     can = frozenset({"generate"})
 
-    def __init__(self, careful: bool = False, dictionary: Path = Path(__file__).parent / "dictionary.tsv") -> None:
+    def __init__(
+        self,
+        careful: bool = False,
+        dictionary: Path = Path(__file__).parent / "dictionary.tsv",
+        label: str = "",
+    ) -> None:
         self.careful = careful
         # The name in tables and figures.
-        self.label = "my-system, careful" if careful else self.name
+        self.label = label or ("my-system, careful" if careful else self.name)
         # Declared, because answers depend on it: if the file changes, stored answers are not used any more.
         with data_file(dictionary).open(encoding="utf-8", newline="") as stream:
             self.words = dict(csv.reader(stream, delimiter="\t"))
