@@ -12,10 +12,7 @@ from tests.docs.expected import EXPECTED
 from tests.docs.running import FIXTURES, LANGUAGES, NEEDS, Reader
 
 # Pages that use a real model for a long time; their tests run before all others.
-LONG = [
-    f"docs/{name}.md"
-    for name in ("bias", "card", "extending/task", "fewshot", "interchange", "migrating/fewnlu", "syntax")
-]
+LONG = [f"docs/{name}.md" for name in ("bias", "card", "fewshot", "interchange", "migrating/fewnlu", "syntax")]
 SHORT = [page for page in PAGES if page not in LONG]
 
 

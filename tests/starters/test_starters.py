@@ -224,3 +224,13 @@ def test_the_task_in_fewnlus_style_and_the_yaml_one_are_learned_alike(tmp_path):
     assert sorted(accuracy) == ["majority", "own"]
     for yaml_task, python_task in accuracy.values():
         assert yaml_task == python_task
+
+
+def test_a_starter_of_another_package_is_declared_like_any_other_part():
+    from lmassay.contracts import Evaluation, Starter
+    from lmassay.plugins.declarations import evaluation_problems
+
+    starter = Starter("mine", "my own part", {}, ())
+    assert evaluation_problems(Evaluation(name="e", question="?", tasks={}, starters=(starter,))) == []
+    (problem,) = evaluation_problems(Evaluation(name="e", question="?", tasks={}, starters=starter))
+    assert "starters" in problem

@@ -17,6 +17,7 @@ from lmassay.contracts import (
     PublishedCard,
     Reproduction,
     Sample,
+    Starter,
     TaskEntry,
     Variation,
     View,
@@ -65,6 +66,7 @@ def evaluation_problems(evaluation: Evaluation) -> list[str]:
     problems += metrics_problems(evaluation.metrics)
     problems += sequence_problems("commands", evaluation.commands, Command)
     problems += sequence_problems("reproductions", evaluation.reproductions, Reproduction)
+    problems += sequence_problems("starters", evaluation.starters, Starter)
     problems += _components_problems(evaluation.components)
     problems += _view_problems("", evaluation)
     problems += _published_card_problems(evaluation.published_card)
