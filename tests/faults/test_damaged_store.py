@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.errors import DamageError
 from lmassay.storage.pages import read_records
 from lmassay.storage.repair import find_damage, repair_lock
 from lmassay.storage.store import STORE_FILE, Store
@@ -279,6 +280,26 @@ def test_5_doctor_reads_a_cell_whose_type_was_changed(truth, folder, column):
         assert "Traceback" not in done.stderr
     shown = json.loads(lmassay("show", truth.runs[0], "--json", "--provenance", "--results", folder).stdout)["runs"]
     assert shown[0]["results"] == truth.results[truth.runs[0]]["results"]
+
+
+def test_5_a_file_whose_columns_have_damaged_names_is_salvaged(truth, folder):
+    file = folder / STORE_FILE
+    content = file.read_bytes()
+    assert content.count(b" scores TEXT") == 1
+    file.write_bytes(content.replace(b" scores TEXT", b" s\xb1ores TEXT"))
+    assert not stores.check(folder, truth)
+
+
+@pytest.mark.parametrize("statement", [b"CREATE INDEX", b"CREATE TABLE rows", b"CREATE TABLE digests"])
+def test_5_a_table_of_tables_that_is_not_text_is_salvaged(truth, folder, statement):
+    """SQLite repeats the statement in its message, and Python cannot decode it."""
+    file = folder / STORE_FILE
+    content = file.read_bytes()
+    assert content.count(statement) == 1
+    file.write_bytes(content.replace(statement, statement[:-3] + b"\xae\xaa\xff"))
+    assert not stores.check(folder, truth)
+    with pytest.raises(DamageError, match="is damaged or not an lmassay store"):
+        Store(folder)
 
 
 def test_5_a_run_whose_id_is_stored_as_bytes_can_be_removed(truth, folder):

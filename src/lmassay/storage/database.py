@@ -113,6 +113,23 @@ _WRITE_ERRORS = {
 _FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
+class _Connection(sqlite3.Connection):
+    """A connection whose errors are those of SQLite."""
+
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        """Execute an SQL statement."""
+        try:
+            return super().execute(statement, values)
+        except UnicodeDecodeError as error:
+            # SQLite's message, or the name of a column, has bytes of a damaged table of tables.
+            raise sqlite3.DatabaseError("the table of tables is not UTF-8") from error
+
+
+def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
+    """Open a SQLite file that may be damaged."""
+    return sqlite3.connect(file, factory=_Connection, **options)
+
+
 class Database:
     """The open file. Statements are committed one by one unless they are in a :meth:`transaction`."""
 
@@ -193,7 +210,7 @@ class Database:
         # The copy gets its name when it is complete. Two processes may get here at the same time.
         unfinished = self.file.with_name(f".{backup.name}-{secrets.token_hex(4)}")
         try:
-            with closing(sqlite3.connect(unfinished)) as copy:
+            with closing(connect(unfinished)) as copy:
                 self.connection.backup(copy)
             unfinished.replace(backup)
         finally:
@@ -201,7 +218,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         if os.access(self.folder, os.W_OK):
-            return sqlite3.connect(self.file, timeout=60, isolation_level=None)
+            return connect(self.file, timeout=60, isolation_level=None)
         if self._has_log():
             raise StoreError(
                 f"{self.file} is still being written, and you cannot write to {self.folder}; copy the folder"
@@ -218,7 +235,7 @@ class Database:
 
         It is for folders that cannot be written to. The file is complete unless it has a log.
         """
-        return sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+        return connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
         # First: if another process is just creating the tables, what is read below belongs to these tables.

@@ -28,7 +28,7 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
         # than a reader needs that checks whether the lock is held.
         held = sqlite3.connect(file, timeout=2, isolation_level=None)
         held.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         if "locked" in str(error):
             raise StoreError(f"another process is working on {what}; wait for it or stop it") from None
         raise StoreError(f"cannot lock {what} in {file.parent}: {error}{ending}") from error

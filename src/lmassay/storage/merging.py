@@ -31,6 +31,7 @@ from lmassay.storage.database import (
     SCHEMA,
     STORE_FILE,
     TABLES_OF_RUN,
+    connect,
     is_damage,
     plain_errors,
 )
@@ -83,7 +84,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
         with (
             _current_schema(folder) as file,
             plain_errors(target / STORE_FILE),
-            closing(sqlite3.connect(target / STORE_FILE)) as database,
+            closing(connect(target / STORE_FILE)) as database,
         ):
             merged.append(_Merge(database, folder, file, target).run())
     _sort_runs(target, orders)
@@ -111,14 +112,14 @@ def _current_schema(folder: Path) -> Iterator[Path]:
     can_write = os.access(folder, os.W_OK)
     # Even for reading, SQLite writes files next to the store, unless the connection says that nobody else writes.
     mode = "mode=ro" if can_write else "mode=ro&immutable=1"
-    with plain_errors(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?{mode}", uri=True)) as source:
+    with plain_errors(file), closing(connect(f"{file.resolve().as_uri()}?{mode}", uri=True)) as source:
         (version,) = source.execute("PRAGMA user_version").fetchone()
         if version == SCHEMA and can_write:
             yield file
             return
         with tempfile.TemporaryDirectory(prefix="lmassay-merge-") as temporary:
             copy = Path(temporary) / STORE_FILE
-            with closing(sqlite3.connect(copy)) as database:
+            with closing(connect(copy)) as database:
                 source.backup(database)
             with Store(Path(temporary), create=True):
                 pass
@@ -141,7 +142,7 @@ def _creation_order(store: Store) -> list[tuple[str, str]]:
 def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> None:
     """Put the runs of all folders into the order of their creation, because ``latest`` is the last one recorded."""
     wanted = dict.fromkeys(run for _, run in heapq.merge(*orders))
-    with plain_errors(target / STORE_FILE), closing(sqlite3.connect(target / STORE_FILE)) as database:
+    with plain_errors(target / STORE_FILE), closing(connect(target / STORE_FILE)) as database:
         present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
         # Runs with a damaged record were not copied.
         present_ids = set(present)

@@ -22,7 +22,7 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, first_line, is_disk_full
+from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, connect, first_line, is_disk_full
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
@@ -261,7 +261,7 @@ def _content_of(backup: Path, temporary: Path) -> _Content:
     log = backup.with_name(f"{backup.name}-wal")
     if log.is_file():
         shutil.copy2(log, temporary / f"{STORE_FILE}-wal")
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(copy)) as database:
+    with suppress(sqlite3.DatabaseError), closing(connect(copy)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = _Content(has_all_digests=_has_all_digests(copy))
     sound_records = _sound_records(copy)
@@ -273,7 +273,7 @@ def _content_of(backup: Path, temporary: Path) -> _Content:
 
 def _has_all_digests(file: Path) -> bool:
     """Return whether the tables are those of a schema with a digest for everything."""
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as database:
+    with suppress(sqlite3.DatabaseError), closing(connect(file)) as database:
         return any(name == "digest" for _, name, *_ in database.execute("PRAGMA table_info(asked)"))
     return False
 
@@ -282,7 +282,7 @@ def _sound_records(file: Path) -> list[Record] | None:
     """Return the records of a file whose structure is sound; None if it is not."""
     records = []
     try:
-        with closing(sqlite3.connect(file)) as database:
+        with closing(connect(file)) as database:
             if database.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
                 return None
             for table in ("runs", "rows", "batches", "responses"):

@@ -245,9 +245,11 @@ def _results_in(results: Path, fix: bool) -> list[Finding]:
         return [Finding(damage.what, "broken", damage.problem, remedy) for damage in damages]
     findings = [Finding(what, "ok", "no damage")]
     if damages:
+        checked = (results / STORE_FILE).stat()
         with repair_lock(results):
-            # Another process may have repaired the folder since.
-            if find_damage(results):
+            # Another process may have repaired the folder since: then there is a new file.
+            is_same_file = os.path.samestat(checked, (results / STORE_FILE).stat())
+            if is_same_file or find_damage(results):
                 findings = _repaired(results)
     return [*findings, _secrets_in(results, fix)]
 
