@@ -512,6 +512,26 @@ def test_6_a_folder_is_not_repaired_while_a_run_is_in_progress(folder):
         assert "sweep-abc is in progress; try again when it has finished" in done.stderr
 
 
+def test_6_a_folder_is_not_repaired_while_another_process_writes(folder):
+    edit(folder, "UPDATE runs SET results = '[]' WHERE rowid = 1")
+    with closing(sqlite3.connect(folder / STORE_FILE, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        done = lmassay("doctor", "--results", folder, "--fix")
+    assert done.returncode == 2
+    assert "another process is using the file" in done.stderr
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+
+
+def test_5_a_damaged_lock_file_is_named(truth, folder):
+    for name in ("repair", truth.runs[0]):
+        (folder / ".locks" / name).write_bytes(b"no database " * 100)
+    edit(folder, "UPDATE rows SET state = 'x' WHERE run = ?", truth.runs[1])
+    done = lmassay("doctor", "--results", folder, "--fix")
+    assert done.returncode == 2
+    assert "cannot lock the repair of" in done.stderr
+    assert "Traceback" not in lmassay("ls", "--results", folder).stderr
+
+
 # --- 7: clocks --------------------------------------------------------------------------------------------------------
 
 

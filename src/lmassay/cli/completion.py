@@ -116,5 +116,5 @@ def _run_ids(folder: Path) -> list[str]:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as reader:
             rows = reader.execute("SELECT id FROM runs ORDER BY rowid DESC LIMIT ?", (_MAX_RUNS,))
             return [str(run) for (run,) in rows]
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return []

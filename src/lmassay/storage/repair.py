@@ -22,7 +22,7 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, connect, first_line, is_disk_full
+from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, connect, first_line, is_damage, is_disk_full
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
@@ -175,7 +175,20 @@ def repair_lock(folder: Path) -> Iterator[None]:
         for lock in sorted((folder / LOCKS).iterdir()):
             if lock.name != REPAIR_LOCK and is_held(lock):
                 raise StoreError(f"{file}: {lock.name} is in progress; try again when it has finished")
+        _require_no_writer(file)
         yield
+
+
+def _require_no_writer(file: Path) -> None:
+    """Raise StoreError if another process is writing to the file, e.g. a note; it would write to the old file."""
+    try:
+        # Closed at once: SQLite removes the log when it closes a file, and after the repair that is another one.
+        with closing(connect(file, timeout=2, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error) and "locked" in str(error):
+            raise StoreError(f"{file}: another process is using the file; try again when it is done") from error
 
 
 @dataclass(slots=True)
