@@ -27,7 +27,7 @@ from tests.storage.old_schemas import downgrade
 
 # Examples; enough that every table has several pages.
 SIZE = 600
-IN_PROCESS = 40
+IN_PROCESS = 24
 # Stores that are given to real processes. CI damages 50 large ones.
 AS_PROCESSES = int(os.environ.get("DAMAGED_STORES", "2"))
 LARGE_SIZE = 10_000 if "DAMAGED_STORES" in os.environ else SIZE
@@ -389,8 +389,7 @@ def test_5_results_without_any_digest_are_computed_again(truth, folder):
         assert run["results"] in ([], truth.results[run["run"]]["results"])
 
 
-@pytest.mark.parametrize("schema", [0, 3, 6])
-@pytest.mark.parametrize("of_rows", [False, True])
+@pytest.mark.parametrize(("schema", "of_rows"), [(0, False), (3, True), (6, False)])
 def test_5_a_store_without_any_digest_is_not_taken_for_an_old_one(truth, folder, schema, of_rows):
     """The columns for the digests of schema 7 are still there, whatever the numbers say."""
     edit(folder, "DELETE FROM digests")
