@@ -37,15 +37,20 @@ _KNOWN_KEYS = (
 )
 _SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 # Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
-# may contain "Bearer of good news" or "sk-learn-like".
-_WRITTEN_KEY = re.compile(rf"(?=\S*\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}|(?<=Bearer )(?=\S*\d)[^\s{{}}]{{12,}}")
+# may contain "Bearer of good news" or "sk-learn-like". The beginnings come first: a search for a digit at each letter
+# of a long word would take seconds.
+_WRITTEN_KEY = re.compile(
+    rf"\b(?=sk-|hf_|gh|github_|glpat-|xox|AIza|AKIA|eyJ)(?=\S*\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}"
+    r"|(?<=Bearer )(?=\S*\d)[^\s{}]{12,}"
+)
 # A part of an address that is not a word: letters and digits mixed, or a long number.
 _RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|\d{10,}")
 # The digests of git and of files, which are in addresses of published models.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9]{20,}")
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
-_URL = re.compile(r"[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
+# The limit keeps the search in a long text without addresses short.
+_URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
 _LENGTH_WITHOUT_DIGITS = 20

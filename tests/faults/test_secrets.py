@@ -328,6 +328,13 @@ def test_keys_of_other_providers_are_blanked_in_messages(text):
     assert redact(f"denied for {text}!") == "denied for [redacted]!"
 
 
+@pytest.mark.parametrize("beginning", ["sk-", "hf_", "ghp_", "github_pat_", "glpat-", "xoxb-", "AIza", "AKIA", "eyJ"])
+def test_a_key_of_any_provider_is_found_in_a_text_of_a_configuration(beginning):
+    key = beginning + {"AKIA": "0" * 16, "eyJ": "00000000.eyJ00000000.0"}.get(beginning, "0" * 30)
+    assert redaction.written_keys(f"{'long' * 5000} {key}") == [key]
+    assert redaction.written_keys(f"x{key}") == []
+
+
 def test_logs_of_libraries_have_no_key(key_in_use, capsys):
     from lmassay.cli.console import redact_logs
 
