@@ -16,7 +16,7 @@ from tests.faults.chaos import FAULTS, Behaviour, ChaosServer, chaos_server
 from tests.helpers import lmassay
 
 pytestmark = pytest.mark.skipif(not hasattr(soak.signal, "SIGKILL"), reason="needs SIGKILL")
-SHORT = soak.Options(requests=1000, concurrency=16, seed=5, kills=1)
+SHORT = soak.Options(requests=400, concurrency=16, seed=5, kills=1)
 
 
 @pytest.mark.fault(3)

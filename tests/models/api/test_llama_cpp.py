@@ -83,7 +83,7 @@ def test_words_of_several_tokens_are_scored_by_the_chain_rule(model, local):
 
 
 def test_agreement_is_evaluated_through_the_server(llama_url, tmp_path):
-    task = {"name": "syntax", "data": "english:simple", "max_per_file": 2}
+    task = {"name": "syntax", "data": "english:simple", "max_per_file": 1}
     model = {"name": "openai", "base_url": llama_url, "model": "smollm2", "probabilities": "llama.cpp"}
     file = write_config(tmp_path / "c.yaml", {"task": task, "model": model})
     done = lmassay("run", file, "--results", tmp_path / "r", "--json")
