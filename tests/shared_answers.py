@@ -1,13 +1,21 @@
-"""What the embedded model has answered in this test session, so that no command waits for the same answer twice.
+"""What the embedded model has answered, so that no command waits for the same answer twice.
 
 The card of README, the pages of the documentation and the examples put many of the same questions to a real model,
 each into a results folder of its own. Only commands share answers; tests of the model itself ask it directly.
 Commands never change the model, so those of one process share its weights and its tokenizer, too.
+
+Answers are kept in pytest's cache for the next session, until something changes that could change an answer: the source
+of the models or a library that they use. ``pytest --cache-clear`` forgets them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib.metadata
+import os
 import pickle
+import platform
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,8 +23,36 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import lmassay
+
 file: Path | None = None
 """Where the answers are kept: conftest.py puts a file there that all workers of the session share."""
+
+# All that models import of lmassay, and the libraries that compute an answer.
+_SOURCES = ("models", "types", "storage", "contracts.py", "errors.py", "redaction.py")
+_LIBRARIES = ("numpy", "safetensors", "tokenizers", "torch", "transformers")
+
+
+def kept_in(folder: Path) -> Path:
+    """The file in this folder for answers of the models as they are now; those of earlier ones are deleted."""
+    kept = folder / f"{_digest_of_the_models()}.sqlite"
+    for other in folder.iterdir():
+        if not other.name.startswith(kept.name):
+            with contextlib.suppress(OSError):
+                other.unlink()
+    return kept
+
+
+def _digest_of_the_models() -> str:
+    package = Path(lmassay.__file__).parent
+    digest = hashlib.sha256(f"{platform.machine()} {os.environ.get('OMP_NUM_THREADS')}".encode())
+    for name in _SOURCES:
+        for path in sorted((package / name).rglob("*.py")) or [package / name]:
+            digest.update(f"\n{path.relative_to(package).as_posix()}\n".encode() + path.read_bytes())
+    for name in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            digest.update(f"\n{name} {importlib.metadata.version(name)}".encode())
+    return digest.hexdigest()[:16]
 
 
 # By the key of the engine, and by the options of the tokenizer.
