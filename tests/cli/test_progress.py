@@ -63,18 +63,13 @@ def sweep(folder, model="slow.py:Slow"):
     write_config(folder / "c.yaml", {"task": task, "model": model})
 
 
-def test_a_sweep_has_one_bar_with_labelled_times(tmp_path):
+def test_a_sweep_has_one_bar_with_labelled_times_and_the_name_of_the_run_above_it(tmp_path):
     sweep(tmp_path)
-    shown = in_terminal("run", "c.yaml", columns=120, cwd=tmp_path)
+    shown = in_terminal("run", "c.yaml", columns=80, cwd=tmp_path)
     assert shown.returncode == 0, shown.screen
-    text = "\n".join(lines_of(shown.screen))
+    lines = [line for line in lines_of(shown.screen) if line]
     for number in (1, 2):
-        assert re.search(rf"run {number} of 2 · \d/3 examples · 0:\d\d elapsed", text), text
-
-
-def test_the_name_of_the_run_is_above_its_bar_and_nowhere_else(tmp_path):
-    sweep(tmp_path)
-    lines = [line for line in lines_of(in_terminal("run", "c.yaml", columns=80, cwd=tmp_path).screen) if line]
+        assert re.search(rf"run {number} of 2 · \d/3 examples · 0:\d\d elapsed", "\n".join(lines)), lines
     named = [number for number, line in enumerate(lines) if line.startswith("[1/2] robustness: wordswap on echo")]
     assert named
     assert all(re.search(r"━ run 1 of 2 · \d/3 examples · 0:\d\d elapsed", lines[number + 1]) for number in named)

@@ -63,14 +63,20 @@ def results_of(folder: Path):
         return record.status, record.results, list(store.rows(record.id))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The results of the run that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    with openai_server() as server:
+        assert lmassay("run", config(folder, server.url), "--results", folder / "results").returncode == 0
+    return results_of(folder)
+
+
 @pytest.mark.fault(1)
 @pytest.mark.parametrize("when", [1, 60, 180])
-def test_kill_minus_nine_then_resume_equals_an_unbroken_run_and_pays_nothing_twice(tmp_path, when):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
+def test_kill_minus_nine_then_resume_equals_an_unbroken_run_and_pays_nothing_twice(whole, tmp_path, when):
+    broken = tmp_path / "broken"
     broken.mkdir()
-    with openai_server(latency=0.01) as server:
-        assert lmassay("run", config(whole, server.url), "--results", whole / "results").returncode == 0
     with openai_server(latency=0.01) as server:
         process = started(broken, config(broken, server.url))
         wait_for_answers(broken, when, process)
@@ -85,7 +91,7 @@ def test_kill_minus_nine_then_resume_equals_an_unbroken_run_and_pays_nothing_twi
         repeated = sum(count - 1 for count in Counter(server.prompts).values())
         # Only what was in flight at the moment of death, and so never recorded, can have been asked again.
         assert repeated <= asked_before - recorded <= CONCURRENCY
-    assert results_of(broken) == results_of(whole)
+    assert results_of(broken) == whole
 
 
 def chat_config(folder: Path, url: str) -> Path:
