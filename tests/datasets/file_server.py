@@ -28,6 +28,7 @@ class Handler(BaseHTTPRequestHandler):
     """Serves a file, or the part of it that a range asks for."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server_state: FileServer
 
     def do_GET(self) -> None:
