@@ -42,14 +42,15 @@ class FilePairs:
 
     @property
     def sha256(self) -> str:
+        """A digest of the data: of the file and, unless it has BLiMP's columns, of how it is read."""
         if self.pair_format == BLIMP_FORMAT:
             return self.file.sha256
-        # The same file read by other columns is other data.
-        # Where the blank is does not change the pairs.
+        # The same file read by other columns is other data, but where the blank is does not change the pairs.
         return digest(self.file.sha256, self.pair_format.model_dump(mode="json", exclude={"blank"}))
 
     @property
     def name(self) -> str:
+        """The name of the file without its suffix."""
         return stem_of(self.file.path)
 
     @property
@@ -103,10 +104,12 @@ class GrammarPairs:
 
     @property
     def sha256(self) -> str:
+        """A digest of the data: of the grammar and the name of the construction."""
         return digest(self.grammar.sha256, self.construction)
 
     @property
     def name(self) -> str:
+        """The name of the construction."""
         return self.construction
 
     @property
