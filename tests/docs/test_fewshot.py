@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import math
 import re
 import sys
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,3 +181,30 @@ def test_as_many_outputs_of_the_original_are_compared_as_stated():
         PAGE,
     )
     assert [int(number) for number in stated.groups()] == [*counts, len(commands), trainings]
+
+
+def constants(name: str) -> dict[str, Any]:
+    """The upper-case names that a benchmark assigns, without importing it, because it imports torch."""
+    assigned = {}
+    for statement in ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign):
+            try:
+                value = ast.literal_eval(statement.value)
+            except ValueError:
+                continue
+            target = statement.targets[0]
+            names = [target] if isinstance(target, ast.Name) else target.elts
+            values = [value] if isinstance(target, ast.Name) else value
+            assigned.update({name.id: part for name, part in zip(names, values, strict=True)})
+    return assigned
+
+
+def test_the_targets_of_speed_are_those_of_the_benchmarks():
+    micro, training = constants("fewshot_micro")["TARGETS"], constants("fewshot_training")["TARGETS"]
+    assert row("`micro`")[1] == (
+        f"at least {micro['wic']:g} times as fast on WiC, {micro['rte']:g} on RTE and {micro['boolq']:g} on BoolQ"
+    )
+    assert row("`training`")[1] == f"at least {training['rte']:g} times as fast on RTE and {training['wic']:g} on WiC"
+    assert row("`intervals`")[1] == f"at most {constants('fewshot_intervals')['MOST']:g} times the cost"
+    assert row("`sweep`")[1].startswith(f"at least {constants('fewshot_sweep')['TIMES']:g} times as fast")
+    assert f"dev every {constants('fewshot_training')['EVERY']}," in PAGE
