@@ -106,13 +106,16 @@ def test_examples_in_batches_have_pages_too(tmp_path):
 
 def test_the_page_follows_a_run_that_goes_on(tmp_path):
     with Store(tmp_path, create=True) as store, viewed(tmp_path) as browser:
-        assert "No runs yet" in browser.page("/")
+        page = browser.page("/")
+        assert "No runs yet" in page
+        assert "Filter runs" not in page
         with store.lock("r1"):
             add_run(store, "r1", status="running", scores={"a": 1.0, "b": 0.0})
             browser.server.context.folder.forget()
             live = browser.live("/live")
             assert "0 of 2" in live["parts"]["runs"]
             assert "running" in live["parts"]["summary"]
+            assert '<option value="tiny">' in live["parts"]["filters"]
             run = browser.live("/runs/r1/live")
             assert "Examples appear here" in run["parts"]["examples"]
             store.add_rows("r1", [(0, row("a", 1.0))])

@@ -109,3 +109,13 @@ def test_deleting_a_run_that_is_gone_says_so(browser):
     assert browser.post("/delete", {}).status_code == 400
     assert browser.get("/delete").status_code == 400
     assert browser.get("/delete?run=gone").status_code == 404
+
+
+def test_a_folder_that_was_deleted_is_not_created_again(browser):
+    folder = browser.server.folder
+    for file in sorted(folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    folder.rmdir()
+    for path in ("/delete", "/tag", f"/runs/{FIRST}/annotation"):
+        assert browser.post(path, {"run": FIRST, "tags": "x"}).status_code == 503
+    assert not folder.exists()

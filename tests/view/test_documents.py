@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
 import pytest
 
 from tests.view.kit import sample_folder, viewed
@@ -30,6 +33,16 @@ def test_the_report_of_a_selection_is_the_static_page(browser):
     assert "'self'" not in policy
 
 
+def test_a_selection_may_be_long(browser):
+    runs = "".join(f"&run=gone-{number:040d}" for number in range(3000))
+    address = urlsplit(browser.origin)
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.client.cookies.items())
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
+    connection.request("GET", f"/report?run={FIRST}{runs}", headers={"cookie": cookies})
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
 def test_the_report_of_all_listed_runs_follows_the_filters(browser):
     assert "1 run of large" in browser.page("/report?model=large&all=yes")
 
@@ -44,7 +57,7 @@ def test_a_report_can_be_downloaded(browser, form, kind):
 def test_two_runs_are_compared_with_interval_and_p_value(browser):
     page = browser.page(f"/compare?run={FIRST}&run={SECOND}")
     assert "+0.3333" in page
-    assert "paired by example" in page
+    assert "Paired by example" in page
     assert f"/compare?run={SECOND}&amp;run={FIRST}" in page
     document = browser.page(f"/compare/page?run={FIRST}&run={SECOND}")
     assert "Examples that changed" in document

@@ -162,13 +162,30 @@ def _batch_positions(store: RowReader, run: str, wanted: ExampleFilter) -> Itera
 
 
 def _matching_positions(batch: RowBatch, wanted: ExampleFilter) -> Iterator[int]:
+    if not wanted.text:
+        # Column by column, which takes a hundredth of the time.
+        yield from _positions_by_score(batch, wanted)
+        return
     needle = _Needle(wanted.text)
     for position, row in enumerate(batch.rows(), start=batch.first):
         if not wanted.accepts_score(row.score.values):
             continue
         texts = [row.example.id, row.example.inputs, row.example.reference, row.example.groups, row.score.details]
-        if not wanted.text or needle.is_in_value(texts):
+        if needle.is_in_value(texts):
             yield position
+
+
+def _positions_by_score(batch: RowBatch, wanted: ExampleFilter) -> list[int]:
+    scores = batch.values.get(wanted.metric)
+    if scores is None:
+        return []
+    # NaN, which marks a missing score, is not equal to itself.
+    matches = scores == scores
+    if wanted.low is not None:
+        matches &= scores >= wanted.low
+    if wanted.high is not None:
+        matches &= scores <= wanted.high
+    return [batch.first + int(index) for index in matches.nonzero()[0]]
 
 
 def _batch_rows(store: RowReader, run: str, positions: Iterable[int]) -> dict[int, Row]:

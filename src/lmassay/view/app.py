@@ -84,8 +84,6 @@ class Pages:
             "runs.html",
             request,
             query=query,
-            choices=choices(snapshot, query),
-            groups=GROUPS,
             parts=parts,
             live=query.url("/live"),
             page_version=_version(snapshot, parts),
@@ -105,6 +103,7 @@ class Pages:
         run_command = command_on_results(folder, "run", "robustness.yaml")
         return {
             "summary": render("parts/summary.html", **common),
+            "filters": render("parts/filters.html", **common, choices=choices(snapshot, query), groups=GROUPS),
             "runs": render("parts/runs.html", **common, folder=folder.resolve(), run_command=run_command),
         }
 

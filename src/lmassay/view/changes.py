@@ -16,7 +16,6 @@ from starlette.responses import RedirectResponse, Response
 from lmassay.errors import UserError
 from lmassay.storage.annotations import with_note, with_tags
 from lmassay.storage.removal import remove_runs
-from lmassay.storage.store import Store
 from lmassay.types import Annotation, RunRecord, digest
 from lmassay.types.wording import counted
 from lmassay.view.context import Context, records_of
@@ -89,7 +88,7 @@ class Changes:
 
     def _annotate(self, request: Request, form: Form) -> Response:
         run = request.path_params["run"]
-        with Store(self.context.folder.path, create=True) as store:
+        with self.context.folder.writable_store() as store:
             (record,) = records_of(store, [run], usable=True)
             if form.text("seen") != annotation_digest(record.annotation):
                 problem = "The note or the tags were changed elsewhere since you opened the page. Nothing is saved yet."
@@ -136,7 +135,7 @@ class Changes:
             "remove": lambda annotation: _without_tags(annotation, names),
         }
         change = changes.get(form.text("action"), changes["add"])
-        with Store(self.context.folder.path, create=True) as store:
+        with self.context.folder.writable_store() as store:
             records = records_of(store, form.texts("run"), usable=True)
             try:
                 if not names:
@@ -172,7 +171,7 @@ class Changes:
         return await run_in_threadpool(self._delete, form)
 
     def _delete(self, form: Form) -> Response:
-        with Store(self.context.folder.path, create=True) as store:
+        with self.context.folder.writable_store() as store:
             records = records_of(store, form.texts("run"))
             if not records:
                 raise HTTPException(400, "No run is selected.")

@@ -117,6 +117,14 @@ class ResultsFolder:
             store.database.execute("BEGIN")
             yield store
 
+    @contextmanager
+    def writable_store(self) -> Iterator[Store]:
+        """Open the store to change something. A folder that has been deleted is not created again."""
+        # Raises an error unless there are results.
+        Store(self.path, read_only=True).close()
+        with Store(self.path, create=True) as store:
+            yield store
+
     def snapshot(self) -> Snapshot:
         """Return all runs with their progress, as they were at most a second ago."""
         with self._lock:

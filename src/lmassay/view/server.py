@@ -15,6 +15,7 @@ from lmassay.view.guard import Guard, Secrets
 
 # Seconds that pages which are being computed get when the server is stopped.
 _GRACE = 1
+_MAX_ADDRESS_SIZE = 1_000_000
 
 
 class ViewServer:
@@ -41,6 +42,9 @@ class ViewServer:
             # Errors go to lmassay's own log, which blanks out secrets.
             log_config=None,
             server_header=False,
+            # The address of a report names every selected run.
+            http="h11",
+            h11_max_incomplete_event_size=_MAX_ADDRESS_SIZE,
             proxy_headers=False,
             ws="none",
             timeout_graceful_shutdown=_GRACE,

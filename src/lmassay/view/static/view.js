@@ -24,10 +24,13 @@
     const open = new Set([...part.querySelectorAll("details[open][id]")].map((details) => details.id));
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const address = focused && focused.getAttribute("href");
+    const typed = [...part.querySelectorAll("input[type=search]")].filter((field) => field.value !== field.defaultValue)
+      .map((field) => [field.id, field.value]);
     const scrolled = [...part.querySelectorAll(".scroll")].map((element) => element.scrollLeft);
     part.innerHTML = html;
     part.querySelectorAll("input[type=checkbox][name]").forEach((box) => { box.checked = checked.has(key(box)); });
     part.querySelectorAll("details[id]").forEach((details) => { if (open.has(details.id)) details.open = true; });
+    typed.forEach(([id, text]) => { const field = document.getElementById(id); if (field) field.value = text; });
     part.querySelectorAll(".scroll").forEach((element, i) => { element.scrollLeft = scrolled[i] || 0; });
     if (focused) {
       const same = focused.id ? document.getElementById(focused.id)
@@ -47,7 +50,9 @@
     version = answer.version;
     for (const part of document.querySelectorAll("[data-part]")) {
       const html = answer.parts[part.dataset.part];
-      if (html !== undefined && shown.get(part) !== html) {
+      // A list that the user has just opened would be closed.
+      const choosing = part.contains(document.activeElement) && document.activeElement.matches("select");
+      if (html !== undefined && shown.get(part) !== html && !choosing) {
         shown.set(part, html);
         replacePart(part, html);
       }
@@ -121,9 +126,9 @@
   // --- forms and keys ---
 
   // Empty fields are left out of the address.
-  document.querySelectorAll("form.controls").forEach((form) => form.addEventListener("submit", () => {
-    for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
-  }));
+  document.addEventListener("submit", ({ target: form }) => {
+    if (form.matches("form.controls")) for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
+  });
   addEventListener("pageshow", () => document.querySelectorAll("form.controls :disabled").forEach((field) => { field.disabled = false; }));
 
   document.addEventListener("keydown", (event) => {
