@@ -668,6 +668,16 @@ class PublishedCard:
     """(CardRequest) → the variants in which the card can ask, the most informative first."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """A text that the table of examples shows in a column, so that readers see it without opening the example."""
+
+    name: str
+    """The name that the ``texts`` hook gives it. ``answer`` also finds ``answer (length)`` and ``answer 1 of 3``."""
+    compared_with: str = ""
+    """The name of another text: words that differ from it are marked, such as those that an attack changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """How the runs of a task are shown. All members are optional; missing ones are replaced by a generic form."""
@@ -676,6 +686,8 @@ class View:
     """(store, records) → the Section of the report for runs of one task."""
     texts: Hook | None = None
     """(row, requests) → (name, text) pairs that the example browser shows, in reading order."""
+    key_texts: tuple[KeyText, ...] = ()
+    """The texts that are columns in the table of examples; by default the first text and the answer."""
     headline: Hook | None = None
     """(store, records) → the Headline of runs of one model that ask one question, or None."""
     sample: Sample | None = None
@@ -744,6 +756,8 @@ class Evaluation(View):
         return View(
             section=entry.section or self.section,
             texts=entry.texts or self.texts,
+            # The columns name the texts, so those of the evaluation fit only its own texts.
+            key_texts=entry.key_texts or (() if entry.texts else self.key_texts),
             headline=entry.headline or self.headline,
             sample=entry.sample or self.sample,
             export=entry.export or self.export,

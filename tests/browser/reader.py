@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import unquote_plus
 
 ROWS = ".rows tbody tr[data-place]"
 HEADS = "[...document.querySelectorAll('.rows thead button')]"
@@ -24,16 +25,21 @@ class Reader:
             assert time.monotonic() < end, f"{condition} did not come true"
             time.sleep(0.02)
 
-    def open(self) -> None:
+    def open(self, fragment: str = "") -> None:
         self.resize(1280)
-        self.driver.get(self.url)
+        # A new fragment alone would not load the page again.
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.url}{fragment}")
 
     def resize(self, width: int) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
+    def open_examples(self) -> None:
+        self.js("document.querySelector('#examples details').open = true")
+
     def come_to_examples(self) -> None:
-        self.js("document.querySelector('#examples').scrollIntoView()")
+        self.open_examples()
         self.until("document.querySelector('#examples').dataset.ready === 'true'")
 
     def set(self, name: str, value: str) -> None:
@@ -68,6 +74,26 @@ class Reader:
         self.js(f"document.querySelectorAll('{ROWS}')[arguments[0]].click()", place)
         # The wire between driver and browser cannot carry a lone surrogate.
         return str(self.js("return document.querySelector('.detail').textContent.toWellFormed()"))
+
+    def press(self, *keys: str) -> None:
+        """Keys wherever the focus is."""
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    @property
+    def fragment(self) -> str:
+        """What the address says about the view, unquoted."""
+        return unquote_plus(str(self.js("return location.hash")))
+
+    @property
+    def opened_example(self) -> str | None:
+        """The id of the example that is open."""
+        script = (
+            "const d = document.querySelector('.detail'); return d.hidden ? null : d.querySelector('h3').textContent"
+        )
+        shown: str | None = self.js(script)
+        return shown
 
     @property
     def count(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -41,13 +42,56 @@ def test_a_page_of_50000_rows_opens_before_its_examples_are_read(chromium, url):
     assert reader.js("return document.querySelector('#examples').dataset.ready") is None
 
 
-def test_a_link_leads_to_its_section_though_the_examples_arrive_late(chromium, url):
+def test_a_link_opens_the_section_that_it_leads_to(chromium, url):
     reader = Reader(chromium, url)
     reader.open()
+    assert reader.js("return document.querySelectorAll('main details.section[open]').length") == 0
     reader.js("document.querySelector('nav a[href=\"#provenance\"]').click()")
-    reader.until("document.querySelector('#examples').dataset.ready === 'true'")
+    reader.until("document.querySelector('#provenance').closest('details').open")
     last = "document.documentElement.scrollHeight - innerHeight - scrollY < 2"
-    assert reader.js(f"return document.querySelector('#provenance').getBoundingClientRect().top < 80 || {last}")
+    assert reader.js(f"return document.querySelector('#provenance').getBoundingClientRect().top < 160 || {last}")
+    reader.open("#evaluation-bias")
+    reader.until("document.querySelector('#evaluation-bias').closest('details').open")
+    assert reader.js("return document.querySelector('#examples').dataset.ready") is None, "not opened, so not read"
+
+
+def test_two_buttons_open_and_close_all_sections(chromium, url):
+    reader = Reader(chromium, url)
+    reader.open()
+    open_sections = "document.querySelectorAll('main details.section[open]').length"
+    reader.js("document.querySelector('[data-open=true]').click()")
+    assert reader.js(f"return {open_sections} === document.querySelectorAll('main details.section').length")
+    reader.js("document.querySelector('[data-open=false]').click()")
+    assert reader.js(f"return {open_sections}") == 0
+
+
+def test_an_address_shows_a_search_and_the_back_button_returns_to_the_one_before(chromium, url):
+    reader = Reader(chromium, url)
+    reader.open(
+        "#examples?state=error&run=bias+%3C%2Fscript%3E%3Cscript%3Ewindow.injected+%3D+2%3C%2Fscript%3E+on+a+plain+model"
+    )
+    reader.until("document.querySelector('#examples').dataset.ready === 'true'")
+    assert reader.count == "250 of 50,000 shown"
+    reader.set("kind", "category")
+    reader.set("value", "category 3")
+    narrowed = reader.count
+    assert reader.fragment.endswith("&kind=category&value=category 3")
+    reader.sort("ooc")
+    assert reader.fragment.endswith("&sort=ooc")
+    reader.choose(1)
+    example = reader.opened_example
+    assert reader.fragment.endswith(f"&row={example}")
+    address = str(reader.js("return location.hash"))
+    for _ in range(3):
+        reader.js("history.back()")
+        time.sleep(0.05)
+    reader.until("!location.hash.includes('value')")
+    assert reader.opened_example is None
+    assert reader.count == "250 of 50,000 shown"
+    reader.open(address)
+    reader.until("document.querySelector('#examples').dataset.ready === 'true'")
+    assert reader.count.startswith(narrowed)
+    assert reader.opened_example == example
 
 
 def test_every_answer_is_measured_by_the_page_itself(reader):
@@ -126,20 +170,28 @@ def test_a_row_opens_with_all_its_texts_and_what_was_searched_is_marked(reader):
     assert "the server is on fire" in reader.choose(0)
 
 
-def test_keys_move_through_the_rows(reader):
+def test_everything_can_be_done_with_keys(reader):
     from selenium.webdriver.common.keys import Keys
 
-    table = reader.driver.find_element("css selector", ".rows table")
-    reader.js("arguments[0].focus()", table)
-    table.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
-    assert reader.js("return document.querySelector('.detail h3').textContent") == "q-1"
-    table.send_keys(Keys.END)
-    assert reader.js("return document.querySelector('.detail h3').textContent") == f"{MANY * 3 // 5}-s"
-    assert reader.js(
-        "return document.getElementById(arguments[0].getAttribute('aria-activedescendant')) !== null", table
-    )
-    table.send_keys(Keys.ESCAPE)
-    assert reader.js("return document.querySelector('.detail').hidden")
+    reader.js("document.activeElement.blur()")
+    reader.press("/")
+    assert reader.js("return document.activeElement.name") == "search"
+    reader.press("q-47", Keys.ENTER)
+    assert reader.js("return document.activeElement.matches('.rows table')")
+    reader.until("document.querySelector('.count').textContent.startsWith('222 of')")
+    reader.press("j", Keys.ARROW_DOWN, "k")
+    assert reader.opened_example is None, "moving opens nothing"
+    current = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+    assert reader.js(f"return {current}.matches('.cursor')")
+    reader.press(Keys.ENTER)
+    opened = reader.opened_example
+    assert reader.js(f"return {current}.querySelector('th').textContent") == opened
+    reader.press("j")
+    assert reader.opened_example not in (None, opened), "an open example follows"
+    reader.press(Keys.END)
+    assert reader.js(f"return {current}.getAttribute('aria-rowindex')") == "223"
+    reader.press(Keys.ESCAPE)
+    assert reader.opened_example is None
 
 
 @pytest.mark.parametrize("text", HOSTILE)

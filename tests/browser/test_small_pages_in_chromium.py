@@ -55,6 +55,7 @@ def test_a_score_that_is_called_like_a_column_sorts_by_itself(small):
 
 def test_a_page_that_was_cut_off_says_so(small):
     reader = small(lambda page: page.replace("</script>", "AAAA</script>", 1).replace('gzip">H4sI', 'gzip">H4sIAAAA'))
+    reader.open_examples()
     reader.until("document.querySelector('.count').textContent.includes('cannot be read')")
 
 
@@ -63,6 +64,7 @@ def test_a_browser_that_cannot_unpack_says_what_to_do(chromium, small):
     added = chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
     try:
         reader = small()
+        reader.open_examples()
         reader.until("document.querySelector('.count').textContent.includes('too old to unpack')")
         assert "lmassay export RUN" in reader.count
     finally:
@@ -73,6 +75,7 @@ def test_without_scripts_the_page_says_where_the_examples_are(chromium, small):
     chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         small()
+        chromium.find_element("css selector", "#examples summary").click()
         assert "lmassay export RUN" in chromium.find_element("css selector", "noscript").text
         assert not chromium.find_element("css selector", ".controls").is_displayed()
     finally:

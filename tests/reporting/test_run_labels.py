@@ -9,7 +9,7 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.reporting.headline import headlines
 from lmassay.reporting.run_labels import distinct_labels, label_runs, short_run_titles
-from lmassay.reporting.tiles import overview_blocks
+from lmassay.reporting.tiles import overview_tiles
 from lmassay.storage.store import Store
 from tests.compare_kit import add, rates
 
@@ -62,7 +62,7 @@ def test_numbers_of_one_model_in_the_overview_are_distinguished(tmp_path):
     evaluate({"task": {**task, "s_src": ["chrf", "bleu"]}, "model": model, "resamples": 100}, tmp_path / "r")
     with Store(tmp_path / "r") as store:
         names = [headline.shown_model for headline in headlines(store, store.runs())]
-        shown = str(overview_blocks(store, store.runs()))
+        shown = str(overview_tiles(store, store.runs()))
     assert names == [
         "echo (transform=none), s_src=chrf [a]",
         "echo (transform=upper), s_src=chrf [a]",

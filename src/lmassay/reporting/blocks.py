@@ -25,7 +25,8 @@ class Cell:
     """A cell of a table: a text with lines of small print below it.
 
     ``kind`` is what the cell holds: the name of its row, a text, or a number. ``edge`` draws a line to its left, which
-    begins a group of columns. ``bold`` emphasizes the text.
+    begins a group of columns. ``bold`` emphasizes the text. ``link`` is where the text leads on the page, such as
+    ``#examples``. ``warns`` marks what a reader should look at, such as a number of errors.
     """
 
     text: str
@@ -34,6 +35,8 @@ class Cell:
     span: int = 1
     edge: bool = False
     bold: bool = False
+    link: str = ""
+    warns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +107,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading within the section."""
+    """A heading within the section. On the page, readers open what follows it, unless ``is_open``."""
 
     kind: ClassVar[str] = "heading"
     text: str
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

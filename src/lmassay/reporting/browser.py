@@ -13,6 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lmassay.contracts import KeyText
+from lmassay.plugins.evaluations import view_of
 from lmassay.reporting.example_choice import MAX_ROWS, ChosenRows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.html_document import environment
@@ -31,6 +33,8 @@ class BrowserRow:
     groups: Mapping[str, str]
     scores: Mapping[str, float]
     texts: Sequence[tuple[str, str]]
+    key_texts: Sequence[KeyText] = ()
+    """The texts that are columns of the table; by default the first text and the answer."""
     comes_first: bool = False
     """Whether it is kept before others if a page cannot show all examples."""
 
@@ -39,6 +43,7 @@ def browser_rows(store: Store, record: RunRecord, title: str, chosen: ChosenRows
     """The examples of a run, all or those chosen, with their requests, answers, texts and scores."""
     metric_order = [*record.design.headline, *(result.metric for result in record.results)]
     exchanges = _ExchangeReader(store, record.id)
+    key_texts = view_of(record).key_texts
     rows: Iterable[tuple[Row, bool]] = zip(store.rows(record.id), repeat(False))
     if chosen is not None:
         rows = zip(store.selected_rows(record.id, chosen.numbers), chosen.come_first, strict=True)
@@ -51,6 +56,7 @@ def browser_rows(store: Store, record: RunRecord, title: str, chosen: ChosenRows
             groups=row.example.groups,
             scores=_ordered_scores(row.score.values, metric_order),
             texts=texts_of(record, row, exchanges.about(row.example.id)),
+            key_texts=key_texts,
             comes_first=comes_first,
         )
 
@@ -202,6 +208,7 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
         "id": texts.column(row.id for row in rows),
         "groups": _group_columns(rows, texts),
         "scores": _score_columns(rows),
+        "keys": _key_texts(rows, texts),
     }
     text_names = _NumberedTexts()
     texts_of_rows = []
@@ -217,6 +224,18 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
     yield compact(texts_of_rows)
     for piece in _pieces(texts.numbers):
         yield compact(piece)
+
+
+def _key_texts(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[int, list[tuple[str, str]]]]:
+    """The texts that are columns, as (name, name of the text it is compared with), of each task that names some."""
+    by_task: dict[str, Sequence[KeyText]] = {}
+    for row in rows:
+        if row.key_texts:
+            by_task[row.task] = row.key_texts
+    keys = []
+    for task, key_texts in by_task.items():
+        keys.append((texts.number(task), [(key.name, key.compared_with) for key in key_texts]))
+    return keys
 
 
 def _group_columns(rows: Sequence[BrowserRow], texts: _NumberedTexts) -> list[tuple[str, list[int]]]:

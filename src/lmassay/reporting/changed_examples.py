@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lmassay.contracts import KeyText
 from lmassay.reporting.browser import BrowserRow, browser_rows
 from lmassay.reporting.comparison_data import ComparedRun
 from lmassay.reporting.example_choice import ChosenRows
@@ -140,7 +141,17 @@ def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Cha
             texts.append((f"{name}, new", after_by_name[name]))
     # The browser sorts by scores, so the change takes the place of the score.
     scores = {f"Δ {metric}": change.change for metric, change in changes.items()}
-    return replace(after, scores=scores, texts=texts)
+    return replace(after, scores=scores, texts=texts, key_texts=_merged_key_texts(after.key_texts))
+
+
+def _merged_key_texts(key_texts: Sequence[KeyText]) -> list[KeyText]:
+    """The columns of changed examples: what changed, and each key text, of both runs if they differ in it."""
+    merged = [KeyText("changed")]
+    for key in key_texts or [KeyText("answer")]:
+        merged.append(key)
+        merged.append(KeyText(f"{key.name}, base"))
+        merged.append(KeyText(f"{key.name}, new", compared_with=f"{key.name}, base"))
+    return merged
 
 
 def _numbered(texts: Texts) -> dict[str, str]:

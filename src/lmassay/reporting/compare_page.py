@@ -50,8 +50,11 @@ _MAX_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class _PageSection:
+    """A section of the page; ``folds`` if readers open it."""
+
     heading: str
     blocks: Sequence[Block]
+    folds: bool = False
 
     @property
     def anchor(self) -> str:
@@ -72,11 +75,17 @@ def render(comparison: RunComparison) -> str:
         sections.append(_PageSection("Verdict", _verdict(comparison.verdict, comparison)))
     sections.append(_PageSection("What is compared", _runs(comparison)))
     sections.append(_PageSection("Differences", _differences(comparison)))
-    sections.append(_PageSection("Flips", _flips(comparison, changed)))
+    sections.append(_PageSection("Flips", _flips(comparison, changed), folds=True))
     reproduced: list[tuple[RunRecord, str]] = []
     for run in (*comparison.bases, *comparison.others):
         record = run.side.record
         reproduced.append((record, rerun_command(record, run.store.folder)))
+    heading = "Examples that changed"
+    examples = browser(_changed_rows(comparison, changed), heading=heading, total=_count_changed(comparison))
+    links = [(section.anchor, section.heading) for section in sections]
+    if examples:
+        links.append(("examples-that-changed", heading))
+    links.append(("provenance", "Provenance"))
     body = (
         environment()
         .get_template("compare.html")
@@ -84,14 +93,14 @@ def render(comparison: RunComparison) -> str:
             summary=summary,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
             version=lmassay.__version__,
+            links=links,
             sections=sections,
-            browser=browser(
-                _changed_rows(comparison, changed), heading="Examples that changed", total=_count_changed(comparison)
-            ),
+            browser=examples,
             reproduced=reproduced,
         )
     )
-    return document(f"lmassay compare: {summary}", Markup(body), browser=True)  # noqa: S704 - the template escaped it
+    title = f"lmassay compare: {summary}"
+    return document(title, Markup(body), sections=True, browser=bool(examples))  # noqa: S704 - the template escaped it
 
 
 def _read_changed(comparison: RunComparison, base: ComparedRun, new: ComparedRun) -> ChangedExamples:

@@ -19,12 +19,15 @@ from lmassay.types.controls import replace_controls
 # UTF-8 cannot represent a lone surrogate, which may come out of a model or a file.
 _SURROGATES = re.compile("[\ud800-\udfff]")
 STYLES = ("theme.css", "page.css", "figures.css", "tiles.css")
-_BROWSER_SCRIPTS = ("rows.js", "filters.js", "browser.js")
+_SECTION_SCRIPTS = ("sections.js",)
+_BROWSER_SCRIPTS = ("rows.js", "address.js", "filters.js", "browser.js")
 _FIGURE_SCRIPTS = ("figures.js",)
 
 
-def document(title: str, body: Markup, *, browser: bool = False) -> str:
-    """A whole HTML document; ``browser`` adds the script that the example browser needs.
+def document(title: str, body: Markup, *, sections: bool = False, browser: bool = False) -> str:
+    """A whole HTML document.
+
+    ``sections`` adds the script that opens sections by links, ``browser`` the one that the example browser needs.
 
     A page with figures has the script that saves them as files.
 
@@ -32,7 +35,7 @@ def document(title: str, body: Markup, *, browser: bool = False) -> str:
     False
     """
     style = style_sheet()
-    script = _script(browser=browser, figures="<figure>" in body)
+    script = _script(sections=sections, browser=browser, figures="<figure>" in body)
     # The hashes allow these two texts and nothing else, whatever a model's answer may contain.
     policy = ["default-src 'none'", f"style-src {_source_hash(style)}"]
     if script:
@@ -72,13 +75,15 @@ def environment() -> Environment:
     for function in (started_by, number_text, p_text):
         templates.globals[function.__name__] = function
     macros = templates.get_template("blocks.html").module
-    for name in ("cell", "table", "show"):
+    for name in ("cell", "table", "show", "section", "navigation"):
         templates.globals[name] = getattr(macros, name)
     return templates
 
 
-def _script(*, browser: bool, figures: bool) -> str:
+def _script(*, sections: bool, browser: bool, figures: bool) -> str:
     names: list[str] = []
+    if sections:
+        names += _SECTION_SCRIPTS
     if browser:
         names += _BROWSER_SCRIPTS
     if figures:

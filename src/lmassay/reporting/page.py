@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,73 +13,170 @@ from markupsafe import Markup
 import lmassay
 from lmassay.errors import UserError
 from lmassay.plugins.evaluations import evaluation_of
+from lmassay.reporting.blocks import Block, Folded, Heading, Note, Tile, Tiles
 from lmassay.reporting.browser import BrowserRow, browser, browser_rows
 from lmassay.reporting.example_choice import ChosenExamples, choose_examples
 from lmassay.reporting.formats.content import DAMAGED_RUNS, damage_notes, task_blocks
 from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
-from lmassay.reporting.run_labels import label_runs, run_titles
+from lmassay.reporting.run_labels import LabelledRuns, label_runs, run_titles
+from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
-from lmassay.reporting.tiles import anchor, overview_blocks
+from lmassay.reporting.summary import summary_tables
+from lmassay.reporting.tiles import anchor, overview_tiles
 from lmassay.storage.provenance import rerun_command, started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 _CARD = "lmassay card"
+_REPORT = "lmassay report"
+_MAX_NAMES = 3
 
 
-def render(store: Store, records: Sequence[RunRecord]) -> str:
-    """Render the page as an HTML document."""
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """Blocks that belong together; readers open those with a title, unless ``is_open``."""
+
+    blocks: list[Block]
+    title: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A section of the page, closed until readers open it; ``gist`` is what they see before."""
+
+    title: str
+    question: str
+    anchor: str
+    parts: Sequence[PagePart]
+    gist: str = ""
+    is_open: bool = False
+
+
+def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | None = None) -> str:
+    """Render the page as an HTML document; ``layout`` adds a table that the user configured."""
     if not records:
         raise UserError("there are no runs to report; see `lmassay ls`")
     damaged = [record for record in records if record.status == DAMAGED]
     records = [record for record in records if record.status != DAMAGED]
     labelled = label_runs(records)
+    titles = run_titles(labelled.records)
+    is_card = bool(records) and all(record.provenance.card is not None for record in labelled.records)
+    tiles: list[Tile] = []
+    below_tiles: list[Block] = []
+    if records:
+        # Tiles pool runs by their original labels; only the sections show runs next to each other.
+        tiles, below_tiles = overview_tiles(store, records)
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in labelled.records:
         records_by_task.setdefault(record.task, []).append(record)
     sections = []
     for task, members in records_by_task.items():
-        sections.append(_section(store, members, labelled.notes_on(task)))
+        sections.append(_section(store, members, labelled.notes_on(task), tiles, with_tiles=not is_card))
     if damaged:
-        about_damage = {"task": DAMAGED_RUNS, "question": "", "anchor": "damaged", "blocks": damage_notes(damaged)}
-        sections.append(about_damage)
-    titles = run_titles(labelled.records)
+        sections.append(PageSection(DAMAGED_RUNS, "", "damaged", [PagePart(damage_notes(damaged))], is_open=True))
     provenance = []
     for record, title in zip(labelled.records, titles, strict=True):
         provenance.append(_provenance(store, record, title))
     chosen = choose_examples(store, labelled.records)
     examples = browser(_chosen_rows(store, labelled.records, titles, chosen), total=chosen.total)
     models = list(dict.fromkeys(record.model for record in labelled.records))
-    is_card = bool(records) and all(record.provenance.card is not None for record in labelled.records)
-    heading = "lmassay report"
-    about_data = ""
-    subjects = list(records_by_task)
-    if is_card:
-        heading = _CARD
-        about_data = card_data_text(labelled.records)
-        # A card always has the same tasks, so its title names the models.
-        subjects = models
+    heading = _CARD if is_card else _REPORT
+    # A card always has the same tasks, so its title names the models.
+    subjects = models if is_card else list(records_by_task)
     body = (
         environment()
         .get_template("page.html")
         .render(
             version=lmassay.__version__,
             heading=heading,
+            subject=_subject(subjects, models, is_card=is_card),
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            models=models,
-            about_data=about_data,
-            # The overview pools runs by their original labels; only the sections show runs next to each other.
-            overview=overview_blocks(store, records) if records else [],
+            about=_about(store, labelled.records),
+            about_data=card_data_text(labelled.records) if is_card else "",
+            summary=_summary(store, labelled, titles, tiles, below_tiles, layout, is_card=is_card),
+            links=_links(sections, has_examples=bool(examples)),
             sections=sections,
             browser=examples,
-            records=labelled.records,
             provenance=provenance,
             json=_indented_json,
         )
     )
-    subject = ", ".join(subjects)
-    return document(f"{heading}: {subject}", Markup(body), browser=bool(examples))  # noqa: S704 - the template escaped it
+    title = f"{heading}: {', '.join(subjects)}"
+    return document(title, Markup(body), sections=True, browser=bool(examples))  # noqa: S704 - the template escaped it
+
+
+def _links(sections: Sequence[PageSection], *, has_examples: bool) -> list[tuple[str, str]]:
+    """The contents of the page: (anchor, title) of each section."""
+    links = [("overview", "Summary")]
+    links += [(section.anchor, section.title) for section in sections]
+    if has_examples:
+        links.append(("examples", "Examples"))
+    links.append(("provenance", "Provenance"))
+    return links
+
+
+def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -> str:
+    """What the page is about, in a few words for its heading."""
+    if not models:
+        return ""
+    if is_card:
+        return _enumerated(models)
+    return f"{_enumerated(subjects)} of {_enumerated(models)}"
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    """The first names, and how many more there are: ``a, b, c and 4 more``."""
+    if len(names) > _MAX_NAMES:
+        return f"{', '.join(names[:_MAX_NAMES])} and {len(names) - _MAX_NAMES} more"
+    if len(names) > 1:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0]
+
+
+def _about(store: Store, records: Sequence[RunRecord]) -> str:
+    """How much was run, and when."""
+    examples = sum(sum(store.count(record.id).values()) for record in records)
+    days = sorted({record.created[:10] for record in records})
+    parts = [counted(len(records), "run"), counted(examples, "example")]
+    if days:
+        parts.append(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}")
+    return ", ".join(parts)
+
+
+def _summary(
+    store: Store,
+    labelled: LabelledRuns,
+    titles: Sequence[str],
+    tiles: Sequence[Tile],
+    below_tiles: Sequence[Block],
+    layout: TableLayout | None,
+    *,
+    is_card: bool,
+) -> list[Block]:
+    """What readers see first: the table of all runs; on a card, the answer to each question."""
+    blocks: list[Block] = []
+    if layout is not None:
+        blocks.append(run_table(store, labelled.records, layout).block())
+    tables = summary_tables(store, labelled.records, titles)
+    notes = [block for block in below_tiles if isinstance(block, Note)]
+    differences = [block for block in below_tiles if not isinstance(block, Note)]
+    if is_card:
+        if tiles:
+            blocks.append(Tiles(tiles))
+        blocks += below_tiles
+        blocks.append(Folded(f"All runs ({len(labelled.records)})", tables))
+        return blocks
+    blocks += tables
+    without_section = [tile for tile in tiles if not tile.anchor]
+    if without_section:
+        blocks.append(Tiles(without_section))
+    blocks += notes
+    if differences:
+        blocks.append(Folded("Differences between models", differences))
+    return blocks
 
 
 def _chosen_rows(
@@ -103,12 +201,41 @@ def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
     }
 
 
-def _section(store: Store, records: Sequence[RunRecord], notes: Sequence[str]) -> dict[str, Any]:
+def _section(
+    store: Store, records: Sequence[RunRecord], notes: Sequence[str], tiles: Sequence[Tile], *, with_tiles: bool
+) -> PageSection:
+    """The section of a task. On a card, its tiles are on top of the page; on other pages, they open the section."""
     section = section_of(store, records)
     evaluation = evaluation_of(records[0])
-    return {
-        "task": records[0].task,
-        "question": "" if evaluation is None else evaluation.question,
-        "anchor": anchor(records[0].task),
-        "blocks": [*task_blocks(store, records, section, notes), *section.examples],
-    }
+    place = anchor(records[0].task)
+    own_tiles = [tile for tile in tiles if tile.anchor == place]
+    blocks = [*task_blocks(store, records, section, notes), *section.examples]
+    if own_tiles and with_tiles:
+        # The tile does not lead to the section that it is in.
+        blocks.insert(0, Tiles([replace(tile, anchor="") for tile in own_tiles]))
+    question = "" if evaluation is None else evaluation.question
+    return PageSection(records[0].task, question, place, parts_of(blocks), gist=_gist(own_tiles))
+
+
+def _gist(tiles: Sequence[Tile]) -> str:
+    """The main numbers of a section in one line, for readers who have not opened it."""
+    if not tiles:
+        return ""
+    tile = tiles[0]
+    texts = []
+    for entry in tile.entries[:_MAX_NAMES]:
+        texts.append(f"{entry.model} {entry.value} {entry.interval}".rstrip())
+    if len(tile.entries) > _MAX_NAMES:
+        texts.append(f"{len(tile.entries) - _MAX_NAMES} more")
+    return f"{tile.title.partition(';')[0]}: {', '.join(texts)}"
+
+
+def parts_of(blocks: Sequence[Block]) -> list[PagePart]:
+    """Blocks in parts that readers open one by one: each heading begins one."""
+    parts = [PagePart([])]
+    for block in blocks:
+        if isinstance(block, Heading):
+            parts.append(PagePart([], block.text, is_open=block.is_open))
+        else:
+            parts[-1].blocks.append(block)
+    return [part for part in parts if part.blocks]

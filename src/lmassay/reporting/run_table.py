@@ -152,6 +152,15 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
     return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes)
 
 
+def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tuple[dict[str, Mark], list[str]]:
+    """The marks of runs that compete in one metric, by id, and notes on what could not be compared."""
+    entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
+    for record, result in results:
+        entries[record.id, (result.metric,)] = _Entry(record.id, (result.metric,), record, result)
+    marks, notes = _Marks(store, ALPHA).of(entries, by_column=True)
+    return {run: mark for (run, _), mark in marks.items()}, notes
+
+
 def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis]:
     keys = [key for key in varying_keys(records) if key not in (layout.rows, layout.columns)]
     row_key = layout.rows or next(iter(keys), "label")

@@ -20,7 +20,6 @@ from lmassay.reporting.blocks import (
     TableRow,
     Tile,
     TileEntry,
-    Tiles,
     header_row,
     name,
     text_cell,
@@ -47,8 +46,8 @@ from lmassay.types import Better, RunRecord
 _DIGITS = 3
 
 
-def overview_blocks(store: Store, records: Sequence[RunRecord]) -> list[Block]:
-    """The overview for the page: tiles, followed by differences between models."""
+def overview_tiles(store: Store, records: Sequence[RunRecord]) -> tuple[list[Tile], list[Block]]:
+    """The overview for the page: tiles, and what belongs below them, such as differences between models."""
     shown = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
     failed = evaluations_without_result(records, shown)
@@ -57,11 +56,7 @@ def overview_blocks(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     tiles: list[Tile] = []
     for evaluation in evaluations():
         tiles += _tiles(evaluation, shown, inapplicable, failed, model_order)
-    blocks: list[Block] = []
-    if tiles:
-        blocks.append(Tiles(tiles))
-    blocks += _blocks_below(store, records, shown)
-    return blocks
+    return tiles, _blocks_below(store, records, shown)
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:

@@ -16,7 +16,7 @@ from lmassay.reporting.blocks import (
     DisplayedExample,
     Examples,
     Figure,
-    Figures,
+    Folded,
     Note,
     Section,
     Table,
@@ -37,6 +37,7 @@ from lmassay.reporting.chart import (
     Panel,
 )
 from lmassay.reporting.example_texts import Exchanges, NamedValues, answer_at, prompt_text
+from lmassay.reporting.figure_rules import MIN_POINTS, are_equal, distinct_points, figures_and_notes
 from lmassay.reporting.numbers import number_text, short_text, value_text
 from lmassay.reporting.sections import results_section as plain_results
 from lmassay.statistics.table import ScoreTable, score_table
@@ -46,6 +47,7 @@ from lmassay.types.wording import counted
 
 # Runs with a scatter plot and examples, points of a scatter plot, and examples per run.
 MAX_SCATTERS = 12
+MAX_OPEN_SCATTERS = 3
 MAX_POINTS = 1500
 MAX_EXAMPLES = 8
 # The columns of the table, in this order, if a run has them.
@@ -74,7 +76,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     metrics = columns(records)
     if not metrics:
         return plain_results(store, records)
-    scatters: list[Figure] = []
+    scatters: list[Figure | Note] = []
     example_blocks: list[Examples] = []
     for record in records[:MAX_SCATTERS]:
         summary = summarise_run(store, record)
@@ -89,9 +91,11 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     blocks: list[Block] = [_table(store, records, metrics)]
     rates = success_figure(records)
     if rates is not None:
-        blocks.append(Figures([rates], "middle"))
-    if scatters:
-        blocks.append(Figures(scatters))
+        blocks += figures_and_notes([rates], "middle")
+    scatter_blocks = figures_and_notes(scatters, "small")
+    if len(scatters) > MAX_OPEN_SCATTERS:
+        scatter_blocks = [Folded(f"Scatter plots: all sentences of {len(scatters)} runs", scatter_blocks)]
+    blocks += scatter_blocks
     left_out = len(records) - MAX_SCATTERS
     if left_out > 0:
         runs = counted(left_out, "more run")
@@ -133,8 +137,8 @@ def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
 
 
-def success_figure(records: Sequence[RunRecord]) -> Figure | None:
-    """Success rates with intervals, one row per run; None if no run has one."""
+def success_figure(records: Sequence[RunRecord]) -> Figure | Note | None:
+    """Success rates with intervals, one row per run; a sentence if they are equal, and None if no run has one."""
     rates: list[tuple[str, Result]] = []
     for record in records:
         result = record.result("success")
@@ -142,6 +146,12 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | None:
             rates.append((f"{record.label} · {record.model}", result))
     if not rates:
         return None
+    if are_equal(result.value for _, result in rates):
+        # One row, or the same row several times.
+        text = short_text(rates[0][1])
+        if len(rates) == 1:
+            return Note(f"The attack succeeds on this share of sentences: {text}.")
+        return Note(f"All {len(rates)} runs have the same success rate: {text}.")
     chart = success_chart(rates)
     return Figure.of(chart, "Share of sentences on which the attack succeeds. The line is its interval.")
 
@@ -210,8 +220,11 @@ def _hardest(table: ScoreTable, scored_rows: NDArray[np.int64]) -> list[int]:
     return [int(row) for row in scored_rows[best_first]]
 
 
-def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
-    """s_src against d_tgt (or s_tgt), with the region of success shaded; None without scores for both."""
+def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | Note | None:
+    """s_src against d_tgt (or s_tgt), with the region of success shaded; None without scores for both.
+
+    Too few different points are named in a sentence.
+    """
     has_reference = any("d_tgt" in row.score.values for row in summary.sample)
     y_metric = "d_tgt" if has_reference else "s_tgt"
     points = []
@@ -222,6 +235,11 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | None:
         return None
     threshold = _threshold(record)
     title = f"{record.label} on {record.model}"
+    distinct = distinct_points((values["s_src"], values[y_metric]) for values in points)
+    if len(distinct) < MIN_POINTS:
+        places = " or ".join(f"s_src {x:.3f} and {y_metric} {y:.3f}" for x, y in distinct)
+        sentences = f"all {len(points)} sentences have" if len(points) > 1 else "the only sentence has"
+        return Note(f"No scatter plot of {title}: {sentences} {places}.")
     chart = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}")
     criterion = "s_src + d_tgt" if has_reference else "s_src / s_tgt"
     count = counted(len(points), "sentence")

@@ -105,7 +105,7 @@ def task_blocks(
 def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
     errors = store.errors(record.id)
     if errors:
-        yield Heading(f"Errors of {record.label} on {record.model}")
+        yield Heading(f"Errors of {record.label} on {record.model}", is_open=True)
     for message, times in errors:
         yield Note(f"{times} × {message}")
 

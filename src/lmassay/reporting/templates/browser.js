@@ -3,6 +3,7 @@
 
 const SPARE = 8; // rows that are drawn above and below those in view
 const UNSORTED = { column: null, down: false };
+const WORDS_BEFORE_CHANGE = 4;
 
 function widthOf({ kind, title }) {
   const column = make("col", undefined, kind);
@@ -24,42 +25,42 @@ class Browser {
     this.columns = [];
     this.view = new Uint32Array(0);
     this.sort = UNSORTED;
-    this.chosen = -1; // a row of the data
-    this.height = 34;
+    this.cursor = -1; // the place in the view to which keys have moved
+    this.chosen = -1; // the row of the data that is open
+    this.height = 48;
     this.from = -1;
     this.makeColumns();
     this.listen();
-    this.refresh();
+    this.restore();
     // Sorting texts takes longest, so it is done before the reader asks for it.
     for (const column of [this.id, this.first]) whenIdle(() => this.order(column));
   }
 
   makeColumns() {
-    const { columns, texts, scores } = this.data;
+    const { columns, texts, scores, keys } = this.data;
     const column = (kind, of, title = kind) => {
       const tasks = new Set();
       const has = of instanceof Float64Array ? (value) => !Number.isNaN(value) : (value) => value >= 0;
       of.forEach((value, row) => has(value) && tasks.add(columns.task[row]));
       return { kind, of, title, tasks };
     };
-    const first = Int32Array.from(texts, (of) => (of.length ? of[1] : -1));
+    const textColumn = (of, title) => ({ ...column("text", of, title), skip: sharedBeginnings(this.data, of) });
     this.id = column("id", columns.id);
-    this.first = { ...column("text", first), skip: sharedBeginnings(this.data, first) };
-    this.answer = column("answer", this.answers());
+    // Without key texts, and for rows of several evaluations, the first text and the answer.
+    this.first = textColumn(Int32Array.from(texts, (of) => (of.length ? of[1] : -1)), "text");
+    this.answer = textColumn(textsNamed(this.data, "answer"), "answer");
+    this.keyColumns = new Map();
+    for (const [task, names] of keys) {
+      const made = names.map(([name, other]) => ({
+        ...textColumn(textsNamed(this.data, name, task), name),
+        other: other ? textsNamed(this.data, other, task) : null,
+      }));
+      const filled = made.filter((key) => key.tasks.size);
+      if (filled.length) this.keyColumns.set(task, filled);
+    }
     this.run = column("run", columns.run);
     this.state = column("state", columns.state);
     this.scores = scores.map(({ name, of }) => column("score", of, name));
-  }
-
-  // The text called "answer" or "answer (length)".
-  answers() {
-    const { names, texts } = this.data;
-    const isAnswer = names.map((name) => /^answer( \(|$)/.test(name));
-    return Int32Array.from(texts, (of) => {
-      // Names and texts take turns.
-      for (let i = 0; i < of.length; i += 2) if (isAnswer[of[i]]) return of[i + 1];
-      return -1;
-    });
   }
 
   listen() {
@@ -72,17 +73,26 @@ class Browser {
         this.sort = UNSORTED;
         this.close();
         this.refresh();
+        this.remember(true);
       });
     });
     this.form.addEventListener("input", (event) => {
       clearTimeout(timer);
-      if (event.target.name === "search") {
-        // Wait until the reader stops typing.
-        timer = setTimeout(() => this.refresh(), 60);
-      } else {
-        this.filters.follow(event.target.name);
-        this.refresh();
+      const { name, value } = event.target;
+      if (name === "search") {
+        // Wait until the reader stops typing. The Back button skips what was typed on the way.
+        timer = setTimeout(() => {
+          this.refresh();
+          this.remember(false);
+        }, 60);
+        return;
       }
+      if (name === "sort") {
+        const [place, direction] = value.split(" ");
+        this.sort = value === "" ? UNSORTED : { column: this.columns[Number(place)], down: direction === "down" };
+      } else this.filters.follow(name);
+      this.refresh();
+      this.remember(true);
     });
     let frame = 0;
     const later = (redraw) => {
@@ -91,11 +101,59 @@ class Browser {
     };
     this.scroller.addEventListener("scroll", () => later(false), { passive: true });
     new ResizeObserver(() => later(true)).observe(this.scroller);
-    this.table.addEventListener("keydown", (event) => this.onKey(event));
+    this.table.addEventListener("keydown", (event) => event.target === this.table && this.onKey(event));
+    this.detail.addEventListener("keydown", (event) => event.key === "Escape" && this.backToTable());
+    this.form.elements.search.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+      event.preventDefault();
+      this.table.focus();
+      if (this.cursor < 0) this.moveTo(0);
+    });
     this.table.tBodies[0].addEventListener("click", (event) => {
       const row = event.target.closest("tr[data-place]");
       if (row) this.choose(Number(row.dataset.place), true);
     });
+    // j and k work wherever the reader is, as long as the table is open and nothing is being typed.
+    document.addEventListener("keydown", (event) => {
+      const isOpen = this.root.querySelector("details.section")?.open ?? true;
+      if (!isOpen || event.target === this.table || isTyping(event) || (event.key !== "j" && event.key !== "k")) return;
+      this.table.focus();
+      this.onKey(event);
+    });
+    addEventListener("popstate", () => this.restore());
+    addEventListener("hashchange", () => parameters(this.root) && this.restore());
+  }
+
+  // Shows what the address says; without anything in the address, all rows.
+  restore() {
+    const wanted = parameters(this.root) ?? new URLSearchParams();
+    this.filters.restore(wanted);
+    this.pickColumns();
+    const column = this.columns.find(({ title }) => title === wanted.get("sort"));
+    this.sort = column ? { column, down: wanted.has("down") } : UNSORTED;
+    this.refresh();
+    const { id, run } = this.data.columns;
+    const place = this.view.findIndex(
+      (row) => this.data.strings[id[row]] === wanted.get("row") && (!wanted.has("in") || this.data.strings[run[row]] === wanted.get("in")),
+    );
+    if (place >= 0) this.choose(place, false, false);
+    else this.close();
+  }
+
+  // Writes what is shown into the address.
+  remember(push) {
+    const chosen = this.filters.chosen;
+    const { column, down } = this.sort;
+    if (this.columns.includes(column)) {
+      chosen.sort = column.title;
+      if (down) chosen.down = "1";
+    }
+    if (this.chosen >= 0) {
+      const { id, run } = this.data.columns;
+      chosen.row = this.data.strings[id[this.chosen]];
+      if (!chosen.run && this.filters.has("run")) chosen.in = this.data.strings[run[this.chosen]];
+    }
+    remember(this.root, chosen, push);
   }
 
   text(value) {
@@ -111,11 +169,12 @@ class Browser {
     this.view = this.arranged(rows, column);
     let status = `${counted(this.view.length)} of ${counted(this.data.size)} shown`;
     if (column) status += `, sorted by ${visible(column.title)} (${this.sort.down ? "descending" : "ascending"})`;
-    if (this.view.length) status += "; click a row for details";
     this.count.textContent = status;
     this.table.setAttribute("aria-rowcount", this.view.length + 1);
     this.drawHeads();
+    this.offerSorting();
     this.scroller.scrollTop = 0;
+    this.cursor = this.chosen < 0 ? -1 : this.view.indexOf(this.chosen);
     this.draw(true);
     performance.measure("lmassay browser", { start: began, end: performance.now() });
   }
@@ -146,7 +205,9 @@ class Browser {
     let within = task === "" ? -1 : Number(task);
     if (run !== "") within = columns.task[columns.run.indexOf(Number(run))];
     const measured = (column) => column.tasks.size && (within < 0 || column.tasks.has(within));
-    this.columns = [this.id, this.first, ...[this.answer].filter(measured)];
+    // A page about one evaluation has no choice of evaluations.
+    if (within < 0 && !this.filters.has("task")) within = columns.task[0];
+    this.columns = [this.id, ...(this.keyColumns.get(within) ?? [this.first, this.answer].filter(measured))];
     if (run === "" && this.filters.has("run")) this.columns.push(this.run);
     if (state === "" && this.filters.has("state")) this.columns.push(this.state);
     this.columns.push(...this.scores.filter(measured));
@@ -157,6 +218,19 @@ class Browser {
     if (this.sort.column !== column) this.sort = { column, down: false };
     else this.sort = this.sort.down ? UNSORTED : { column, down: true };
     this.refresh();
+    this.remember(true);
+  }
+
+  // On a narrow screen, the table has no header to click on.
+  offerSorting() {
+    const { sort } = this.form.elements;
+    const options = [new Option("as in the data", "")];
+    this.columns.forEach(({ title }, place) => {
+      options.push(new Option(`${visible(title)} ▲`, `${place} up`), new Option(`${visible(title)} ▼`, `${place} down`));
+    });
+    sort.replaceChildren(...options);
+    const place = this.columns.indexOf(this.sort.column);
+    sort.value = place < 0 ? "" : `${place} ${this.sort.down ? "down" : "up"}`;
   }
 
   drawHeads() {
@@ -212,80 +286,124 @@ class Browser {
     const row = make("tr");
     row.id = `${this.root.id}-row-${of}`;
     row.dataset.place = place;
+    row.setAttribute("role", "row");
     row.setAttribute("aria-rowindex", place + 2);
     row.setAttribute("aria-selected", String(of === this.chosen));
     for (const column of this.columns) {
-      const cell = make(column.kind === "id" ? "th" : "td", this.inShort(column, column.of[of]), column.kind);
+      const cell = make(column.kind === "id" ? "th" : "td", undefined, column.kind);
+      cell.setAttribute("role", column.kind === "id" ? "rowheader" : "gridcell");
       if (column.kind === "id") cell.scope = "row";
+      // On a narrow screen, where the table has no header, each cell names its column.
+      cell.dataset.title = visible(column.title);
+      if (column.kind === "text") cell.append(this.inShort(column, of));
+      else if (column.kind === "score") cell.textContent = rounded(column.of[of]);
+      else cell.textContent = this.text(column.of[of]).slice(0, 160);
       row.append(cell);
     }
-    if (this.text(this.state.of[of]) === "error") row.className = "failed";
+    if (this.text(this.state.of[of]) === "error") row.classList.add("failed");
+    if (place === this.cursor) row.classList.add("cursor");
     return row;
   }
 
-  inShort(column, value) {
-    if (column.kind === "score") return rounded(value);
+  // The beginning of a text without what all rows share; a text that was changed begins shortly before the change.
+  inShort(column, row) {
+    const value = column.of[row];
+    const shown = make("div");
+    shown.dir = "auto";
+    shown.lang = "";
+    const other = column.other?.[row] ?? -1;
+    if (value >= 0 && other >= 0 && other !== value) {
+      const words = changedWords(this.text(value).slice(0, 2000), this.text(other).slice(0, 2000));
+      const first = words.findIndex(([, changed]) => changed);
+      const from = Math.max(0, first - 2 * WORDS_BEFORE_CHANGE);
+      if (from) shown.append("… ");
+      appendChanged(shown, words.slice(from, from + 60));
+      return shown;
+    }
     const from = column.skip?.get(value) ?? 0;
-    const text = this.text(value).slice(from, from + 160).replace(/\s+/g, " ");
-    return from ? `… ${text}` : text;
+    const text = this.text(value).slice(from, from + 240).replace(/\s+/g, " ");
+    shown.textContent = from ? `… ${text}` : text;
+    return shown;
   }
 
   onKey(event) {
-    if (event.target !== this.table || event.ctrlKey || event.metaKey || event.altKey || !this.view.length) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.view.length) return;
     const page = Math.max(1, Math.floor(this.scroller.clientHeight / this.height) - 2);
-    const now = this.view.indexOf(this.chosen);
+    const now = this.cursor;
     const last = this.view.length - 1;
-    const to = { ArrowDown: now + 1, ArrowUp: now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: last }[event.key];
-    if (event.key === "Escape" && now >= 0) this.close();
-    if (to === undefined) return;
+    const moves = { ArrowDown: now + 1, j: now + 1, ArrowUp: now - 1, k: now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: last };
+    const to = moves[event.key];
+    if (event.key === "Escape" && this.chosen >= 0) {
+      this.close();
+      this.remember(true);
+    } else if ((event.key === "Enter" || event.key === " ") && now >= 0) this.choose(now, true);
+    else if (to !== undefined) this.moveTo(Math.min(last, Math.max(0, to)));
+    else return;
     event.preventDefault();
-    this.choose(Math.min(last, Math.max(0, to)), false);
   }
 
-  choose(place, reveal) {
-    const { scroller, detail } = this;
-    this.chosen = this.view[place];
+  // Moves to a row. If an example is open, the one that was moved to takes its place.
+  moveTo(place) {
+    const { scroller } = this;
+    this.cursor = place;
     const top = place * this.height;
     const bottom = top + this.height + this.table.tHead.getBoundingClientRect().height;
     if (top < scroller.scrollTop) scroller.scrollTop = top;
     else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+    if (this.chosen >= 0) this.choose(place, false);
+    else this.draw(true);
+    this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.view[place]}`);
+  }
+
+  // Opens an example. "reveal" scrolls to it on a narrow screen, where it is below the table.
+  choose(place, reveal, isNews = true) {
+    const { detail } = this;
+    const wasOpen = this.chosen >= 0;
+    this.chosen = this.view[place];
+    if (this.cursor !== place) this.moveTo(place);
     this.draw(true);
     this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.chosen}`);
-    this.showDetail(this.chosen);
+    this.showDetail(place);
     detail.hidden = false;
-    // On a narrow screen, the example is below the table.
-    if (reveal && detail.getBoundingClientRect().top > innerHeight * 0.75) detail.scrollIntoView({ block: "start" });
+    if (isNews) this.remember(!wasOpen);
+    if (reveal && detail.getBoundingClientRect().top > innerHeight * 0.75) {
+      detail.scrollIntoView({ block: "start" });
+      detail.focus({ preventScroll: true });
+    }
   }
 
   close() {
     this.chosen = -1;
     this.detail.hidden = true;
-    this.table.removeAttribute("aria-activedescendant");
     this.draw(true);
   }
 
   // On a narrow screen, the table may have been scrolled out of view.
   backToTable() {
     this.close();
+    this.remember(true);
     this.table.focus({ preventScroll: true });
     this.scroller.scrollIntoView({ block: "nearest" });
   }
 
-  // Show everything about an example.
-  showDetail(row) {
+  // Shows everything about an example.
+  showDetail(place) {
+    const row = this.view[place];
     const { columns, texts, names, scores, groups } = this.data;
     const searched = terms(this.filters.wanted.search);
     const list = make("dl");
-    const add = (name, text, kind) => {
+    const add = (name, text, kind, other) => {
       const shown = make("dd", undefined, kind);
       shown.dir = "auto";
-      mark(shown, text, searched);
+      shown.lang = "";
+      if (other !== undefined && !searched.length) appendChanged(shown, changedWords(text, other));
+      else mark(shown, text, searched);
       list.append(make("dt", visible(name)), shown);
     };
-    for (let i = 0; i < texts[row].length; i += 2) {
-      const name = names[texts[row][i]];
-      add(name, this.text(texts[row][i + 1]), name === "error" ? "error" : "");
-    }
+    const named = new Map();
+    for (let i = 0; i < texts[row].length; i += 2) named.set(names[texts[row][i]], this.text(texts[row][i + 1]));
+    const compared = new Map((this.data.keys.get(columns.task[row]) ?? []).filter(([, other]) => other));
+    for (const [name, text] of named) add(name, text, name === "error" ? "error" : "", named.get(compared.get(name)));
     const within = groups.filter((group) => group.of[row] >= 0).map((group) => `${group.name}: ${this.text(group.of[row])}`);
     if (within.length) add("groups", visible(within.join("\n")), "numbers");
     const title = make("h3");
@@ -293,21 +411,44 @@ class Browser {
     const about = [columns.task, columns.run, columns.state].map((column) => this.text(column[row])).join(" · ");
     const given = make("ul", undefined, "given");
     for (const { name, of } of scores) if (!Number.isNaN(of[row])) given.append(make("li", `${visible(name)} ${rounded(of[row])}`));
-    const button = make("button", "close");
-    button.type = "button";
-    button.addEventListener("click", () => this.backToTable());
-    this.detail.replaceChildren(button, title, make("p", about, "about"), given, list);
+    this.detail.replaceChildren(this.buttons(place), title, make("p", about, "about"), given, list);
     this.detail.scrollTop = 0;
   }
+
+  buttons(place) {
+    const bar = make("div", undefined, "steps");
+    const add = (text, label, action, disabled = false) => {
+      const button = make("button", text);
+      button.type = "button";
+      button.disabled = disabled;
+      button.setAttribute("aria-label", label);
+      button.addEventListener("click", action);
+      bar.append(button);
+    };
+    add("‹", "previous example", () => this.choose(place - 1, false), place === 0);
+    add("›", "next example", () => this.choose(place + 1, false), place === this.view.length - 1);
+    add("close", "close the example", () => this.backToTable());
+    return bar;
+  }
 }
+
+// Appends words, those that were changed in bold and underlined.
+function appendChanged(element, words) {
+  for (const [word, changed] of words) element.append(changed ? make("b", word, "changed") : word);
+}
+
+const isTyping = ({ target, ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey || target.matches?.("input, select, textarea, [contenteditable]");
 
 // Space for the table and controls is reserved at once, so that nothing moves when they appear.
 function makeRoom(root, wanted) {
   root.classList.toggle("waiting", wanted);
-  for (const part of root.querySelectorAll(".controls, .panes")) part.hidden = !wanted;
+  for (const part of root.querySelectorAll(".controls, .panes, .keys")) part.hidden = !wanted;
 }
 
 async function open(root) {
+  if (root.dataset.ready) return;
+  root.dataset.ready = "false";
+  makeRoom(root, true);
   const count = root.querySelector(".count");
   const source = root.querySelector('script[type="application/gzip"]');
   const total = count.textContent; // "1,234 examples"
@@ -328,17 +469,21 @@ async function open(root) {
   }
 }
 
-// The examples are read only when the reader scrolls near them, so a page with many examples opens as fast as one without.
-const near = new IntersectionObserver(
-  (entries) => {
-    for (const entry of entries.filter((e) => e.isIntersecting)) {
-      near.unobserve(entry.target);
-      open(entry.target);
-    }
-  },
-  { rootMargin: "1000px" },
-);
+// The examples are read when the reader opens them, so a page with many examples opens as fast as one without.
 for (const root of document.querySelectorAll("section.browser")) {
-  makeRoom(root, true);
-  near.observe(root);
+  const section = root.querySelector("details.section");
+  if (section.open) open(root);
+  section.addEventListener("toggle", () => section.open && open(root));
 }
+
+document.addEventListener("keydown", (event) => {
+  const root = document.querySelector("section.browser");
+  if (event.key !== "/" || isTyping(event) || !root) return;
+  event.preventDefault();
+  root.querySelector("details.section").open = true;
+  root.scrollIntoView({ block: "nearest" });
+  const search = root.querySelector("[name=search]");
+  // While the examples are loading, the field cannot be seen and so cannot have the focus.
+  const focus = () => (root.classList.contains("waiting") || !root.dataset.ready ? setTimeout(focus, 50) : search.focus());
+  focus();
+});

@@ -20,7 +20,42 @@ class Filters {
   }
 
   get wanted() {
-    return Object.fromEntries(["task", "run", "state", "kind", "value", "search"].map((name) => [name, this.controls[name].value]));
+    return Object.fromEntries(FILTERS.map((name) => [name, this.controls[name].value]));
+  }
+
+  // What is chosen as texts, for the address. The first evaluation is chosen unless the address says otherwise.
+  get chosen() {
+    const chosen = {};
+    for (const name of FILTERS) {
+      const { value } = this.controls[name];
+      if (value !== "") chosen[name] = this.textOf(name, value);
+    }
+    if (this.has("task")) {
+      if (this.controls.task.selectedIndex === 1) delete chosen.task;
+      else if (!chosen.task && !chosen.run) chosen.task = "";
+    }
+    return chosen;
+  }
+
+  textOf(name, value) {
+    if (name === "search") return value;
+    return name === "kind" ? this.data.groups[Number(value)].name : this.data.strings[Number(value)];
+  }
+
+  // Sets the controls to what an address says. What this page does not have is left out.
+  restore(parameters) {
+    const first = this.has("task") && !parameters.has("run") ? 1 : 0;
+    this.controls.task.selectedIndex = Math.min(first, this.controls.task.length - 1);
+    for (const name of FILTERS) {
+      const control = this.controls[name];
+      if (name === "search") control.value = parameters.get(name) ?? "";
+      else {
+        const option = [...control.options].find((o) => o.value !== "" && this.textOf(name, o.value) === parameters.get(name));
+        if (option) control.value = option.value;
+        else if (name !== "task" || parameters.get(name) === "") control.value = "";
+        this.follow(name === "state" ? "" : name);
+      }
+    }
   }
 
   // Whether a control offers a choice (the first option means all).

@@ -51,7 +51,8 @@ async function read(lines) {
   const groups = data.groups.map(([name, values]) => ({ name, of: Int32Array.from(values) }));
   const scores = data.scores.map(([name, values]) => ({ name, of: Float64Array.from(values, (v) => (v === null ? NaN : v)) }));
   await pause();
-  return { size: data.rows, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
+  const keys = new Map(data.keys);
+  return { size: data.rows, keys, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
 }
 
 // What a search covers: the texts of a row, its id, run and groups. Those of row r are of[start[r]] to of[start[r + 1] - 1].
@@ -65,6 +66,36 @@ function parts(texts, columns, groups) {
     start[row + 1] = of.length;
   });
   return { start, of: Uint32Array.from(of) };
+}
+
+// Whether a text has a name: "answer" is also the name of "answer (length)" and "answer 1 of 3".
+const isNamed = (text, name) => text === name || text.startsWith(`${name} (`) || (text.startsWith(name) && /^ \d+ of \d+$/.test(text.slice(name.length)));
+
+// For each row of a task the text with a name, or -1. Without a task, the rows of all tasks.
+function textsNamed(data, name, task = -1) {
+  const wanted = data.names.map((text) => isNamed(text, name));
+  return Int32Array.from(data.texts, (own, row) => {
+    if (task >= 0 && data.columns.task[row] !== task) return -1;
+    // Names and texts take turns.
+    for (let i = 0; i < own.length; i += 2) if (wanted[own[i]]) return own[i + 1];
+    return -1;
+  });
+}
+
+// The words of a text, each with whether it differs from another text. Words at the beginning and at the end that both
+// texts share are the same; between them, words at the same place are compared if there are as many.
+function changedWords(text, other) {
+  const words = text.split(/(\s+)/);
+  const others = other.split(/(\s+)/);
+  let start = 0;
+  while (start < words.length && start < others.length && words[start] === others[start]) start++;
+  let end = 0;
+  while (end < words.length - start && end < others.length - start && words.at(-1 - end) === others.at(-1 - end)) end++;
+  const sameLength = words.length === others.length;
+  return words.map((word, at) => {
+    const between = at >= start && at < words.length - end;
+    return [word, between && word.trim() !== "" && !(sameLength && others[at] === word)];
+  });
 }
 
 // How many characters at the beginning of each text are the same in all rows of a run, such as the instructions of a prompt.

@@ -19,6 +19,7 @@ from lmassay.evaluations.bias.report.runs import (
 )
 from lmassay.evaluations.bias.report.tables import DIGITS, by_group, metric_columns, prompt_name
 from lmassay.reporting.blocks import Block, Body, Cell, Figure, Figures, Folded, Heading, Note, Table, TableRow, name
+from lmassay.reporting.figure_rules import MIN_POINTS
 from lmassay.reporting.numbers import interval_text, number_text, value_text
 
 MAX_FAMILIES = 12
@@ -147,12 +148,14 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
         low = -limit if column.metric in biases else 0.0
         chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
         figures.append(Figure.of(chart, ""))
-    return [
+    blocks: list[Block] = [
         Heading("What the prompt alone changes"),
         Note(_largest_effects(with_several, (biases[0], "accuracy_amb"))),
-        Figures(figures, "middle"),
-        _spread_table(with_several),
     ]
+    # Two prompts are two dots; the sentence and the table say as much.
+    if max(len(family.runs) for family in with_several) >= MIN_POINTS:
+        blocks.append(Figures(figures, "middle"))
+    return [*blocks, _spread_table(with_several)]
 
 
 def _strip(family: PromptFamily, metric: str) -> plots.Strip:

@@ -11,8 +11,9 @@ from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial,
 from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report import plots
 from lmassay.evaluations.fewshot.report.tables import estimate_text, selected_name, task_title
-from lmassay.reporting.blocks import Block, Figure, Figures, Heading, Note
+from lmassay.reporting.blocks import Block, Figure, Heading, Note
 from lmassay.reporting.chart import MAX_SERIES, LinearAxis
+from lmassay.reporting.figure_rules import MIN_POINTS, are_equal, distinct_points, figures_and_notes
 from lmassay.types.wording import counted
 
 Criterion = Literal["test", "correlation"]
@@ -46,12 +47,14 @@ def blocks(study: Study) -> list[Block]:
     return shown
 
 
-def _figure_blocks(title: str, size: Literal["small", "middle"], figures: Iterable[Figure | None]) -> list[Block]:
-    """A heading with its figures; nothing if there is nothing to draw."""
+def _figure_blocks(
+    title: str, size: Literal["small", "middle"], figures: Iterable[Figure | Note | None]
+) -> list[Block]:
+    """A heading with its figures, or the sentences that take their place; nothing if there is nothing to show."""
     drawn = [figure for figure in figures if figure is not None]
     if not drawn:
         return []
-    shown: list[Block] = [Heading(title), Figures(drawn[:MAX_FIGURES], size)]
+    shown: list[Block] = [Heading(title), *figures_and_notes(drawn[:MAX_FIGURES], size)]
     if len(drawn) > MAX_FIGURES:
         shown.append(Note(f"{counted(len(drawn) - MAX_FIGURES, 'more figure')} not shown; report fewer runs at once."))
     return shown
@@ -71,17 +74,24 @@ def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def _split_figures(strategies: Sequence[Strategy]) -> list[Figure]:
-    """One figure per strategy, all on one scale, so that strategies can be compared."""
+def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
+    """One figure per strategy, all on one scale, so that strategies can be compared.
+
+    Splits that all have the same score are named in a sentence.
+    """
     rows_by_name = {short_name(strategy): _dot_rows(strategy) for strategy in strategies}
     all_values = []
     for rows in rows_by_name.values():
         for row in rows:
             for dots in row.series:
                 all_values += [value for _, value in dots]
-    figures = []
+    figures: list[Figure | Note] = []
     for name, rows in rows_by_name.items():
         if not rows:
+            continue
+        values = [value for row in rows for dots in row.series for _, value in dots]
+        if values and are_equal(values):
+            figures.append(Note(f"{name}: every split has the score {values[0]:.1f} percent."))
             continue
         axis_title = f"{name}: score, percent"
         chart = plots.dot_rows_chart(rows, ("test", "dev"), all_values, axis_title, f"Each split under {name}")
@@ -120,8 +130,11 @@ def _mean_and_std(estimate: ProtocolEstimate) -> str:
 # --- dev against test -------------------------------------------------------------------------------------------------
 
 
-def _dev_against_test(study: Study, task: str) -> Figure | None:
-    """One mark per configuration; None unless a strategy has at least two configurations with all their splits."""
+def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
+    """One mark per configuration; None unless a strategy has at least two configurations with all their splits.
+
+    Too few different points are named in a sentence.
+    """
     series = []
     correlations = []
     for strategy in _with_task(study.strategies, task):
@@ -141,9 +154,15 @@ def _dev_against_test(study: Study, task: str) -> Figure | None:
     if not series:
         return None
     values = []
+    all_points = []
     for one in series:
         for point in one.points:
             values += [point.x, point.y]
+            all_points.append((point.x, point.y))
+    distinct = distinct_points(all_points)
+    if len(distinct) < MIN_POINTS:
+        places = " or ".join(f"dev {dev:.1f} and test {test:.1f}" for dev, test in distinct)
+        return Note(f"{task_title(task)}: all {len(all_points)} configurations have {places} percent.")
     # Both axes have the same scale, so that the diagonal means equal scores.
     x = plots.percent_axis("mean dev, percent", values)
     y = LinearAxis("mean test, percent", x.low, x.high)
@@ -168,8 +187,11 @@ def _correlation_text(verdict: ProtocolVerdict) -> str:
 # --- stability --------------------------------------------------------------------------------------------------------
 
 
-def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
-    """A criterion over the number of splits; None unless a strategy was judged with several numbers."""
+def _stability(study: Study, task: str, criterion: Criterion) -> Figure | Note | None:
+    """A criterion over the number of splits; None unless a strategy was judged with several numbers.
+
+    A value that does not depend on the number is given in a sentence.
+    """
     series = []
     all_points: list[plots.Point] = []
     for strategy in _with_task(study.main_strategies, task):
@@ -192,6 +214,9 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | None:
     else:
         y = LinearAxis("dev–test correlation", -1.0, 1.0)
     title, vertical_lines = _OVER_K[criterion]
+    if are_equal(_values_with_intervals(all_points)):
+        value = f"{all_points[0].y:.1f} percent" if criterion == "test" else f"{all_points[0].y:.2f}"
+        return Note(f"{task_title(task)}: the {title} is {value} for every K.")
     chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
     return Figure.of(chart, f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
 
@@ -238,8 +263,11 @@ def _correlation_points(curve: Sequence[ProtocolVerdict]) -> list[plots.Point]:
 # --- dev curves -------------------------------------------------------------------------------------------------------
 
 
-def _dev_curves(strategy: Strategy, task: str) -> Figure | None:
-    """The dev scores during the trainings of the selected configuration, one line per split."""
+def _dev_curves(strategy: Strategy, task: str) -> Figure | Note | None:
+    """The dev scores during the trainings of the selected configuration, one line per split.
+
+    A score that never changes is given in a sentence.
+    """
     verdict = strategy.verdicts[task]
     series = []
     all_points: list[plots.Point] = []
@@ -255,6 +283,11 @@ def _dev_curves(strategy: Strategy, task: str) -> Figure | None:
         all_points += points
     if not series:
         return None
+    if are_equal(point.y for point in all_points):
+        return Note(
+            f"{task_title(task)}, {short_name(strategy)}: the dev score is {all_points[0].y:.1f} percent "
+            "throughout the training, on every split."
+        )
     y = plots.percent_axis("dev score, percent", [point.y for point in all_points])
     updates = [point.x for point in all_points]
     last_update = max(1.0, *updates)

@@ -15,8 +15,9 @@ from lmassay.evaluations.syntax.report.cutoffs import (
     series_style,
 )
 from lmassay.evaluations.syntax.report.runs import System
-from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Note, in_short
+from lmassay.reporting.blocks import Block, Figure, Folded, Note, in_short
 from lmassay.reporting.chart import MAX_SERIES, Chart, LinearAxis
+from lmassay.reporting.figure_rules import are_equal, figures_and_notes
 from lmassay.reporting.numbers import interval_text, number_text
 
 FEW_CONTEXTS = 10
@@ -80,8 +81,8 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
             continue
         coverage = _figures(subject, measured_sources, _COVERAGE)
         figures: list[Block] = [
-            _figures(subject, measured_sources, _SCORES),
-            Folded(f"{subject}: probability counted, invalid contexts", [coverage]),
+            *_figures(subject, measured_sources, _SCORES),
+            Folded(f"{subject}: probability counted, invalid contexts", coverage),
         ]
         # The first subject is shown with an explanation, the others are folded.
         if curve_blocks:
@@ -103,8 +104,9 @@ def _has_curves(system: System) -> bool:
     return any(_CurveSource("", system, construction).points("ew") for construction in system.constructions)
 
 
-def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tuple[str, str]]) -> Figures:
-    figures = []
+def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tuple[str, str]]) -> list[Block]:
+    """A figure per metric and panel; a sentence if a metric is the same at all cut-offs of all curves."""
+    figures: list[Figure | Note] = []
     for panel in _panels(sources):
         for metric, title in metrics:
             description = f"{title} over the cut-off, {subject}"
@@ -115,8 +117,12 @@ def _figures(subject: str, sources: Sequence[_CurveSource], metrics: Sequence[tu
             for number, source in enumerate(panel):
                 curves.append(CutoffCurve(source.name, source.points(metric), series_style(number)))
             caption = _CAPTIONS[metric].format(subject=subject)
+            values = [point.value for curve in curves for point in curve.points]
+            if values and are_equal(values):
+                figures.append(Note(f"{caption} It is {number_text(values[0], 3)} at every cut-off."))
+                continue
             figures.append(Figure.of(curve_chart(curves, title, description), caption))
-    return Figures(figures, "middle")
+    return figures_and_notes(figures, "middle")
 
 
 def _panels(sources: Sequence[_CurveSource]) -> Iterator[Sequence[_CurveSource]]:

@@ -1,0 +1,47 @@
+"""Which figures are worth drawing. What a figure would show is said in a sentence if it would show too little.
+
+A scatter plot of two points, a line through equal values and a single bar say less than their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from lmassay.reporting.blocks import Block, Figure, Figures, Note
+
+MIN_POINTS = 3
+"""The smallest number of different points that make a scatter plot."""
+# Finer differences cannot be seen in any figure.
+_DECIMALS = 6
+
+
+def distinct_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points that can be told apart, in order of appearance.
+
+    >>> distinct_points([(0.1, 0.2), (0.1, 0.2), (0.3, 0.2)])
+    [(0.1, 0.2), (0.3, 0.2)]
+    """
+    distinct: dict[tuple[float, float], None] = {}
+    for x, y in points:
+        distinct[round(x, _DECIMALS), round(y, _DECIMALS)] = None
+    return list(distinct)
+
+
+def are_equal(values: Iterable[float | None]) -> bool:
+    """Whether all values are the same; True for a single one or none.
+
+    >>> are_equal([0.5, 0.5]), are_equal([0.5, 0.6])
+    (True, False)
+    """
+    return len({None if value is None else round(value, _DECIMALS) for value in values}) <= 1
+
+
+def figures_and_notes(shown: Sequence[Figure | Note], size: Literal["small", "middle", "wide"]) -> list[Block]:
+    """The figures side by side, and below them the sentences that take the place of others."""
+    figures = [item for item in shown if isinstance(item, Figure)]
+    blocks: list[Block] = []
+    if figures:
+        blocks.append(Figures(figures, size))
+    blocks += [item for item in shown if isinstance(item, Note)]
+    return blocks
