@@ -51,7 +51,9 @@ def test_the_page_shows_numbers_with_intervals_counts_and_provenance(page):
     text = page.read_text(encoding="utf-8")
     for needed in ("s_src", "errors", "unscored", "task:robustness.1", "Paired by example", "lmassay run c.yaml"):
         assert needed in text
-    assert text.count("<svg") == 4, "the overview, success rates, a scatter for each attack"
+    assert text.count("<svg") == 2, "the tile, and a scatter plot of the attack that did something"
+    assert "All 2 runs have the same success rate: 0.000" in text
+    assert "No scatter plot of wordswap" in text
 
 
 def test_every_link_of_the_page_leads_somewhere_on_it(page):

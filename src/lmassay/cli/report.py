@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lmassay.cli.options import calls, results_option
+from lmassay.cli.table_options import table_options
 
 
 @click.command(
@@ -36,6 +37,7 @@ from lmassay.cli.options import calls, results_option
     help="Format of the figures; repeatable.  [default: svg; pdf for LaTeX]",
 )
 @click.option("--all", "every", is_flag=True, help="Report all runs in the folder.")
+@table_options
 @results_option
 @calls("lmassay.cli.actions.report:report")
 def report() -> None:
@@ -46,4 +48,7 @@ def report() -> None:
 
     --figures writes the figures to files; a Markdown or LaTeX report then includes them. Used without -o and --format,
     it writes only the figures.
+
+    --rows, --columns or --metric put a table of your choice at the beginning of the report; the other options describe
+    it, as for `lmassay table`.
     """

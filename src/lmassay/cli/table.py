@@ -8,6 +8,7 @@ import click
 
 from lmassay.cli.filters import filter_options
 from lmassay.cli.options import calls, results_option
+from lmassay.cli.table_options import table_options
 
 
 @click.command(
@@ -15,19 +16,8 @@ from lmassay.cli.options import calls, results_option
     short_help="Write a table: rows, columns and metrics as you choose.",
 )
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--rows", metavar="KEY", default="", help="What the rows are.  [default: what the runs differ in]")
-@click.option("--columns", metavar="KEY", default="", help="What the columns are.  [default: the metrics]")
-@click.option(
-    "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
-)
-@click.option("--digits", type=click.IntRange(0, 12), default=3, show_default=True, help="Number of decimals.")
-@click.option("--interval", "with_intervals", is_flag=True, help="Show the confidence interval below each number.")
-@click.option("--n", "with_n", is_flag=True, help="Show the number of examples below each number.")
-@click.option("--caption", metavar="TEXT", default="", help="Caption of the table.")
+@table_options
 @click.option("--label", metavar="LABEL", default="", help="LaTeX: label for references, such as tab:attacks.")
-@click.option(
-    "--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level of the tests.  [default: 0.05]"
-)
 @click.option(
     "-o",
     "--output",

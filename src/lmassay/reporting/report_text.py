@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmassay.errors import UserError
 from lmassay.reporting.formats.content import Chapter, Pictures, chapters
+from lmassay.reporting.run_table import TableLayout
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 
@@ -27,13 +28,17 @@ def report_text(
     form: str,
     content: Sequence[Chapter] | None = None,
     pictures: Pictures | None = None,
+    layout: TableLayout | None = None,
 ) -> str:
-    """Return a report about runs; ``fragment`` is LaTeX without a preamble. ``content`` saves reading it again."""
+    """Return a report about runs; ``fragment`` is LaTeX without a preamble. ``content`` saves reading it again.
+
+    ``layout`` describes a table that the user configured, which comes first.
+    """
     # The writers are imported late, because each needs only its own libraries.
     if form == "html":
         from lmassay.reporting.page import render
 
-        return render(store, records)
+        return render(store, records, layout)
     if form == "csv":
         from lmassay.reporting.formats.spreadsheet import results_csv
 
@@ -41,7 +46,7 @@ def report_text(
     from lmassay.reporting.formats import latex, markdown
 
     if content is None:
-        content = chapters(store, records)
+        content = chapters(store, records, layout)
     if form == "fragment":
         return latex.fragment(content)
     if form == "tex":

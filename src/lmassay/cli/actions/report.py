@@ -14,6 +14,8 @@ from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError
+from lmassay.reporting.run_table import TableLayout
+from lmassay.statistics import ALPHA
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 
@@ -36,6 +38,14 @@ def report(
     figures: Path | None,
     figure_formats: Sequence[FigureFormat],
     every: bool,
+    rows: str,
+    columns: str,
+    metrics: Sequence[str],
+    digits: int,
+    with_intervals: bool,
+    with_n: bool,
+    caption: str,
+    alpha: float | None,
     results: Path,
 ) -> None:
     """Write a report about runs; without RUN, about all runs of the latest command."""
@@ -48,6 +58,15 @@ def report(
     if fragment and form != "tex":
         raise UserError("--fragment requires --format tex")
     target = _target(output, form)
+    layout = None
+    if rows or columns or metrics:
+        layout = TableLayout(
+            rows.strip(), columns.strip(), metrics, digits, with_intervals, with_n, caption, alpha or ALPHA
+        )
+        if form == "csv" or only_figures:
+            raise UserError("--rows, --columns and --metric are for HTML, Markdown and LaTeX; see also `lmassay table`")
+    elif caption or with_intervals or with_n or alpha is not None:
+        raise UserError("--caption, --interval, --n and --alpha describe a table; give --rows, --columns or --metric")
     from lmassay.reporting.formats.content import chapters
     from lmassay.reporting.report_text import report_text
 
@@ -56,7 +75,7 @@ def report(
         records = [store.with_damage(record) for record in chosen]
         warn_about_damage(damage_messages(records), results)
         needs_content = figures is not None or form in _FIGURES_IN
-        content = chapters(store, records) if needs_content else []
+        content = chapters(store, records, layout) if needs_content else []
         pictures: Pictures = {}
         if figures is not None:
             default_formats: Sequence[FigureFormat] = ("pdf",) if form == "tex" else ("svg",)
@@ -67,7 +86,7 @@ def report(
         if only_figures:
             return
         text_form = "fragment" if fragment else form
-        text = report_text(store, records, text_form, content, pictures)
+        text = report_text(store, records, text_form, content, pictures, layout)
     _write(text, target)
 
 

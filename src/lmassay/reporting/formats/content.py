@@ -10,6 +10,7 @@ from lmassay.reporting.blocks import Block, Figure, Figures, Folded, Heading, No
 from lmassay.reporting.comparison_tables import differences_table, ranking_table
 from lmassay.reporting.numbers import unscored_text
 from lmassay.reporting.run_labels import label_runs
+from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
 from lmassay.statistics import ALPHA
@@ -45,17 +46,22 @@ Pictures = Mapping[str, Picture]
 """The drawing of a figure → its picture."""
 
 
-def chapters(store: Store, records: Sequence[RunRecord]) -> list[Chapter]:
-    """The whole report: the overview, a chapter for each task, and the runs with their signatures and commands."""
+def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | None = None) -> list[Chapter]:
+    """The whole report: the overview, a chapter for each task, and the runs with their signatures and commands.
+
+    ``layout`` adds a table that the user configured, before all others.
+    """
     if not records:
         raise UserError("there are no runs to report; see `lmassay ls`")
     report = []
     damaged = [record for record in records if record.status == DAMAGED]
     records = [record for record in records if record.status != DAMAGED]
+    labelled = label_runs(records)
+    if layout is not None:
+        report.append(Chapter("Table", [run_table(store, labelled.records, layout).block()]))
     overview = overview_table(store, records) if records else []
     if overview:
         report.append(Chapter("Overview", overview))
-    labelled = label_runs(records)
     for task in dict.fromkeys(record.task for record in records):
         members = [record for record in labelled.records if record.task == task]
         blocks = task_blocks(store, members, section_of(store, members), labelled.notes_on(task))

@@ -407,4 +407,6 @@ def test_nothing_of_data_answers_or_names_becomes_markup(tmp_path):
     for tag in ("<script>alert", "<script>I", "x<script>", "<b>", "<i>", "<u>"):
         assert tag not in text
     assert "&lt;script&gt;I would rather not" in text
-    assert text.count("<svg") == 1 + 2 * 2 + 4 + 2, "the overview, categories of two families, spread, arrows"
+    assert text.count("<svg") == 1 + 2 * 2 + 2, (
+        "the tile, categories of two families, arrows; two prompts need no figure"
+    )
