@@ -130,3 +130,27 @@ def test_a_missing_part_is_one_line(results, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: a figure as PNG or PDF needs an optional dependency: pip install 'lmassay[figures]'\n"
     assert not (tmp_path / "drawn").exists()
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.md", "a.tex"])
+def test_a_table_of_the_users_choice_comes_first(written, tmp_path, name):
+    written("-o", name, "--rows", "label", "--metric", "acc", "--caption", "Chosen numbers", "--n")
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert "Chosen numbers." in text
+    assert "n = 2" in text
+    # Before the table of the page, and before the first chapter of the other formats.
+    assert text.index("Chosen numbers.") < text.index("accuracy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rows", "label", "--format", "csv"), "for HTML, Markdown and LaTeX"),
+        (("--rows", "label", "--figures", "f"), "for HTML, Markdown and LaTeX"),
+        (("--interval",), "give --rows, --columns or --metric"),
+        (("--rows", "lable"), "did you mean 'label'"),
+    ],
+)
+def test_options_of_the_table_that_cannot_apply_are_refused(written, arguments, message):
+    with pytest.raises(UserError, match=message):
+        written(*arguments)
