@@ -35,10 +35,10 @@ def reader(chromium, results):
 
 def test_every_figure_has_a_button_that_names_it(reader):
     count = reader.js("return document.querySelectorAll('figure svg').length")
-    assert count > 20
+    assert count > 10
     labels = reader.js("return [...document.querySelectorAll('.save-figure')].map((b) => b.getAttribute('aria-label'))")
     assert len(labels) == count
-    assert "Save as SVG: Success rate of each attack with its interval" in labels
+    assert "Save as SVG: MW over the cut-off, first" in labels
 
 
 def test_a_saved_figure_is_the_one_that_the_command_line_writes(reader, results, tmp_path):
@@ -47,8 +47,8 @@ def test_a_saved_figure_is_the_one_that_the_command_line_writes(reader, results,
     reader.js(
         "[...document.querySelectorAll('.save-figure')].forEach((b) => b.closest('details')?.setAttribute('open', ''))"
     )
-    reader.js("document.querySelector('[aria-label^=\"Save as SVG: Success rate\"]').click()")
-    path = tmp_path / "success-rate-of-each-attack-with-its-interval.svg"
+    reader.js("document.querySelector('[aria-label^=\"Save as SVG: MW over the cut-off, first\"]').click()")
+    path = tmp_path / "mw-over-the-cut-off-first.svg"
     end = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < end, list(tmp_path.iterdir())
@@ -57,10 +57,10 @@ def test_a_saved_figure_is_the_one_that_the_command_line_writes(reader, results,
     assert reader.js("return window.stopped") == []
     with Store(results) as store:
         figures = [figure for chapter in chapters(store, store.runs()) for figure in figures_in(chapter.blocks)]
-    (figure,) = [figure for figure in figures if 'aria-label="Success rate of each' in figure.drawing]
+    (figure,) = [figure for figure in figures if 'aria-label="MW over the cut-off, first' in figure.drawing]
     expected = ET.fromstring(standalone(figure.drawing).text)
     assert saved.get("viewBox") == expected.get("viewBox")
-    assert saved.get("width") == "82.31mm"
+    assert saved.get("width") == "81.49mm"
     assert "class" not in {name for element in saved.iter() for name in element.attrib}
     assert painted(saved) == painted(expected)
 
