@@ -72,21 +72,22 @@ def main() -> int:
         "--folder", type=Path, help="where to make the environments, which are kept (default: temporary)"
     )
     parser.add_argument("--only", nargs="+", help="names of installations to measure (default: all)")
+    parser.add_argument("--cached", action="store_true", help="pip's cache is filled already, by an earlier run")
     parser.add_argument("--build", default="cpu", help="the build of torch (default: %(default)s)")
     parser.add_argument("-o", "--output", type=Path, help="also write the table to this file, tab-separated")
     arguments = parser.parse_args()
     if arguments.folder is None:
         with tempfile.TemporaryDirectory() as folder:
-            rows = measure_all(Path(folder), arguments.only, arguments.build)
+            rows = measure_all(Path(folder), arguments.only, arguments.build, fills_cache=not arguments.cached)
     else:
-        rows = measure_all(arguments.folder, arguments.only, arguments.build)
+        rows = measure_all(arguments.folder, arguments.only, arguments.build, fills_cache=not arguments.cached)
     if arguments.output is not None:
         lines = ["\t".join(row) for row in [_HEADER, *rows]]
         arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 
 
-def measure_all(folder: Path, only: Sequence[str] | None, build: str) -> list[tuple[str, ...]]:
+def measure_all(folder: Path, only: Sequence[str] | None, build: str, *, fills_cache: bool) -> list[tuple[str, ...]]:
     """Measure the installations one after the other, and return the rows of the table."""
     wheel = build_wheel(folder / "wheel")
     torch = f"torch=={pinned_torch()}+{build}"
@@ -94,7 +95,7 @@ def measure_all(folder: Path, only: Sequence[str] | None, build: str) -> list[tu
     print("".join(f"{title:>16}" for title in _HEADER))
     chosen = [installation for installation in installations(wheel) if not only or installation.name in only]
     for installation in chosen:
-        if installation.name in _LARGEST:
+        if fills_cache and installation.name in _LARGEST:
             # Fills pip's cache.
             install(folder / "cache", installation, torch)
     rows: list[tuple[str, ...]] = []
@@ -139,10 +140,10 @@ def install(folder: Path, installation: Installation, torch: str) -> Measurement
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     empty = disk_usage(folder)
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    subprocess.run([*pip, "install", *requirements], check=True, env=environment())
+    subprocess.run([*pip, "install", "--quiet", "--quiet", *requirements], check=True, env=environment())
     clock_seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)

@@ -3,15 +3,14 @@
     python tools/smoke.py dist/lmassay-0.2.0-py3-none-any.whl [--tests dist/lmassay-0.2.0.tar.gz tests/statistics …]
 
 Installs the wheel into a fresh virtual environment and runs the commands of the first steps there. With ``--tests``, it
-also unpacks the source distribution, without its ``src``, installs the test tools, and runs these tests against the
-wheel. Exits with 1 at the first command that fails.
+also unpacks the source distribution, installs the test tools, and runs these tests against the wheel. Exits with 1 at
+the first command that fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -90,8 +89,9 @@ def run_tests(python: Path, sdist: Path, tests: Sequence[str], folder: Path) -> 
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (source,) = folder.iterdir()
-    # Only the wheel has the package then.
-    shutil.rmtree(source / "src" / "lmassay")
+    # The package is that of the wheel, not that in the folder `src`.
+    is_installed = "import lmassay, sys; sys.exit('site-packages' not in lmassay.__file__)"
+    _run([str(python), "-c", is_installed], source)
     _run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], source)
 
 
