@@ -65,21 +65,21 @@ def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], 
     import numpy as np
 
     names, codes = np.unique(np.asarray(labels)[where], return_inverse=True)
-    sums = []
-    counts = []
-    for column in combination.terms:
+    # Column by column in memory: the order in which numpy adds them up, and with it the last digit, depends on that.
+    sums = np.zeros((len(names), len(combination.terms)), order="F")
+    counts = np.zeros((len(names), len(combination.terms)), order="F")
+    for number, column in enumerate(combination.terms):
         values = table.column(column)[where]
+        # A row without this column counts in the other columns only.
         present = ~np.isnan(values)
-        sums.append(np.bincount(codes[present], weights=values[present], minlength=len(names)))
-        counts.append(np.bincount(codes[present], minlength=len(names)))
-    shape = (len(combination.terms), len(names))
-    weights = np.array(list(combination.terms.values()))
+        sums[:, number] = np.bincount(codes[present], weights=values[present], minlength=len(names))
+        counts[:, number] = np.bincount(codes[present], minlength=len(names))
     return Sums(
-        [str(name) for name in names],
-        np.reshape(sums, shape).T.astype(float),
-        np.reshape(counts, shape).T.astype(float),
-        weights,
-        combination.constant,
+        labels=[str(name) for name in names],
+        sums=sums,
+        counts=counts,
+        weights=np.array(list(combination.terms.values())),
+        constant=combination.constant,
     )
 
 
@@ -96,12 +96,14 @@ def combination_result(
     """The value over a part of the table, with an interval that knows which rows belong together."""
     import numpy as np
 
+    # An example counts if it has any of the columns: an ambiguous question has none of the columns of the others.
     has_score = np.zeros(len(table), dtype=bool)
     for column in combination.terms:
         has_score |= ~np.isnan(table.column(column))
     n = int((has_score & where).sum())
     n_error = int((table.in_error() & where).sum())
-    counts = (n, n_error, int(where.sum()) - n - n_error)
+    n_unscored = int(where.sum()) - n - n_error
+    counts = (n, n_error, n_unscored)
     by = cluster_names(cluster)
     summed_by = combination.each
     if summed_by is None and by:
@@ -116,7 +118,7 @@ def combination_result(
     if value is None:
         return _no_data(metric, group, sums, counts)
     estimated = combination_estimate(table, combination, where, by)
-    # Added up cluster by cluster, as ever: another order of summation would change the last digit.
+    # The value is added up cluster by cluster, as in earlier versions: another order would change its last digit.
     return result_of(replace(estimated, value=value), metric, group, counts, settings, by)
 
 
@@ -212,14 +214,16 @@ def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "ov
     if not values or len(values) < len(results):
         return Result(metric, group, None, None, None, *counts, method="none: not every data set has a value")
     value = sum(values) / len(values)
-    below = above = 0.0
+    # The squared distances from the values to the ends take the place of variances, each side by itself.
+    squares_below = 0.0
+    squares_above = 0.0
     for result in results:
         if result.value is None or result.low is None or result.high is None:
             return Result(metric, group, value, None, None, *counts, method="none: not every data set has an interval")
-        below += (result.value - result.low) ** 2
-        above += (result.high - result.value) ** 2
-    low = value - below**0.5 / len(values)
-    high = value + above**0.5 / len(values)
+        squares_below += (result.value - result.low) ** 2
+        squares_above += (result.high - result.value) ** 2
+    low = value - squares_below**0.5 / len(values)
+    high = value + squares_above**0.5 / len(values)
     return Result(metric, group, value, low, high, *counts, method="mover")
 
 
@@ -242,7 +246,10 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
 def _no_data(metric: str, group: str, sums: Sums, counts: tuple[int, int, int]) -> Result:
     """The result where a column is empty: rows that have another one are not enough for a number."""
     n, n_error, n_unscored = counts
-    fewest = int(sums.counts.sum(axis=0).min()) if sums.counts.size else 0
+    fewest = 0
+    if sums.counts.size:
+        fewest = int(sums.counts.sum(axis=0).min())
+    # Rows that have only another column are reported as unscored.
     return Result(metric, group, None, None, None, fewest, n_error, n_unscored + n - fewest)
 
 

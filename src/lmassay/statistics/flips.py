@@ -245,6 +245,7 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
         in_error = side.table.in_error()
         failed |= in_error & ~has_score
         unscored |= ~in_error & ~has_score
+    # A row with scores of other metrics only is not about this one, such as a disambiguated question.
     is_about = in_base | in_other | unscored
     left_out = ExcludedExamples(
         error=int((failed & ~is_paired).sum()),

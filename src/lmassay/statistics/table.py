@@ -55,6 +55,7 @@ class ScoreTable:
         import numpy as np
 
         ids: list[str] = []
+        # One byte per row, where a list would hold a pointer for each.
         in_error = bytearray()
         self._on_tests: dict[int, PerTestScores] = {}
         # Numbers without an object for each: a run may have millions of them.
@@ -231,6 +232,7 @@ class ScoreTable:
         if group not in self._codes:
             if group not in self.groups:
                 raise PluginError(f"no example has the group '{group}' that the task names as its cluster")
+            # Sorted, so that the numbers do not depend on the order of the rows.
             names = sorted(set(self.groups[group]))
             number_of_name = {name: number for number, name in enumerate(names)}
             numbers = map(number_of_name.__getitem__, self.groups[group])
@@ -287,10 +289,13 @@ class ScoreTable:
         import numpy as np
 
         inside = np.ones(len(self), dtype=bool) if where is None else where
-        errors = self.in_error()
-        n = int(self._present(metric, where).sum()) if metric in self._columns else 0
-        n_error = int((inside & errors).sum())
-        return n, n_error, int(inside.sum()) - n - n_error
+        n_scored = 0
+        if metric in self._columns:
+            n_scored = int(self._present(metric, where).sum())
+        n_error = int((inside & self.in_error()).sum())
+        # Everything else was answered, but has no score of this metric.
+        n_unscored = int(inside.sum()) - n_scored - n_error
+        return n_scored, n_error, n_unscored
 
     def on_tests(self, metric: str, where: NDArray[np.bool_] | None = None) -> ScoresOnTests | None:
         """The scores on single tests that :meth:`values` are means of; None unless all rows have the same tests."""
