@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class ColumnSums:
     """Sums and counts of each term's column, with a row for each cluster (or label of ``each``)."""
 
     labels: Sequence[str]
@@ -60,7 +60,7 @@ def mean_over_labels(values: Floats) -> Floats:
     return np.asarray(values.mean(axis=0))
 
 
-def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], where: Mask) -> Sums:
+def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], where: Mask) -> ColumnSums:
     """Each column's sums and counts by label, for the rows in ``where``."""
     import numpy as np
 
@@ -74,7 +74,7 @@ def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], 
         present = ~np.isnan(values)
         sums[:, number] = np.bincount(codes[present], weights=values[present], minlength=len(names))
         counts[:, number] = np.bincount(codes[present], minlength=len(names))
-    return Sums(
+    return ColumnSums(
         labels=[str(name) for name in names],
         sums=sums,
         counts=counts,
@@ -243,7 +243,7 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
     return replace(estimated, value=value, contributions=contributions)
 
 
-def _no_data(metric: str, group: str, sums: Sums, counts: tuple[int, int, int]) -> Result:
+def _no_data(metric: str, group: str, sums: ColumnSums, counts: tuple[int, int, int]) -> Result:
     """The result where a column is empty: rows that have another one are not enough for a number."""
     n, n_error, n_unscored = counts
     fewest = 0

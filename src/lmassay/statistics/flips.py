@@ -30,7 +30,7 @@ class Change:
         return self.after - self.before
 
 
-class Changes(Sequence[Change]):
+class ScoreChanges(Sequence[Change]):
     """Changes as columns; a :class:`Change` is made when one is looked at, because there may be a million."""
 
     def __init__(self, ids: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
@@ -46,33 +46,33 @@ class Changes(Sequence[Change]):
     def __getitem__(self, index: int) -> Change: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Changes: ...
+    def __getitem__(self, index: slice) -> ScoreChanges: ...
 
-    def __getitem__(self, index: int | slice) -> Change | Changes:
+    def __getitem__(self, index: int | slice) -> Change | ScoreChanges:
         if isinstance(index, slice):
-            return Changes(self.ids[index], self._before[index], self._after[index])
+            return ScoreChanges(self.ids[index], self._before[index], self._after[index])
         return Change(self.ids[index], float(self._before[index]), float(self._after[index]))
 
     def __iter__(self) -> Iterator[Change]:
         return map(Change, self.ids, self._before.tolist(), self._after.tolist())
 
-    def risen(self) -> Changes:
+    def risen(self) -> ScoreChanges:
         """The changes to a higher score."""
         return self._where(self._after - self._before > 0)
 
-    def fallen(self) -> Changes:
+    def fallen(self) -> ScoreChanges:
         """The changes to a lower score."""
         return self._where(self._after - self._before < 0)
 
-    def largest_first(self) -> Changes:
+    def largest_first(self) -> ScoreChanges:
         """The same changes in the order of their size; those of equal size stay in their order."""
         import numpy as np
 
         order = np.argsort(-np.abs(self._after - self._before), kind="stable")
-        return Changes([self.ids[row] for row in order.tolist()], self._before[order], self._after[order])
+        return ScoreChanges([self.ids[row] for row in order.tolist()], self._before[order], self._after[order])
 
-    def _where(self, mask: NDArray[np.bool_]) -> Changes:
-        return Changes(list(compress(self.ids, mask)), self._before[mask], self._after[mask])
+    def _where(self, mask: NDArray[np.bool_]) -> ScoreChanges:
+        return ScoreChanges(list(compress(self.ids, mask)), self._before[mask], self._after[mask])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +119,16 @@ class Flips:
     both_one: int
     both_zero: int
     left_out: ExcludedExamples
-    changes: Changes
+    changes: ScoreChanges
     """In the order of the data where the score is 0 or 1, else the largest change first."""
 
     @property
-    def risen(self) -> Changes:
+    def risen(self) -> ScoreChanges:
         """The examples with a higher score in the new run."""
         return self.changes.risen()
 
     @property
-    def fallen(self) -> Changes:
+    def fallen(self) -> ScoreChanges:
         """The examples with a lower score in the new run."""
         return self.changes.fallen()
 
@@ -199,7 +199,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     after = pairs.after
     is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
     is_changed = ~same_scores(before, after)
-    changes = Changes(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])
+    changes = ScoreChanges(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])
     return Flips(
         metric=metric,
         base=base.record.id,

@@ -38,7 +38,7 @@ UNIT: Bounds = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """One run against another on the examples they share."""
 
     value: float
@@ -175,12 +175,12 @@ def paired_difference(
     settings: Settings = DEFAULT,
     clusters: Sequence[Labels] = (),
     weights: Floats | None = None,
-) -> Difference:
+) -> PairedDifference:
     """Mean of ``b - a`` over paired values, with an interval and a p-value from the same t."""
     import numpy as np
 
     if len(a) == 0:
-        return Difference(0.0, None, None, None, 0)
+        return PairedDifference(0.0, None, None, None, 0)
     step = possible_change(np.concatenate([a, b]))
     return difference_of([Term(changes_of(a, b), 1.0, clusters, weights, step=step)], settings)
 
@@ -200,7 +200,7 @@ def possible_change(scores: Floats) -> float:
 
 def difference_of(
     terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), largest: float | None = None
-) -> Difference:
+) -> PairedDifference:
     """A difference from the paired differences of the columns that it combines.
 
     ``by`` names the clusters; no difference can be further from 0 than ``largest``.
@@ -208,7 +208,7 @@ def difference_of(
     bounds = None if largest is None else (-largest, largest)
     estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=bounds)
     low, high = estimated.interval(settings.confidence)
-    return Difference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
+    return PairedDifference(estimated.value, low, high, estimated.p_value(), estimated.rows, estimated)
 
 
 def mean_result(

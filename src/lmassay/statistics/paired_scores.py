@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from lmassay.statistics.bounds import FiniteBounds
 from lmassay.statistics.combination import Combination
 from lmassay.statistics.estimation import Estimate
-from lmassay.statistics.intervals import Difference, Settings, changes_of, difference_of, possible_change, same_scores
+from lmassay.statistics.intervals import (
+    PairedDifference,
+    Settings,
+    changes_of,
+    difference_of,
+    possible_change,
+    same_scores,
+)
 from lmassay.statistics.terms import Term
 
 if TYPE_CHECKING:
@@ -77,13 +84,13 @@ class Pairs:
         """The metric of the new run, on the pairs alone."""
         return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
 
-    def difference(self, settings: Settings) -> Difference:
+    def difference(self, settings: Settings) -> PairedDifference:
         """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
         import numpy as np
 
         if self.estimated is not None:
             low, high = self.estimated.interval(settings.confidence)
-            return Difference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
+            return PairedDifference(self.estimated.value, low, high, self.estimated.p_value(), self.n, self.estimated)
         terms = []
         largest_difference = 0.0
         for column in self.columns:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lmassay.evaluations.bias.items import LETTERS, BiasItem
 from lmassay.statistics import intervals
-from lmassay.statistics.combination import Sums, combination_result, empty_labels
+from lmassay.statistics.combination import ColumnSums, combination_result, empty_labels
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Combination, Result
@@ -186,7 +186,7 @@ def values_of_counts(
             totals.append(counts @ is_counted)
             weights.append(weight * value)
     shape = (len(weights), len(counts))
-    by_row = Sums(
+    by_row = ColumnSums(
         labels=[str(row) for row in range(len(counts))],
         sums=np.reshape(sums, shape).T.astype(np.float64),
         counts=np.reshape(totals, shape).T.astype(np.float64),

@@ -26,7 +26,7 @@ _AGREES_BEHIND = "words after the verb differ as well, and this model sees them"
 
 
 @dataclass(slots=True)
-class Context:
+class VerbContext:
     """A sentence with a blank, and the rows of the data that have this context."""
 
     construction: str
@@ -81,7 +81,7 @@ class BlankedRow:
 
 def gather(
     rows: Rows, all_rows: Rows | None, verbs: VerbList, options: ContextOptions
-) -> tuple[list[Context], list[DroppedRow]]:
+) -> tuple[list[VerbContext], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.
 
     The first row with a known number determines the number of a context, as in the original. If ``rows`` are only the
@@ -93,8 +93,8 @@ def gather(
     if all_rows is not None:
         evidence_rows = list(_all_blanked_rows(all_rows))
     inferred = InferredNumbers(_observations(evidence_rows, number_of_form))
-    contexts: dict[tuple[str, str, str], Context] = {}
-    context_of_row: list[Context] = []
+    contexts: dict[tuple[str, str, str], VerbContext] = {}
+    context_of_row: list[VerbContext] = []
     for blanked_row in blanked_rows:
         pair = blanked_row.pair
         blanked = blanked_row.blanked
@@ -107,7 +107,7 @@ def gather(
         if context is None:
             template = str(pair.fields.get("template") or pair.fields.get("UID") or pair.file)
             contrast = str(pair.fields.get("contrast", "verb"))
-            context = Context(construction, left, visible_right, number, template, contrast)
+            context = VerbContext(construction, left, visible_right, number, template, contrast)
             contexts[key] = context
         context.rows.append((blanked_row.row, blanked.good, blanked.bad))
         if number:
@@ -228,7 +228,7 @@ def verb_pair(good: str, bad: str) -> str:
     return "/".join(sorted((good.lower(), bad.lower())))
 
 
-def as_example(context: Context) -> Example:
+def as_example(context: VerbContext) -> Example:
     """Return a context as an example of the task."""
     example_id = digest(context.construction, context.left, context.right)[:16]
     inputs: dict[str, Any] = {

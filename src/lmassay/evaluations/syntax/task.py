@@ -16,10 +16,10 @@ from lmassay.contracts import Model, Task
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax import evaluation, metrics, sources
 from lmassay.evaluations.syntax.contexts import (
-    Context,
     ContextOptions,
     DroppedRow,
     Rows,
+    VerbContext,
     as_example,
     as_unscored_example,
     gather,
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 Hit = Literal[0, 1]
 _SHIPPED_LANGUAGE = "en"
 # The contexts of samples, by a digest of what they depend on.
-_gathered_samples: dict[str, tuple[list[Context], list[DroppedRow]]] = {}
+_gathered_samples: dict[str, tuple[list[VerbContext], list[DroppedRow]]] = {}
 _MAX_GATHERED_SAMPLES = 8
 _CURVE_METRICS = ("ew", "mw", "mass")
 # Why a score is missing.
@@ -176,7 +176,7 @@ class Syntax(Task):
             notes.append(
                 f"{without_number} contexts have no label and verbs without a clear number: they count for TSE only"
             )
-        by_construction: dict[str, list[Context]] = {}
+        by_construction: dict[str, list[VerbContext]] = {}
         for context in contexts:
             by_construction.setdefault(context.construction, []).append(context)
         for construction, members in by_construction.items():
@@ -187,7 +187,7 @@ class Syntax(Task):
             notes.append(f"{with_both_labels} contexts occur with both labels; the first one counts for EW and MW")
         return notes
 
-    def _verb_list_notes(self, contexts: Sequence[Context]) -> list[str]:
+    def _verb_list_notes(self, contexts: Sequence[VerbContext]) -> list[str]:
         """Say which verbs EW and MW are about, if they are not those that a user would expect."""
         if not self._verbs.lemmas:
             if self._verb_option == "none":
@@ -212,7 +212,7 @@ class Syntax(Task):
             )
         return notes
 
-    def _construction_notes(self, construction: str, contexts: Sequence[Context]) -> list[str]:
+    def _construction_notes(self, construction: str, contexts: Sequence[VerbContext]) -> list[str]:
         notes = []
         if self._options.cluster != "none" and not any(context.noun for context in contexts):
             notes.append(f"{construction}: no agreement noun is repeated; its contexts count as independent")
@@ -325,7 +325,7 @@ class Syntax(Task):
         return read_verbs(shipped_verbs())
 
     @cached_property
-    def _gathered(self) -> tuple[list[Context], list[DroppedRow]]:
+    def _gathered(self) -> tuple[list[VerbContext], list[DroppedRow]]:
         is_sample = bool(self._max_per_file or self._max_rows)
         if not is_sample:
             return self._gather(all_rows=None)
@@ -341,7 +341,7 @@ class Syntax(Task):
             _gathered_samples[key] = self._gather(all_rows)
         return _gathered_samples[key]
 
-    def _gather(self, all_rows: Rows | None) -> tuple[list[Context], list[DroppedRow]]:
+    def _gather(self, all_rows: Rows | None) -> tuple[list[VerbContext], list[DroppedRow]]:
         rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
         return gather(rows, all_rows, self._verbs, self._options)
 
@@ -530,7 +530,7 @@ def _forms_of_rows(example: Example) -> list[str]:
     return list(forms)
 
 
-def _few_verb_pairs_note(contexts: Sequence[Context]) -> list[str]:
+def _few_verb_pairs_note(contexts: Sequence[VerbContext]) -> list[str]:
     """Warn before the run; how many verbs are single tokens of the model is known only after it."""
     pairs: set[str] = set()
     for context in contexts:

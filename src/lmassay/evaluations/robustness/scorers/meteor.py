@@ -249,7 +249,7 @@ class _Process:
                 self.messages.append(line.decode(errors="replace").rstrip())
 
 
-class _Server:
+class _JavaServer:
     """The Java process of one launch: started when first needed, replaced when killed, used by one thread at a time."""
 
     def __init__(self, launch: Launch) -> None:
@@ -318,13 +318,13 @@ def _hint(message: str) -> str:
     return ""
 
 
-_servers: dict[Launch, _Server] = {}
+_servers: dict[Launch, _JavaServer] = {}
 _lock = threading.Lock()
 
 
-def _server(launch: Launch) -> _Server:
+def _server(launch: Launch) -> _JavaServer:
     with _lock:
-        return _servers.setdefault(launch, _Server(launch))
+        return _servers.setdefault(launch, _JavaServer(launch))
 
 
 def _forget_all() -> None:
