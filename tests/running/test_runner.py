@@ -20,7 +20,7 @@ from lmassay.statistics.caveats import caveats
 from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.intervals import Settings, mean_results, paired_difference
 from lmassay.statistics.sides import load_side
-from lmassay.storage import provenance
+from lmassay.storage import progress, provenance
 from lmassay.storage.store import Store, is_cacheable_request
 from lmassay.types import Design, Example, Generate, Outcome, Response, Score, Slot, SourceLocation
 
@@ -229,6 +229,22 @@ def test_progress_is_reported_up_to_the_end(store):
     runner.start(planned(), store, progress=lambda done, total: progress_values.append(done))
     assert progress_values == sorted(progress_values)
     assert progress_values[-1] == 6
+
+
+def test_progress_can_be_watched_from_elsewhere_until_the_run_ends(store, monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_WRITES", 0.0)
+    watched: list[float | None] = []
+
+    def watch(done: float, total: int | None) -> None:
+        (record,) = store.runs()
+        recorded = progress.recorded_progress(store.folder, record.id)
+        watched.append(None if recorded is None else recorded.done)
+        assert recorded is not None
+        assert recorded.done == done
+
+    runner.start(planned(), store, progress=watch)
+    assert watched[-1] == 6
+    assert not (store.folder / ".progress").exists()
 
 
 @pytest.mark.fault(22)

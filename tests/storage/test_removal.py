@@ -32,8 +32,11 @@ def use_answer(store, run, key):
 
 
 def test_nothing_of_a_removed_run_is_left(store):
+    (store.folder / ".progress").mkdir()
+    (store.folder / ".progress" / "one.json").write_text("{}", encoding="utf-8")
     removal = remove_runs(store, [store.run("one")])
     assert removal.runs == ["one"]
+    assert not (store.folder / ".progress").exists()
     for table in TABLES_OF_RUN:
         assert store.database.execute(f"SELECT COUNT(*) FROM {table} WHERE run = 'one'").fetchone() == (0,)
     assert [record.id for record in store.runs()] == ["two"]

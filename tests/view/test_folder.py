@@ -10,7 +10,7 @@ from lmassay.storage.progress import ProgressFile, RunProgress
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.view import folder as folder_module
 from lmassay.view.folder import ResultsFolder
-from tests.view.kit import add_run, row, sample_folder
+from tests.view.kit import add_run, row, sample_folder, viewed
 
 
 def status_of(results: ResultsFolder, run: str) -> str:
@@ -68,10 +68,22 @@ def test_a_waiting_run_can_be_resumed_when_its_command_has_ended(tmp_path):
             state = results.snapshot().run("r1")
             assert state is not None
             assert state.in_progress
+            assert state.trainings is None
         results.forget()
         state = results.snapshot().run("r1")
         assert state is not None
         assert state.can_be_resumed
+
+
+def test_a_waiting_run_shows_the_trainings_that_it_waits_for(tmp_path, monkeypatch):
+    from lmassay.storage import progress
+
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_WRITES", 0.0)
+    with Store(tmp_path, create=True) as store, store.lock_sweep("s"):
+        add_run(store, "r1", status="waiting", sweep="s")
+        ProgressFile(tmp_path, progress.trainings_of("s")).update(3, 12)
+        with viewed(tmp_path) as browser:
+            assert "3 of 12 trainings" in browser.page("/")
 
 
 def test_a_folder_that_does_not_exist_is_empty_until_it_does(tmp_path):

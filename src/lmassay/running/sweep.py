@@ -9,6 +9,7 @@ from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan
 from lmassay.running.runner import Progress, Worker, begin, record_waiting_runs
 from lmassay.running.trainings import TrainingJob, run_trainings
+from lmassay.storage.progress import ProgressFile, trainings_of
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, Request, Response, RunRecord, Train, TrainingOutcome
 
@@ -87,15 +88,23 @@ def prefetch_trainings(
                 begin(by_id[run_id].plan, by_id[run_id].record, store, failed=prefetched.failed)
 
     begin_complete_runs(set(outcomes))
-    for key, response in run_trainings(jobs, outcomes, executor):
-        prefetched.done += 1
-        if response.usable:
-            workers[key].store_response(key, jobs[key].request, response)
-        else:
-            prefetched.failed[key] = response
-        begin_complete_runs({key})
-        if progress is not None:
-            progress(prefetched.done, total)
+    # The runs wait for these trainings. Whoever watches them sees how far the trainings are.
+    progress_files = [ProgressFile(store.folder, name) for name in {trainings_of(run.record.sweep) for run in runs}]
+    try:
+        for key, response in run_trainings(jobs, outcomes, executor):
+            prefetched.done += 1
+            if response.usable:
+                workers[key].store_response(key, jobs[key].request, response)
+            else:
+                prefetched.failed[key] = response
+            begin_complete_runs({key})
+            for file in progress_files:
+                file.update(prefetched.done, total)
+            if progress is not None:
+                progress(prefetched.done, total)
+    finally:
+        for file in progress_files:
+            file.remove()
     return prefetched
 
 

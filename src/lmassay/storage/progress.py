@@ -47,7 +47,7 @@ class RunProgress:
 
 
 class ProgressFile:
-    """Writes the progress of a run; a disk that is full or read-only does not stop the run."""
+    """Writes the progress of a run, or of the trainings of a sweep; a full or read-only disk does not stop the run."""
 
     def __init__(self, results: Path, run: str) -> None:
         self._file = _file(results, run)
@@ -74,10 +74,24 @@ class ProgressFile:
 
     def remove(self) -> None:
         """Remove the file, because the run has ended."""
-        with suppress(OSError):
-            self._file.unlink(missing_ok=True)
-            # Fails if the folder has files of other runs.
-            self._file.parent.rmdir()
+        _remove(self._file)
+
+
+def trainings_of(sweep: str) -> str:
+    """Return the name under which the trainings of a sweep, which all its runs share, are recorded."""
+    return f"sweep-{sweep}"
+
+
+def forget_progress(results: Path, run: str) -> None:
+    """Remove what a process that was killed has recorded."""
+    _remove(_file(results, run))
+
+
+def _remove(file: Path) -> None:
+    with suppress(OSError):
+        file.unlink(missing_ok=True)
+        # Fails if the folder has files of other runs.
+        file.parent.rmdir()
 
 
 def recorded_progress(results: Path, run: str) -> RunProgress | None:

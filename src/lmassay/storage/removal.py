@@ -17,6 +17,7 @@ from pathlib import Path
 from lmassay.errors import DamageError, StoreError
 from lmassay.storage.blanking import altered_response_key
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
+from lmassay.storage.progress import forget_progress
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
@@ -74,6 +75,7 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
         models = _remove_kept_models(store.folder / KEPT_MODELS, removed)
         for run in removed:
             store.forget_lock(run)
+            forget_progress(store.folder, run)
     # SQLite keeps the size of the file unless it is written again. Another process that works on the folder prevents
     # this; then the space is used for later runs.
     with suppress(sqlite3.OperationalError):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmassay.errors import DamageError, StoreError
-from lmassay.storage.progress import RunProgress, recorded_progress
+from lmassay.storage.progress import RunProgress, recorded_progress, trainings_of
 from lmassay.storage.store import DAMAGED, STORE_FILE, Spending, Store
 from lmassay.types import RunRecord
 
@@ -35,6 +35,8 @@ class RunState:
     progress: RunProgress | None = None
     """What the process that carries it out has recorded, if it is running or was killed."""
     spending: Spending | None = None
+    trainings: RunProgress | None = None
+    """How far the trainings are that a waiting run waits for."""
     problem: str = ""
     """What could not be read."""
 
@@ -169,7 +171,9 @@ class ResultsFolder:
         known = {state.record.id for state in runs}
         for run in set(self._counts) - known:
             del self._counts[run]
-        changing = [(state.record.id, state.record.status, state.done, state.in_progress) for state in runs]
+        changing = []
+        for state in runs:
+            changing.append((state.record.id, state.record.status, state.done, state.in_progress, state.trainings))
         return Snapshot(runs, version=_digest(files, changing))
 
     def _state(self, store: Store, record: RunRecord) -> RunState:
@@ -179,12 +183,24 @@ class ResultsFolder:
         progress = None
         if record.status in ("running", "interrupted"):
             progress = recorded_progress(self.path, record.id)
+        trainings = None
+        if record.status == "waiting" and in_progress:
+            trainings = recorded_progress(self.path, trainings_of(record.sweep))
         try:
             counts = self._counts_of(store, record, in_progress, progress)
             spending = store.spending(run=record.id)
         except DamageError as error:
             return RunState(record, in_progress, progress=progress, problem=error.problem)
-        return RunState(record, in_progress, counts["scored"], counts["unscored"], counts["error"], progress, spending)
+        return RunState(
+            record,
+            in_progress,
+            counts["scored"],
+            counts["unscored"],
+            counts["error"],
+            progress,
+            spending,
+            trainings,
+        )
 
     def _counts_of(
         self, store: Store, record: RunRecord, in_progress: bool, progress: RunProgress | None
