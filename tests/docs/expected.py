@@ -17,7 +17,7 @@ class Claim:
 
     pattern: str
     """Its one group is the number; without a group, the value must be 0."""
-    label: str
+    model: str
     metric: str
     scale: float = 1.0
 
@@ -25,7 +25,7 @@ class Claim:
         text = " ".join(page_text(page).split())
         match = re.search(self.pattern, text)
         assert match is not None, f"{page} does not say: {self.pattern}"
-        (run,) = (run for run in all_runs(reader.folder / "results") if run.record.label == self.label)
+        (run,) = (run for run in all_runs(reader.folder / "results") if run.record.model == self.model)
         value = run[self.metric].value
         if not match.groups():
             assert value == 0, (self.metric, value)
@@ -76,8 +76,8 @@ EXPECTED = {
     "docs/bias.md": Expected(
         {"report.html": "accuracy"},
         claims=(
-            Claim(r"it picks C in (\d+) % of the cases", "questions, prompt 1", "letter_C", 100),
-            Claim("no question gets the same answer in all three orders", "questions, prompt 1", "consistency"),
+            Claim(r"it picks C in (\d+) % of the cases", "SmolLM2-135M", "letter_C", 100),
+            Claim("no question gets the same answer in all three orders", "SmolLM2-135M", "consistency"),
         ),
     ),
     "docs/fewshot.md": Expected({"report.html": "Stability over K"}),

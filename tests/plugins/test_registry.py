@@ -134,3 +134,11 @@ def test_a_path_without_a_name_says_what_to_write(tmp_path):
     file.write_text("")
     with pytest.raises(PluginError, match="NAME"):
         Registry(current_registry()).get("scorer", str(file))
+
+
+def test_a_folder_in_place_of_a_models_name_is_answered_with_what_to_write(tmp_path):
+    (tmp_path / "my-model").mkdir()
+    with pytest.raises(PluginError, match=r"no model 'my-model'; .*, write \{name: hf, model: my-model\}"):
+        current_registry().get("model", "my-model", tmp_path)
+    with pytest.raises(PluginError, match="no model 'other-model'; available"):
+        current_registry().get("model", "other-model", tmp_path)

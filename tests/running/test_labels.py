@@ -251,3 +251,8 @@ def test_only_as_many_keys_are_named_as_tell_runs_apart():
 def test_only_what_the_runs_of_a_group_agree_in_tells_it_from_others():
     groups = [[{"task": {"name": "t", "attack": a, "s_src": s}} for a in ("x", "y")] for s in ("chrf", "bleu")]
     assert distinguishing_values(groups) == ["s_src=chrf", "s_src=bleu"]
+
+
+def test_a_few_shot_method_in_another_folder_is_named_without_the_folder():
+    method = {"name": str(EVALUATIONS / "fewshot/sample/my_method.py:SharedWords"), "power": [1, 2]}
+    assert fewshot_labels(method) == [f"reviews my_method.py:SharedWords, power={power}" for power in (1, 2)]

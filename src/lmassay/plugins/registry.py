@@ -88,6 +88,8 @@ class Registry:
         if plugin is not None:
             return plugin
         hint = did_you_mean(name, self.names(kind))
+        if kind == "model" and _is_local_model(name, base):
+            hint = f"; for the model in this folder or file, write {{name: hf, model: {name}}}"
         raise PluginError(f"there is no {kind} '{name}'{hint}{unloaded_packages_note()}")
 
     def names(self, kind: str) -> list[str]:
@@ -318,6 +320,12 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
             # Whatever another package's code raises, the listing goes on.
             entries[point.name] = RegistryEntry(point.name, "", origin, f"cannot be loaded: {error!r}")
     return entries
+
+
+def _is_local_model(name: str, base: Path | None) -> bool:
+    """Return whether a name is that of a folder or GGUF file, which a configuration names as an option of ``hf``."""
+    path = (base or Path()) / Path(name).expanduser()
+    return path.is_dir() or (path.is_file() and path.suffix == ".gguf")
 
 
 def _imported(kind: str, name: str, component: Component) -> Any:

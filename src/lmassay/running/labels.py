@@ -237,7 +237,7 @@ def _short_name(path: KeyPath, configuration: Mapping[str, Any], label: str) -> 
     # An option of a plug-in that the label names needs no prefix.
     for depth in range(len(path) - 1, 1, -1):
         name = _plugin_name(_value_at(configuration, path[:depth]))
-        if name is not None and _mentions(label, name):
+        if name is not None and _mentions_value(label, name):
             return ".".join(path[depth:])
     is_option = path[0] in ("task", "model") and len(path) > 1
     if is_option:

@@ -149,9 +149,10 @@ def _require_on_card(name: str) -> None:
 
 def _fetch_default() -> None:
     """Download the default model. No other model is downloaded without being asked for."""
-    from lmassay.models import embedded
+    from lmassay.models import cache, embedded
 
     if embedded.folder(DEFAULT_MODEL) is None:
+        cache.require_converter(f"the default model {DEFAULT_MODEL}, which is evaluated if no other is given,")
         size = embedded.EMBEDDED[DEFAULT_MODEL].megabytes
         say(f"no model given; downloading the default model, {DEFAULT_MODEL} ({size} MB, once)")
         embedded.fetch(DEFAULT_MODEL, say)

@@ -190,7 +190,9 @@ class FewShot(Task):
         # A split has hundreds of questions; a refusal costs one of them, not the split.
         self.scores_unusable = not self.trains
         regime_name = "" if regime.name == "default" else f" {regime.name}"
-        self.label = label or f"{Path(data).stem} {self._method_name}{regime_name}"
+        # Of a method in a file, the folder is left out, which makes tables too wide.
+        short_method_name = self._method_name.rpartition("/")[2]
+        self.label = label or f"{Path(data).stem} {short_method_name}{regime_name}"
 
     # --- the task's contract ------------------------------------------------------------------------------------------
 
