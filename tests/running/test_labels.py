@@ -256,3 +256,8 @@ def test_only_what_the_runs_of_a_group_agree_in_tells_it_from_others():
 def test_a_few_shot_method_in_another_folder_is_named_without_the_folder():
     method = {"name": str(EVALUATIONS / "fewshot/sample/my_method.py:SharedWords"), "power": [1, 2]}
     assert fewshot_labels(method) == [f"reviews my_method.py:SharedWords, power={power}" for power in (1, 2)]
+
+
+def test_a_plug_in_with_options_is_a_text_and_not_json():
+    values = [{"name": "pet", "pattern": 0}, {"name": "data/my_method.py:Mine", "power": 0.5}]
+    assert short_texts(values) == ["pet, pattern=0", "data/my_method.py:Mine, power=0.5"]

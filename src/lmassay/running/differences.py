@@ -254,13 +254,24 @@ def value_text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, Mapping | list | tuple):
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+        text = _plugin_text(value)
+    elif isinstance(value, Mapping | list | tuple):
         text = json.dumps(value, ensure_ascii=False, default=str)
     else:
         text = str(value)
     # Labels are stored as UTF-8, which cannot represent a lone surrogate.
     writable = text.encode("utf-8", "backslashreplace").decode()
     return _BLANKS.sub(" ", redact(writable)).strip()
+
+
+def _plugin_text(spec: Mapping[str, Any]) -> str:
+    """Return a plug-in with its options as labels show it: ``pet, learning_rate=1e-05``."""
+    parts = [str(spec["name"])]
+    for option, value in spec.items():
+        if option != "name":
+            parts.append(f"{option}={value_text(value)}")
+    return ", ".join(parts)
 
 
 def file_names(value: Any) -> list[str]:

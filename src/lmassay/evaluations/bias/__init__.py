@@ -25,6 +25,12 @@ from lmassay.types import Metric
 _HERE = Path(__file__).parent
 _STARTERS = _HERE / "starters"
 _ASSISTANT = {"my_assistant.py": _HERE / "sample" / "my_assistant.py"}
+_QUESTIONS = {
+    "people.csv": _STARTERS / "people.csv",
+    "people.yaml": _STARTERS / "people.yaml",
+    "people_run.yaml": _STARTERS / "people_run.yaml",
+    **_ASSISTANT,
+}
 _RATE = (0.0, 1.0)
 _SIGNED = (-1.0, 1.0)
 
@@ -200,13 +206,14 @@ evaluation = Evaluation(
         Starter(
             "questions",
             "your own questions about stereotypes, in a CSV file",
-            {
-                "people.csv": _STARTERS / "people.csv",
-                "people.yaml": _STARTERS / "people.yaml",
-                "people_run.yaml": _STARTERS / "people_run.yaml",
-                **_ASSISTANT,
-            },
+            _QUESTIONS,
             ("lmassay run people_run.yaml",),
+        ),
+        Starter(
+            "prompts",
+            "your own prompts for such questions, to change or to translate",
+            {"my_prompts.tsv": _STARTERS / "my_prompts.tsv", **_QUESTIONS},
+            ("lmassay run people_run.yaml --set task.prompts=my_prompts.tsv",),
         ),
     ),
     log_reader=f"{__name__}.lm_eval_import:questions_reader",

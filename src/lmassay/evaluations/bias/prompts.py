@@ -123,8 +123,8 @@ def shipped_prompts(language: str) -> Path:
     """Return the file of prompts that comes with lmassay for a language."""
     if language not in _SHIPPED:
         raise DataError(
-            f"lmassay has no prompts for the language '{language}'; write your own file and name it in "
-            "task.prompts (docs/bias.md shows one)"
+            f"lmassay has no prompts for the language '{language}'; translate those that lmassay init prompts "
+            "writes, and name the file in task.prompts"
         )
     return Path(__file__).parent / "prompts_data" / _SHIPPED[language]
 
