@@ -12,6 +12,7 @@ from typing import Any
 # Old path → new path. The packages above an old module are listed, too, because Python imports them first.
 MOVED = {
     "lmassay.cli.common": "lmassay.cli.options",
+    "lmassay.cli.tables": "lmassay.cli.table_output",
     "lmassay.combination": "lmassay.statistics.combination",
     "lmassay.evaluations.fewshot.methods.options": "lmassay.evaluations.fewshot.methods.training",
     "lmassay.fewshot": "lmassay.evaluations.fewshot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from tests.helpers import ROOT, lmassay, write_config
 from tests.terminal import in_terminal
 

@@ -1,4 +1,4 @@
-"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.tables`.
+"""Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.table_output`.
 
 Everything that is printed passes :func:`without_controls`, which also blanks out secrets.
 """
@@ -137,8 +137,8 @@ def __getattr__(name: str) -> Any:
     """Find the functions for tables under their old import path, with a deprecation warning."""
     if name not in ("is_narrow", "print_sentence", "print_table", "print_wide_table", "stdout_console"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from lmassay.cli import tables
+    from lmassay.cli import table_output
 
-    message = f"{name} has moved: import it from lmassay.cli.tables instead of lmassay.cli.console"
+    message = f"{name} has moved: import it from lmassay.cli.table_output instead of lmassay.cli.console"
     warnings.warn(message, OldPluginWarning, stacklevel=2)
-    return getattr(tables, name)
+    return getattr(table_output, name)

@@ -10,7 +10,7 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import without_controls
-from lmassay.cli.tables import fits, print_sentence, print_table, stdout_console
+from lmassay.cli.table_output import fits, print_sentence, print_table, stdout_console
 from lmassay.reporting.numbers import (
     clusters_text,
     interval_text,

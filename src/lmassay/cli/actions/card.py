@@ -22,7 +22,7 @@ from lmassay.cli.actions.run import (
 from lmassay.cli.console import print_json, say, warn
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import progress_board
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import CardRequest
 from lmassay.errors import PluginError, UserError, did_you_mean
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note

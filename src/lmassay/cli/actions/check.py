@@ -12,7 +12,7 @@ import click
 
 from lmassay.cli.actions.run import plan_all, plugin_output_to_stderr, show_plan
 from lmassay.cli.console import warn, without_controls
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import Model
 from lmassay.errors import ModelError, UserError
 from lmassay.plugins.evaluations import metrics_of

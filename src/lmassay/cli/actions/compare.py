@@ -13,7 +13,7 @@ import click
 from lmassay.cli.console import print_json, say, warn
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.run_tables import interval_title
-from lmassay.cli.tables import fits, is_narrow, print_sentence, print_table
+from lmassay.cli.table_output import fits, is_narrow, print_sentence, print_table
 from lmassay.errors import UserError, did_you_mean
 from lmassay.reporting.comparison_data import (
     DIRECTION_TEXTS,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lmassay.cli.console import print_json, warn
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.errors import LmassayError, UserError, did_you_mean
 from lmassay.plugins.evaluations import installed_evaluations, unloaded_packages_note
 from lmassay.plugins.option_help import OptionHelp, example_of, options_of

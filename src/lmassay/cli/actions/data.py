@@ -10,7 +10,7 @@ import click
 
 from lmassay.cli.console import print_error, print_json, say, warn
 from lmassay.cli.progress import progress_bar
-from lmassay.cli.tables import print_sentence, print_table, stdout_console
+from lmassay.cli.table_output import print_sentence, print_table, stdout_console
 from lmassay.datasets import catalogue as store
 from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local_path
 from lmassay.datasets.download import Downloader

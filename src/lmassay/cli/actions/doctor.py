@@ -15,7 +15,7 @@ from pathlib import Path
 import lmassay
 from lmassay.cli.commands import command_table
 from lmassay.cli.console import print_json, say
-from lmassay.cli.tables import print_table, stdout_console
+from lmassay.cli.table_output import print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
 from lmassay.errors import LmassayError, StoreError, UserError
 from lmassay.interchange.exports import Export

@@ -17,7 +17,7 @@ from lmassay.cli.actions.first_steps import Missing, are_wanted, find_missing, r
 from lmassay.cli.actions.starters import read_text, starter_files, starters, texts_in
 from lmassay.cli.console import say, warn
 from lmassay.cli.endings import format_by_ending
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.contracts import Sample, Starter, resolve
 from lmassay.errors import LmassayError, PluginError, UserError, closest, error_with_location
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note

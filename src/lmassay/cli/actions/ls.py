@@ -9,7 +9,7 @@ from pathlib import Path
 from lmassay.cli.console import print_json, say
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.run_tables import print_total_spending
-from lmassay.cli.tables import fits, print_sentence, print_table
+from lmassay.cli.table_output import fits, print_sentence, print_table
 from lmassay.errors import DamageError
 from lmassay.reporting.numbers import short_text
 from lmassay.reporting.run_labels import label_runs

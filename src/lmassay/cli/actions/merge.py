@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.cli.console import print_json, warn
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.storage.commands import command_line
 from lmassay.storage.merging import MergedFolder
 from lmassay.storage.merging import merge as merge_folders

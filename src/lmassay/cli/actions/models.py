@@ -10,7 +10,7 @@ import click
 
 from lmassay.cli.actions.components import list_components
 from lmassay.cli.console import print_json, say
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.errors import MissingExtra, UserError, closest
 from lmassay.models import cache, embedded
 from lmassay.redaction import redact

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmassay.cli.console import print_error, print_json
 from lmassay.cli.options import ExecutorChoice
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import ReproducedFigure, Reproduction, ReproductionPart, resolve
 from lmassay.datasets.catalogue import catalogue, missing_files
 from lmassay.errors import DataError, UserError, did_you_mean

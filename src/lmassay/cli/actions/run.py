@@ -15,7 +15,7 @@ from lmassay.cli.console import print_error, print_json, say, warn
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import ProgressDisplay, SweepDisplay
 from lmassay.cli.run_tables import print_run, print_runs
-from lmassay.cli.tables import print_sentence, print_table
+from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations

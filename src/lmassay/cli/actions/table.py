@@ -8,7 +8,7 @@ from pathlib import Path
 from lmassay.cli.console import say, warn
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.options import chosen_runs
-from lmassay.cli.tables import print_sentence, print_wide_table
+from lmassay.cli.table_output import print_sentence, print_wide_table
 from lmassay.errors import UserError
 from lmassay.reporting.run_labels import label_runs
 from lmassay.reporting.run_table import RunTable, TableLayout, run_table

@@ -11,7 +11,7 @@ import numpy as np
 
 from lmassay.cli.console import print_json
 from lmassay.cli.options import json_option
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.errors import DataError
 from lmassay.statistics.intervals import mean_interval
 from lmassay.storage.files import require_file

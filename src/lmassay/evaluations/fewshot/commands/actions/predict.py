@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import say
 from lmassay.cli.endings import format_by_ending
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.errors import DataError, UserError
 from lmassay.running import kept
 from lmassay.storage.commands import command_on_results

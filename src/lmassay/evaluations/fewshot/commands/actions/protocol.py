@@ -14,7 +14,7 @@ import click
 from lmassay.cli.console import print_json, say
 from lmassay.cli.endings import format_by_ending
 from lmassay.cli.options import chosen_runs
-from lmassay.cli.tables import print_sentence, print_table, print_wide_table
+from lmassay.cli.table_output import print_sentence, print_table, print_wide_table
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store

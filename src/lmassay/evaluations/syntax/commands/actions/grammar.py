@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.cli.console import say
-from lmassay.cli.tables import print_table
+from lmassay.cli.table_output import print_table
 from lmassay.errors import ConfigError
 from lmassay.evaluations.syntax.grammar.grammar import Grammar, load_grammar, shipped_grammars
 from lmassay.storage.files import atomic_write
