@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import islice
 
 from lmassay.reporting.chart.text import ASCENT, DESCENT, text_width
 
@@ -30,7 +30,11 @@ def text_boxes(svg: str) -> list[TextBox]:
 
 def overlaps(boxes: Sequence[TextBox], tolerance: float = 0.3) -> list[tuple[str, str]]:
     """The pairs of texts whose boxes share more than a tolerance of their area's width or height."""
-    return [(a.text, b.text) for a, b in combinations(boxes, 2) if _overlap(a.corners, b.corners) > tolerance]
+    found = []
+    for first, second in sorted(_neighbours(boxes)):
+        if _overlap(boxes[first].corners, boxes[second].corners) > tolerance:
+            found.append((boxes[first].text, boxes[second].text))
+    return found
 
 
 def outside(boxes: Sequence[TextBox], width: float, height: float, tolerance: float = 0.3) -> list[str]:
@@ -72,6 +76,21 @@ def _rotated(corners: Sequence[Corner], transform: str) -> list[Corner]:
     angle, x, y = map(float, rotation.groups())
     sine, cosine = math.sin(math.radians(angle)), math.cos(math.radians(angle))
     return [(x + (a - x) * cosine - (b - y) * sine, y + (a - x) * sine + (b - y) * cosine) for a, b in corners]
+
+
+def _neighbours(boxes: Sequence[TextBox]) -> Iterator[tuple[int, int]]:
+    """The places of all pairs of boxes that share a part of the width and of the height; no others can overlap."""
+    extents = []
+    for place, box in enumerate(boxes):
+        columns, rows = zip(*box.corners, strict=True)
+        extents.append((min(columns), max(columns), min(rows), max(rows), place))
+    extents.sort()
+    for number, (_, right, top, bottom, place) in enumerate(extents):
+        for other_left, _, other_top, other_bottom, other in islice(extents, number + 1, None):
+            if other_left > right:
+                break
+            if other_top <= bottom and top <= other_bottom:
+                yield min(place, other), max(place, other)
 
 
 def _overlap(first: Sequence[Corner], second: Sequence[Corner]) -> float:
