@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.cli.completion import _run_ids
 from lmassay.errors import DamageError
 from lmassay.storage.pages import read_records
 from lmassay.storage.repair import find_damage, repair_lock
@@ -300,6 +301,8 @@ def test_5_a_table_of_tables_that_is_not_text_is_salvaged(truth, folder, stateme
     assert not stores.check(folder, truth)
     with pytest.raises(DamageError, match="is damaged or not an lmassay store"):
         Store(folder)
+    # The shell asks for ids while somebody is typing.
+    assert _run_ids(folder) == []
 
 
 def test_5_a_run_whose_id_is_stored_as_bytes_can_be_removed(truth, folder):
