@@ -138,10 +138,14 @@ class Jump:
     requests: int
     megabytes: float
     libraries: Sequence[str]
-    """The shared libraries that were loaded at the same time."""
+    """The shared libraries that were loaded at the same time, the largest first."""
 
     def __str__(self) -> str:
-        loaded = f"{len(self.libraries)} libraries loaded, e.g. {self.libraries[0]}" if self.libraries else "no library"
+        loaded = (
+            f"{len(self.libraries)} libraries loaded, the largest is {self.libraries[0]}"
+            if self.libraries
+            else "no library"
+        )
         return f"{self.megabytes:+.0f} MB at {self.requests:,} requests ({loaded})"
 
 
@@ -182,9 +186,10 @@ class Segment:
         self.samples.append((requests, memory))
         if growth < JUMP:
             return
-        loaded = {Path(region.path).name for region in process.memory_maps() if ".so" in region.path}
-        self.jumps.append(Jump(requests, growth, sorted(loaded - self._loaded)))
-        self._loaded = loaded
+        sizes = {Path(region.path).name: region.rss for region in process.memory_maps() if ".so" in region.path}
+        largest_first = sorted(sizes.keys() - self._loaded, key=lambda name: -sizes[name])
+        self.jumps.append(Jump(requests, growth, largest_first))
+        self._loaded = set(sizes)
 
 
 def run_process(
