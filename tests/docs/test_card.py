@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from lmassay.evaluations.bias import card as bias
 from lmassay.evaluations.fewshot import card as fewshot
 from lmassay.evaluations.robustness import card as robustness
 from lmassay.evaluations.syntax import card as syntax
+from tests.docs.blocks import texts
 from tests.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "card.md").read_text(encoding="utf-8")
@@ -99,3 +102,16 @@ def test_the_sizes_of_the_few_shot_part_are_those_of_the_card():
         f"+ CB, RTE; {listed(shots['standard'])}; {fewshot._PUBLISHED_TESTS['standard']} tests",
         f"+ BoolQ; {listed(shots['full'])}; all tests",
     ]
+
+
+def test_the_example_with_published_data_is_what_the_card_printed():
+    measured = (ROOT / "benchmarks" / "measured" / "card_published_quick.txt").read_text(encoding="utf-8")
+    printed = {" ".join(line.split()) for line in measured.splitlines()}
+    (block,) = [text for text in texts("docs/card.md", "text") if "grammatical sentences preferred" in text]
+    for line in filter(None, block.splitlines()):
+        assert " ".join(line.split()) in printed, line
+    right, of_bbq = re.search(
+        r"right on (\d+) % of the questions without attack and (\d+) % of the disambiguated questions of BBQ", PAGE
+    ).groups()
+    assert f"right answers without attack: 0.{right} [" in measured
+    assert f"accuracy in disambiguated contexts: 0.{of_bbq} [" in measured
