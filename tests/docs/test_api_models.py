@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 from lmassay.models.api import client, concurrency, failures
 from lmassay.models.api.openai_models import OpenAICompatible
 from tests.docs.blocks import page_text
+from tests.helpers import ROOT
 
 PAGE = " ".join(page_text("docs/api-models.md").split())
 
@@ -29,3 +31,11 @@ def test_the_page_states_when_a_run_stops():
 def test_the_page_states_how_large_an_answer_may_be():
     assert f"up to {client.MAX_BODY >> 20} MiB after decompression ({client.MAX_SCORES_BODY >> 20} MiB with" in PAGE
     assert f"and {failures._DEEPEST} levels of JSON" in PAGE
+
+
+def test_the_page_states_when_two_computations_of_a_model_count_as_equal():
+    source = (ROOT / "benchmarks" / "server_probabilities.py").read_text(encoding="utf-8")
+    near_tie = float(re.search(r"^_NEAR_TIE = ([\d.]+)$", source, re.MULTILINE)[1])
+    agreement = float(re.search(r"^_REQUIRED_AGREEMENT = ([\d.]+)$", source, re.MULTILINE)[1])
+    assert f"differs at more than {100 * (1 - agreement):.0f} % of the blanks" in PAGE
+    assert f"less probable by at most {near_tie:g} nats" in PAGE
