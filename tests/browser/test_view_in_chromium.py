@@ -71,7 +71,10 @@ class Window:
         self.until("document.querySelectorAll('.rows tbody tr:not(.space)').length > 0")
 
     def check(self) -> None:
-        """Nothing was stopped by the policy of the page, and nothing failed."""
+        """Nothing was stopped by the policy of the page, nothing failed, and every control has a name."""
+        controls = "#main :is(input:not([type=hidden]), select, textarea)"
+        unnamed = f"[...document.querySelectorAll('{controls}')].filter((e) => !e.labels.length && !e.ariaLabel)"
+        assert self.js(f"return {unnamed}.map((element) => element.outerHTML)") == []
         assert self.js("return window.stopped") == []
         assert [entry for entry in self.chromium.get_log("browser") if entry["level"] == "SEVERE"] == []
 
