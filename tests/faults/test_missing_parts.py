@@ -40,9 +40,14 @@ class Blocked(PathFinder):
         return None if name.partition(".")[0] in {EXTRAS!r} else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Blocked
+# Most commands import these; each of them would do so again.
 import lmassay.api
+import lmassay.evaluations.robustness.task
+import lmassay.evaluations.syntax.task
+import lmassay.running.runner
 import numpy
 import regex
+import scipy.special
 """
 
 
