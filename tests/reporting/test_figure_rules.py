@@ -35,6 +35,6 @@ def test_success_rates_are_drawn_only_if_they_differ(tmp_path):
         add(tmp_path, run, rates([0, 1, 1, 0], "success"), label=run, results=results)
     with Store(tmp_path) as store:
         first, second, third = sorted(store.runs(), key=lambda record: record.id)
-    assert success_figure([first]) == Note("The attack succeeds on this share of sentences: 0.250 [0.100, 0.900].")
-    assert success_figure([first, second]) == Note("All 2 runs have the same success rate: 0.250 [0.100, 0.900].")
+    assert success_figure([first]) is None, "the table has the number"
+    assert success_figure([first, second]) == Note("All 2 runs have the same success rate: 0.250.")
     assert isinstance(success_figure([first, third]), Figure)

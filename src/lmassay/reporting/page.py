@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ from lmassay.plugins.evaluations import evaluation_of
 from lmassay.reporting.blocks import Block, Folded, Heading, Note, Tile, Tiles
 from lmassay.reporting.browser import BrowserRow, browser, browser_rows
 from lmassay.reporting.example_choice import ChosenExamples, choose_examples
-from lmassay.reporting.formats.content import DAMAGED_RUNS, damage_notes, task_blocks
+from lmassay.reporting.formats.content import DAMAGED_RUNS, comparison_blocks, damage_notes, problem_blocks
 from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.run_labels import LabelledRuns, label_runs, run_titles
@@ -36,7 +36,10 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """Blocks that belong together; readers open those with a title, unless ``is_open``."""
+    """Blocks that belong together; readers open those with a title, unless ``is_open``.
+
+    A title without blocks is the heading of the parts after it.
+    """
 
     blocks: list[Block]
     title: str = ""
@@ -209,12 +212,17 @@ def _section(
     evaluation = evaluation_of(records[0])
     place = anchor(records[0].task)
     own_tiles = [tile for tile in tiles if tile.anchor == place]
-    blocks = [*task_blocks(store, records, section, notes), *section.examples]
+    beginning: list[Block] = [Note(note) for note in notes]
     if own_tiles and with_tiles:
         # The tile does not lead to the section that it is in.
-        blocks.insert(0, Tiles([replace(tile, anchor="") for tile in own_tiles]))
+        beginning.insert(0, Tiles([replace(tile, anchor="") for tile in own_tiles]))
+    # Problems come before the tables: behind them, they could be in a part that nobody opens.
+    parts = parts_of(beginning)
+    for blocks in (problem_blocks(store, records, section), section.blocks, comparison_blocks(store, records, section)):
+        parts += parts_of(blocks)
+    parts.append(PagePart(list(section.examples)))
     question = "" if evaluation is None else evaluation.question
-    return PageSection(records[0].task, question, place, parts_of(blocks), gist=_gist(own_tiles))
+    return PageSection(records[0].task, question, place, parts, gist=_gist(own_tiles))
 
 
 def _gist(tiles: Sequence[Tile]) -> str:
@@ -225,12 +233,15 @@ def _gist(tiles: Sequence[Tile]) -> str:
     texts = []
     for entry in tile.entries[:_MAX_NAMES]:
         texts.append(f"{entry.model} {entry.value} {entry.interval}".rstrip())
+    if len(tile.entries) == 1:
+        # The number may rest on fewer examples than a row of the summary, such as those that an attack changed.
+        texts.append(tile.entries[0].scope or tile.entries[0].reason)
     if len(tile.entries) > _MAX_NAMES:
         texts.append(f"{len(tile.entries) - _MAX_NAMES} more")
-    return f"{tile.title.partition(';')[0]}: {', '.join(texts)}"
+    return f"{tile.title.partition(';')[0]}: {', '.join(filter(None, texts))}"
 
 
-def parts_of(blocks: Sequence[Block]) -> list[PagePart]:
+def parts_of(blocks: Iterable[Block]) -> list[PagePart]:
     """Blocks in parts that readers open one by one: each heading begins one."""
     parts = [PagePart([])]
     for block in blocks:
@@ -238,4 +249,4 @@ def parts_of(blocks: Sequence[Block]) -> list[PagePart]:
             parts.append(PagePart([], block.text, is_open=block.is_open))
         else:
             parts[-1].blocks.append(block)
-    return [part for part in parts if part.blocks]
+    return [part for part in parts if part.blocks or part.title]

@@ -138,20 +138,19 @@ def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
 
 
 def success_figure(records: Sequence[RunRecord]) -> Figure | Note | None:
-    """Success rates with intervals, one row per run; a sentence if they are equal, and None if no run has one."""
+    """Success rates with intervals, one row per run; a sentence if they are equal.
+
+    None for fewer than two rates: the table has the number.
+    """
     rates: list[tuple[str, Result]] = []
     for record in records:
         result = record.result("success")
         if result is not None:
             rates.append((f"{record.label} · {record.model}", result))
-    if not rates:
+    if len(rates) < 2:
         return None
     if are_equal(result.value for _, result in rates):
-        # One row, or the same row several times.
-        text = short_text(rates[0][1])
-        if len(rates) == 1:
-            return Note(f"The attack succeeds on this share of sentences: {text}.")
-        return Note(f"All {len(rates)} runs have the same success rate: {text}.")
+        return Note(f"All {len(rates)} runs have the same success rate: {value_text(rates[0][1], 3)}.")
     chart = success_chart(rates)
     return Figure.of(chart, "Share of sentences on which the attack succeeds. The line is its interval.")
 

@@ -94,6 +94,12 @@ def task_blocks(
     for note in notes:
         yield Note(note)
     yield from section.blocks
+    yield from problem_blocks(store, records, section)
+    yield from comparison_blocks(store, records, section)
+
+
+def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
+    """What the tables do not contain: runs without results, errors, and why examples have no score."""
     # A run without results has no place in a table, but readers must see that it exists.
     for record in records:
         if not record.results:
@@ -105,7 +111,6 @@ def task_blocks(
         reasons = unscored_text(store.unscored_reasons(record))
         if reasons:
             yield Note(f"Unscored examples of {record.label} on {record.model}: {reasons}.")
-    yield from _comparisons(store, records, section)
 
 
 def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
@@ -116,7 +121,7 @@ def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
         yield Note(f"{times} × {message}")
 
 
-def _comparisons(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
+def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
     """Each run against the first and against the best, on the examples they share; and the runs that share none."""
     section_compares_itself = section.compared is not None and not section.compared
     if len(records) == 1 or section_compares_itself:

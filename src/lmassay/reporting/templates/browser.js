@@ -4,9 +4,10 @@
 const SPARE = 8; // rows that are drawn above and below those in view
 const UNSORTED = { column: null, down: false };
 const WORDS_BEFORE_CHANGE = 4;
+const SHORT_TEXT = 16; // characters; a column of such texts, say letters that a model answered, is narrow
 
-function widthOf({ kind, title }) {
-  const column = make("col", undefined, kind);
+function widthOf({ kind, title, isShort }) {
+  const column = make("col", undefined, isShort ? "short" : kind);
   if (kind === "score") column.style.width = `${Math.max(5, 0.5 * title.length + 2)}rem`;
   return column;
 }
@@ -44,7 +45,10 @@ class Browser {
       of.forEach((value, row) => has(value) && tasks.add(columns.task[row]));
       return { kind, of, title, tasks };
     };
-    const textColumn = (of, title) => ({ ...column("text", of, title), skip: sharedBeginnings(this.data, of) });
+    const textColumn = (of, title) => {
+      const isShort = of.every((value) => value < 0 || this.data.strings[value].length <= SHORT_TEXT);
+      return { ...column("text", of, title), isShort, skip: sharedBeginnings(this.data, of) };
+    };
     this.id = column("id", columns.id);
     // Without key texts, and for rows of several evaluations, the first text and the answer.
     this.first = textColumn(Int32Array.from(texts, (of) => (of.length ? of[1] : -1)), "text");

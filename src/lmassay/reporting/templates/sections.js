@@ -8,10 +8,13 @@ const menu = document.querySelector("nav details");
 function reveal(id) {
   const target = document.getElementById(id);
   if (!target) return;
+  const section = target.closest("details.section") ?? target.querySelector(":scope > details.section");
+  const scroll = () => (target.matches(".inside") ? section : target).scrollIntoView();
+  // The example browser takes its place when its section opens, and only then the page is long enough to scroll.
+  if (section && !section.open) section.addEventListener("toggle", () => requestAnimationFrame(scroll), { once: true });
+  if (section) section.open = true;
   for (let around = target; around; around = around.parentElement) if (around.matches("details")) around.open = true;
-  target.querySelector(":scope > details.section")?.setAttribute("open", "");
-  const section = target.closest("details.section");
-  (section?.contains(target) && target.matches(".inside") ? section : target).scrollIntoView();
+  scroll();
 }
 
 // What comes after a question mark is for the example browser: #examples?run=…
