@@ -88,7 +88,7 @@ def test_report_takes_the_last_command_by_default(folder):
     lmassay("run", "two.yaml", cwd=folder)
     done = lmassay("report", "-o", "page.html", cwd=folder)
     assert str(folder / "page.html") in done.stderr.replace("\n", "")
-    assert (folder / "page.html").read_text(encoding="utf-8").count("<svg") == 4
+    assert "<p>2 runs, " in (folder / "page.html").read_text(encoding="utf-8")
 
 
 def test_perturb_writes_the_same_number_of_lines(folder):
