@@ -45,6 +45,16 @@ def test_answers_stand_beside_the_texts_whole_or_cut(small):
     assert reader.column("answer") == ["reply 0", "reply 1", "reply 2"]
 
 
+def test_the_message_of_an_error_takes_the_place_of_the_answer(chromium, tmp_path):
+    failed = BrowserRow("a run", "own", "id 3", "error", {}, {}, [("prompt", f"{ASK}a bell"), ("error", "HTTP 503")])
+    page = document("small", browser([question(0, "the boy"), failed]), browser=True)
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.come_to_examples()
+    assert reader.column("answer") == ["reply 0", "HTTP 503"]
+
+
 def test_a_score_that_is_called_like_a_column_sorts_by_itself(small):
     reader = small()
     reader.come_to_examples()

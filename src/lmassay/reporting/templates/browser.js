@@ -62,6 +62,7 @@ class Browser {
       const filled = made.filter((key) => key.tasks.size);
       if (filled.length) this.keyColumns.set(task, filled);
     }
+    this.errors = textsNamed(this.data, "error");
     this.run = column("run", columns.run);
     this.state = column("state", columns.state);
     this.scores = scores.map(({ name, of }) => column("score", of, name));
@@ -212,6 +213,7 @@ class Browser {
     // A page about one evaluation has no choice of evaluations.
     if (within < 0 && !this.filters.has("task")) within = columns.task[0];
     this.columns = [this.id, ...(this.keyColumns.get(within) ?? [this.first, this.answer].filter(measured))];
+    this.lastText = this.columns.at(-1);
     if (run === "" && this.filters.has("run")) this.columns.push(this.run);
     if (state === "" && this.filters.has("state")) this.columns.push(this.state);
     this.columns.push(...this.scores.filter(measured));
@@ -315,6 +317,12 @@ class Browser {
     const shown = make("div");
     shown.dir = "auto";
     shown.lang = "";
+    // An example in error has no answer; the message takes its place.
+    if (value < 0 && this.errors[row] >= 0 && column === this.lastText) {
+      shown.textContent = this.text(this.errors[row]).slice(0, 240);
+      shown.className = "error";
+      return shown;
+    }
     const other = column.other?.[row] ?? -1;
     if (value >= 0 && other >= 0 && other !== value) {
       const words = changedWords(this.text(value).slice(0, 2000), this.text(other).slice(0, 2000));
