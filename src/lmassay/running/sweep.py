@@ -89,7 +89,8 @@ def prefetch_trainings(
 
     begin_complete_runs(set(outcomes))
     # The runs wait for these trainings. Whoever watches them sees how far the trainings are.
-    progress_files = [ProgressFile(store.folder, name) for name in {trainings_of(run.record.sweep) for run in runs}]
+    names = {trainings_of(run.record.sweep) for run in runs}
+    progress_files = [ProgressFile(store.folder, name) for name in names]
     try:
         for key, response in run_trainings(jobs, outcomes, executor):
             prefetched.done += 1

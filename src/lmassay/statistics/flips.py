@@ -200,6 +200,14 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
     is_changed = ~same_scores(before, after)
     changes = ScoreChanges(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])
+    both_one = 0
+    both_zero = 0
+    if is_rate:
+        both_one = int(((before == 1) & (after == 1)).sum())
+        both_zero = int(((before == 0) & (after == 0)).sum())
+    else:
+        # The largest changes of graded scores come first; flips stay in the order of the examples.
+        changes = changes.largest_first()
     return Flips(
         metric=metric,
         base=base.record.id,
@@ -207,11 +215,10 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         paired_by=key or "example",
         n=len(pairs.ids),
         is_rate=is_rate,
-        both_one=int(((before == 1) & (after == 1)).sum()) if is_rate else 0,
-        both_zero=int(((before == 0) & (after == 0)).sum()) if is_rate else 0,
+        both_one=both_one,
+        both_zero=both_zero,
         left_out=left_out,
-        # The largest changes of graded scores come first; flips stay in the order of the examples.
-        changes=changes if is_rate else changes.largest_first(),
+        changes=changes,
     )
 
 

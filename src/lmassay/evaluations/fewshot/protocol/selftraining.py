@@ -189,8 +189,12 @@ def _candidates(probabilities: Floats, column: int, most_likely: int) -> tuple[l
         # As in FewNLU, of equal probabilities the example with the higher index comes first.
         ranked = [(float(probability), row) for row, probability in enumerate(probabilities[:, column])]
         ranked.sort(reverse=True)
-        best = ranked[:most_likely]
-        return [row for _, row in best], [probability for probability, _ in best]
+        best_rows: list[int] = []
+        best_probabilities: list[float] = []
+        for probability, row in ranked[:most_likely]:
+            best_rows.append(row)
+            best_probabilities.append(probability)
+        return best_rows, best_probabilities
     predicted = probabilities.argmax(axis=1)
     rows = np.flatnonzero(predicted == column)
     weights = probabilities[rows].max(axis=1)
