@@ -75,7 +75,7 @@ def test_runs_of_the_results_folder(script, folder):
 
 
 def test_evaluations_perturbations_grammars_and_models(script, folder):
-    assert completed(script, folder, "init", "r") == ["robustness"]
+    assert completed(script, folder, "init", "r") == ["robustness", "refining-tse"]
     assert completed(script, folder, "perturb", "chars") == ["charswap"]
     assert completed(script, folder, "grammar", "show", "kor") == ["korean"]
     assert completed(script, folder, "models", "get", "smol") == ["smollm2"]
