@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 import pytest
@@ -108,6 +109,7 @@ def test_the_page_follows_a_run_that_goes_on(tmp_path):
     with Store(tmp_path, create=True) as store, viewed(tmp_path) as browser:
         page = browser.page("/")
         assert "No runs yet" in page
+        assert re.search(r"<pre>lmassay init (\w+)\nlmassay run \1\.yaml --results", page)
         assert "Filter runs" not in page
         with store.lock("r1"):
             add_run(store, "r1", status="running", scores={"a": 1.0, "b": 0.0})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
@@ -14,8 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lmassay.errors import LmassayError, StoreError
+from lmassay.plugins.evaluations import evaluations
 from lmassay.reporting.html_document import style_sheet
-from lmassay.storage.commands import command_on_results
+from lmassay.storage.commands import command_line, command_on_results
 from lmassay.view.changes import Changes, annotation_digest
 from lmassay.view.context import Context, run_of
 from lmassay.view.documents import Documents
@@ -100,11 +102,10 @@ class Pages:
         listed = run_list(snapshot, query)
         common = {"snapshot": snapshot, "query": query, "list": listed}
         folder = self.context.folder.path
-        run_command = command_on_results(folder, "run", "robustness.yaml")
         return {
             "summary": render("parts/summary.html", **common),
             "filters": render("parts/filters.html", **common, choices=choices(snapshot, query), groups=GROUPS),
-            "runs": render("parts/runs.html", **common, folder=folder.resolve(), run_command=run_command),
+            "runs": render("parts/runs.html", **common, folder=folder.resolve(), commands=_first_commands(folder)),
         }
 
     # --- a run ----------------------------------------------------------------------------------------------------
@@ -171,6 +172,15 @@ class Pages:
             number = request.path_params["position"] + 1
             raise HTTPException(404, f"This run has no example number {number:,} (yet).")
         return self.context.page("example.html", request, record=state.record, detail=detail)
+
+
+def _first_commands(folder: Path) -> list[str]:
+    """Return the commands that start a first run in a folder, with a sample that an evaluation brings."""
+    for evaluation in evaluations():
+        for task in evaluation.tasks:
+            if evaluation.view(task).sample is not None:
+                return [command_line("init", task), command_on_results(folder, "run", f"{task}.yaml")]
+    return [command_line("init")]
 
 
 # --- live parts -------------------------------------------------------------------------------------------------------
