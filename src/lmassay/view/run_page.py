@@ -12,9 +12,9 @@ from urllib.parse import quote, urlencode
 import yaml
 
 from lmassay.errors import DamageError
-from lmassay.plugins.evaluations import metric_of
+from lmassay.plugins.evaluations import metric_of, view_of
 from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, header_row, measured, name
-from lmassay.reporting.example_texts import texts_of
+from lmassay.reporting.example_texts import Texts, texts_of
 from lmassay.reporting.numbers import no_interval_notes, number_text
 from lmassay.reporting.overview import overview_of
 from lmassay.reporting.sections import results_table
@@ -31,6 +31,7 @@ STATES = ("scored", "unscored", "error")
 _MAX_SNIPPET = 300
 _MAX_METRIC_COLUMNS = 4
 _MAX_ERRORS = 10
+_DEFAULT_TITLES = ("text", "answer")
 # How evaluations call what a system gave; the last one is the answer to the attacked or final request.
 _TITLES_OF_ANSWERS = ("answer", "output", "raw")
 
@@ -213,10 +214,10 @@ class ExampleRow:
 
     position: int
     row: Row
-    text: str
-    """What was asked, shortened."""
-    answer: str
-    """The answer, or why there is none, shortened."""
+    texts: Sequence[str]
+    """The texts of the columns, shortened."""
+    reason: str
+    """Why the example has no score; empty if it has one."""
     scores: Sequence[str]
     """The scores of the shown metrics."""
 
@@ -226,6 +227,8 @@ class ExampleTable:
     """A page of examples."""
 
     rows: Sequence[ExampleRow]
+    titles: Sequence[str]
+    """The names of the columns with texts."""
     metrics: Sequence[str]
     total: int
     """How many examples meet the filter."""
@@ -250,14 +253,15 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
     """Return the examples that a page shows."""
     record = state.record
     if record.status == DAMAGED and not record.config:
-        return ExampleTable((), (), 0, query)
+        return ExampleTable((), (), (), 0, query)
+    titles = [key.name for key in view_of(record).key_texts]
     try:
         page = example_page(store, record.id, query.filter(), (query.page - 1) * PAGE_SIZE, PAGE_SIZE)
         metrics = _shown_metrics(record, [row for _, row in page.rows], query.metric)
-        rows = [_example_row(store, record, position, row, metrics) for position, row in page.rows]
+        rows = [_example_row(store, record, position, row, titles, metrics) for position, row in page.rows]
     except DamageError as error:
-        return ExampleTable((), (), 0, query, error.problem)
-    return ExampleTable(rows, metrics, page.total, query)
+        return ExampleTable((), (), (), 0, query, error.problem)
+    return ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query)
 
 
 def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:
@@ -270,8 +274,27 @@ def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[
     return metrics[:_MAX_METRIC_COLUMNS]
 
 
-def _example_row(store: Store, record: RunRecord, position: int, row: Row, metrics: Sequence[str]) -> ExampleRow:
+def _example_row(
+    store: Store, record: RunRecord, position: int, row: Row, titles: Sequence[str], metrics: Sequence[str]
+) -> ExampleRow:
     texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
+    shown = [_text_called(title, texts) for title in titles] if titles else _first_text_and_answer(texts)
+    reason = ""
+    if row.state != "scored":
+        reason = row.error or "; ".join(dict.fromkeys(row.score.unscored.values()))
+    return ExampleRow(position, row, [_snippet(text) for text in shown], _snippet(reason), _scores(row, metrics))
+
+
+def _text_called(title: str, texts: Texts) -> str:
+    """Return a text by its name; ``answer`` also finds ``answer (length)`` and ``answer 1 of 3``."""
+    for name_of_text, text in texts:
+        if name_of_text == title or name_of_text.startswith(f"{title} "):
+            return text
+    return ""
+
+
+def _first_text_and_answer(texts: Texts) -> tuple[str, str]:
+    """Return what was asked and answered, for an evaluation that does not name the texts that matter most."""
     questions: list[str] = []
     answers: list[str] = []
     for title, text in texts:
@@ -279,13 +302,7 @@ def _example_row(store: Store, record: RunRecord, position: int, row: Row, metri
             answers.append(text)
         elif not title.startswith(("no ", "error")):
             questions.append(text)
-    answer = answers[-1] if answers else ""
-    if row.state != "scored":
-        reasons = dict.fromkeys(row.score.unscored.values())
-        answer = row.error or "; ".join(reasons)
-    return ExampleRow(
-        position, row, _snippet(questions[0] if questions else ""), _snippet(answer), _scores(row, metrics)
-    )
+    return questions[0] if questions else "", answers[-1] if answers else ""
 
 
 def _scores(row: Row, metrics: Sequence[str]) -> list[str]:
