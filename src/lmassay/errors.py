@@ -59,7 +59,8 @@ class NotFetched(DataError):  # noqa: N818 - the name reads better without "Erro
     """A model or data set is not on this machine yet."""
 
     def __init__(self, message: str, command: str) -> None:
-        super().__init__(f"{message} {command}")
+        """``message`` names the command that fetches it."""
+        super().__init__(message)
         self.commands = (command,)
 
 
@@ -72,8 +73,8 @@ class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Er
 
     def __init__(self, what: str, extra: str, then: str = "") -> None:
         """``then`` is the command to run after the installation, if there is one."""
+        message = f"{what} needs an optional dependency: pip install 'lmassay[{extra}]'"
         install = f"pip install 'lmassay[{extra}]'"
-        message = f"{what} needs an optional dependency: {install}"
         if then:
             message += f"; then run {then}"
         super().__init__(message)

@@ -263,8 +263,9 @@ def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     missing = missing_files(chosen)
     if missing:
         which = "it was" if len(missing) == len(chosen) else f"{len(missing)} of its {len(chosen)} files were"
-        message = f"the data set {entry.name} is not on this machine: {which} not fetched; run"
-        raise NotFetched(message, f"lmassay data get {entry.name}")
+        command = f"lmassay data get {entry.name}"
+        message = f"the data set {entry.name} is not on this machine: {which} not fetched; run {command}"
+        raise NotFetched(message, command)
     files: list[tuple[Path, DataFile]] = []
     for source, path, file in chosen:
         files.append((_verified(entry, source, path, file), file))

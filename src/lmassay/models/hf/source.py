@@ -273,7 +273,8 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
         if folder is None:
             fetch = _fetch_command(model, None)
             require_converter(f"the model {model}", then=fetch)
-            raise NotFetched(f"the model {model} is not on this machine yet; fetch it:", fetch)
+            message = f"the model {model} is not on this machine yet; fetch it: lmassay models get {model}"
+            raise NotFetched(message, fetch)
         return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
         raise DataError(f"there is no model at {model}; write a folder, a .gguf file or a hub name")
@@ -299,8 +300,8 @@ def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
     except HFValidationError:
         raise DataError(f"'{model}' is not a folder, a .gguf file or a hub name like org/model") from None
     except (LocalEntryNotFoundError, OSError):
-        message = f"the model {model} is not on this machine; fetch it:"
-        raise NotFetched(message, _fetch_command(model, revision)) from None
+        fetch = _fetch_command(model, revision)
+        raise NotFetched(f"the model {model} is not on this machine; fetch it: {fetch}", fetch) from None
     return ModelSource(model, folder, folder.name)
 
 
