@@ -208,6 +208,10 @@ UNIX_MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "sys
 UNIX_NAMES = {"fork", "forkpty", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGKILL", "setitimer", "alarm", "getuid", "geteuid"}
 
 
+# Imported inside a function that is only called on Linux.
+GUARDED = {("models/hf/template_limits.py", "resource")}
+
+
 def test_no_module_needs_fork_or_modules_of_unix():
     problems = []
     for file in sorted(SOURCE.rglob("*.py")):
@@ -221,7 +225,9 @@ def test_no_module_needs_fork_or_modules_of_unix():
                 names = [node.attr]
             elif isinstance(node, ast.Constant) and node.value == "fork":
                 names = ["fork"]
-            problems += [f"{file.relative_to(ROOT)}, line {node.lineno}: {name}" for name in names]
+            for name in names:
+                if (file.relative_to(SOURCE).as_posix(), name) not in GUARDED:
+                    problems.append(f"{file.relative_to(ROOT)}, line {node.lineno}: {name}")
     assert not problems
 
 
@@ -244,7 +250,7 @@ def test_the_workflow_runs_these_tests_on_windows_and_macos():
         assert (ROOT / path).exists(), path
     for job in workflow["jobs"].values():
         for step in job["steps"]:
-            for word in step.get("run", "").split():
+            for word in step.get("run", "").replace('"', " ").split():
                 if word.startswith(("tests/", "tools/", "docs/")):
                     assert (ROOT / word).exists(), word
             for file in str(step.get("with", {}).get("cache-dependency-path", "")).split():
