@@ -125,7 +125,7 @@ def test_a_run_is_watched_while_it_is_in_progress_killed_and_resumed(opened, wor
         assert window.js("return document.querySelector('input[name=run]').checked")
         assert window.js("return document.querySelector('.selected').textContent") == "1 run selected"
         window.click("th[scope=row] a")
-        window.until_shown("The process of this run is gone")
+        window.until_shown("The process of this run was killed")
         window.until_shown("lmassay resume")
         window.js("window.sameDocument = true")
         (work / "hurry").touch()

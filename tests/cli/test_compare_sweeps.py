@@ -103,7 +103,7 @@ def test_other_tasks_of_a_sweep_are_reported_where_no_condition_is_about_them(ga
     code, out, err = gate()
     assert code == 0
     assert out.count("PASS") == 1
-    assert "warning: no condition is about new-other (x on a model); it is not judged" in err
+    assert "warning: no condition applies to new-other (x on a model), so the gate does not judge it" in err
     code, out, _ = gate("--fail-if", "success>0.1")
     assert (code, out.count("PASS")) == (0, 2)
     assert "base-first has no metric 'acuracy'; did you mean 'accuracy'?" in gate(condition="acuracy<0")[2]

@@ -25,7 +25,7 @@ def figures(results, tmp_path, *arguments: str, code: int = 0):
 
 
 def test_figures_are_written_in_all_formats_at_the_width_and_twice_the_same(results, tmp_path):
-    options = ("--all", "--only", "success-rate", "--format", "svg,pdf,png", "--width", "77mm")
+    options = ("--all", "--only", "rank-correlation", "--format", "svg,pdf,png", "--width", "77mm")
     done = figures(results, tmp_path, *options, "-o", "first")
     assert "written to" in done.stderr + done.stdout
     figures(results, tmp_path, *options, "-o", "second")
@@ -59,7 +59,7 @@ def test_names_are_listed_without_writing_anything(results, tmp_path):
 
 def test_without_the_extra_svg_files_keep_their_texts_and_say_so(results, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "typst", None)
-    done = figures(results, tmp_path, "--all", "--only", "success-rate")
+    done = figures(results, tmp_path, "--all", "--only", "rank-correlation")
     assert "pip install 'lmassay[figures]'" in done.stderr
     (drawing,) = (tmp_path / "figures").iterdir()
     assert "<text" in drawing.read_text(encoding="utf-8")

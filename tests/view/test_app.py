@@ -127,7 +127,7 @@ def test_the_page_follows_a_run_that_goes_on(tmp_path):
             assert "1 to 1 of 1 example" in later["parts"]["examples"]
         browser.server.context.folder.forget()
         ended = browser.live(f"/runs/r1/live?version={later['version']}")
-        assert "The process of this run is gone" in ended["parts"]["state"]
+        assert "The process of this run was killed" in ended["parts"]["state"]
         assert browser.get(f"/runs/r1/live?version={ended['version']}").status_code == 204
 
 

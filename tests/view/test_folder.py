@@ -51,7 +51,7 @@ def test_examples_that_are_answered_but_not_stored_yet_count_as_done(tmp_path, m
         recorded.update(4.5, 6)
         state = ResultsFolder(tmp_path).snapshot().run("r1")
         assert state is not None
-        assert (state.done, state.finished, state.total) == (4, 0, 6)
+        assert (state.done, state.stored, state.total) == (4, 0, 6)
         assert state.seconds_left is not None
         recorded.remove()
         state = ResultsFolder(tmp_path).snapshot().run("r1")

@@ -53,7 +53,7 @@ from lmassay.cli.options import calls, results_option
     help="SVG: draw texts as outlines, which look the same everywhere, or keep them as texts that can be edited.",
 )
 @click.option("--only", multiple=True, metavar="TEXT", help="Only figures whose name contains this; repeatable.")
-@click.option("--list", "lists", is_flag=True, help="List the names of the figures; write nothing.")
+@click.option("--list", "list_only", is_flag=True, help="List the names of the figures; write nothing.")
 @click.option("--all", "every", is_flag=True, help="Figures of all runs in the folder.")
 @results_option
 @calls("lmassay.cli.actions.figures:figures")

@@ -25,7 +25,7 @@ from lmassay.redaction import redact
 
 MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
 ATTEMPTS = 3
-# A file whose size is not pinned must end somewhere; the largest published one has 20 MB.
+# No server may send data without end, even if the size of a file is not pinned. The largest published file has 20 MB.
 UNKNOWN_SIZE_LIMIT = 512 << 20
 _BLOCK = 1 << 16
 _PARTIAL_CONTENT = 206
@@ -197,7 +197,9 @@ def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progre
         size = stream.tell()
         if size > limit:
             stream.truncate(0)
-            raise DataError(f"{_shown(str(response.url))} is longer than {limit:,} bytes, so it is another file")
+            raise DataError(
+                f"{_shown(str(response.url))} is longer than {limit:,} bytes, so it is not the published file"
+            )
         progress(size)
 
 
@@ -207,7 +209,7 @@ def _copy(origin: Path, file: DataFile, partial: Path, progress: Progress) -> No
         raise MissingFile(f"{origin} does not exist in the mirror")
     limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
     if origin.stat().st_size > limit:
-        raise DataError(f"{origin} is longer than {limit:,} bytes, so it is another file")
+        raise DataError(f"{origin} is longer than {limit:,} bytes, so it is not the published file")
     with origin.open("rb") as stream, partial.open("wb") as copy:
         while block := stream.read(_BLOCK):
             copy.write(block)

@@ -68,7 +68,9 @@ def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
         yield folder
     except OSError as error:
         if not cache:
-            raise UserError(f"{parent} cannot be written: {error.strerror or error}; make room there") from error
+            raise UserError(
+                f"{parent} cannot be written: {error.strerror or error}; free disk space or choose another folder"
+            ) from error
         raise UserError(
             f"the cache folder {parent} cannot be used: {error.strerror or error}; make room or set LMASSAY_CACHE to "
             f"another folder"
@@ -89,7 +91,7 @@ def require_converter(purpose: str, then: str = "") -> None:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Write down in a model folder what it contains and where that came from."""
+    """Record in a model folder what it contains and where that came from. Unrelated to the card of a model."""
     (folder / _CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
 
 
@@ -105,8 +107,8 @@ def read_card(folder: Path) -> dict[str, Any]:
 def _flush_and_open_up(folder: Path) -> None:
     """Write all files to the disk, and give them the permissions of ordinary files.
 
-    The content is on the disk before the folder gets its name: after a power failure, the name must not be on half a
-    model. Temporary folders are private, but a cache may be shared.
+    The content is on the disk before the folder gets its name: after a power failure, no folder with its final
+    name may contain half a model. Temporary folders are private, but a cache may be shared.
     """
     # The umask can only be read by setting it.
     umask = os.umask(0)

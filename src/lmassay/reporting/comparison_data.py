@@ -201,7 +201,7 @@ def _gate_warnings(base: Side, new: Side, conditions: Sequence[Condition], gated
         if warning:
             warnings.append(warning)
     if not gated_metrics:
-        warnings.append(f"no condition is about {new.record.id} ({new.name}); it is not judged")
+        warnings.append(f"no condition applies to {new.record.id} ({new.name}), so the gate does not judge it")
     return warnings
 
 

@@ -1,4 +1,4 @@
-"""Which figures are worth drawing. What a figure would show is said in a sentence if it would show too little.
+"""Decides which figures are worth drawing. A figure that would show too little is replaced by a sentence.
 
 A scatter plot of two points, a line through equal values and a single bar say less than their numbers.
 """
@@ -38,7 +38,7 @@ def are_equal(values: Iterable[float | None]) -> bool:
 
 
 def figures_and_notes(shown: Sequence[Figure | Note], size: Literal["small", "middle", "wide"]) -> list[Block]:
-    """The figures side by side, and below them the sentences that take the place of others."""
+    """The figures side by side, and below them the sentences that replace other figures."""
     figures = [item for item in shown if isinstance(item, Figure)]
     blocks: list[Block] = []
     if figures:

@@ -1,4 +1,4 @@
-"""The first table of the page: every run in one row, with its main numbers and what a reader should look at."""
+"""The first table of the report page: every run in one row, with its main numbers and what a reader should look at."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class _TaskTable:
 
     def _states(self) -> list[str]:
         """The states without a score that any example is in; usually none."""
-        found: set[str] = set()
+        present: set[str] = set()
         for record in self.records:
             counts = self.store.count(record.id)
-            found.update(state for state in _STATE_TITLES if counts[state])
-        return [state for state in _STATE_TITLES if state in found]
+            present.update(state for state in _STATE_TITLES if counts[state])
+        return [state for state in _STATE_TITLES if state in present]
 
     def _metric_headers(self, metrics: Sequence[str]) -> list[Cell]:
         cells = []
@@ -142,7 +142,7 @@ class _TaskTable:
                 marks_of_runs, notes_on_metric = best_marks(self.store, results)
                 notes |= dict.fromkeys(notes_on_metric)
                 if list(marks_of_runs.values()).count("tie") == len(results):
-                    # A mark at every number would say nothing.
+                    # If every number had a mark, the marks would carry no information.
                     undecided[metric] = undecided.get(metric, 0) + 1
                     continue
                 for run, mark in marks_of_runs.items():

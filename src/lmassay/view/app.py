@@ -70,7 +70,7 @@ def application(context: Context) -> Starlette:
 
 
 class Pages:
-    """The list of runs, runs and examples."""
+    """The pages that show the list of runs, one run or one example."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -94,7 +94,7 @@ class Pages:
     def runs_live(self, request: Request) -> Response:
         """The list of runs, if it has changed since the version that the browser has."""
         snapshot = self.context.folder.snapshot()
-        if _is_same(request, snapshot):
+        if _is_unchanged(request, snapshot):
             return Response(status_code=204)
         return _live(snapshot, self._list_parts(snapshot, ListQuery.of(request.query_params)))
 
@@ -144,7 +144,7 @@ class Pages:
         """The parts of a run's page that have changed since the version that the browser has."""
         snapshot = self.context.folder.snapshot()
         run = run_of(snapshot, request.path_params["run"]).record.id
-        if _is_same(request, snapshot):
+        if _is_unchanged(request, snapshot):
             return Response(status_code=204)
         return _live(snapshot, self._run_parts(snapshot, run, ExampleQuery.of(request.query_params)))
 
@@ -191,7 +191,7 @@ def _version(snapshot: Snapshot, parts: Parts) -> str:
     return f"{snapshot.version}.{hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()}"
 
 
-def _is_same(request: Request, snapshot: Snapshot) -> bool:
+def _is_unchanged(request: Request, snapshot: Snapshot) -> bool:
     """Return whether the folder is as it was when the browser got its version of the page."""
     return request.query_params.get("version", "").partition(".")[0] == snapshot.version
 

@@ -54,13 +54,13 @@ async def read_form(request: Request, token: str) -> Form:
     form = Form(fields)
     if not secrets.compare_digest(form.text("form_token").encode(), token.encode()):
         raise HTTPException(
-            403, "This form is from an earlier start of the view. Open the page again, and then repeat the change."
+            403, "The view was restarted after this form was opened. Reload the page and repeat the change."
         )
     return form
 
 
 def annotation_digest(annotation: Annotation) -> str:
-    """Return what a form keeps of the note and tags that it shows, to notice changes made elsewhere meanwhile."""
+    """Return a digest that a form sends back, so that changes made elsewhere in the meantime are noticed."""
     return digest(annotation.note, list(annotation.tags))[:16]
 
 
@@ -101,7 +101,7 @@ class Changes:
             store.annotate(run, annotation)
         self.context.folder.forget()
         address = f"/runs/{quote(run, safe='')}"
-        return _to(self.context.address_with_message(address, "Note and tags are saved."))
+        return _redirect(self.context.address_with_message(address, "Note and tags are saved."))
 
     def _annotation_page(self, request: Request, record: RunRecord, form: Form, problem: str, status: int) -> Response:
         return self.context.page(
@@ -119,7 +119,7 @@ class Changes:
 
     def tag_page(self, request: Request) -> Response:
         """Ask which tags to add to runs, or to remove from them."""
-        self.context.require_changes()
+        self.context.require_writable()
         records = self._selected(request)
         return self.context.page("tag.html", request, records=records, problem="", tags="")
 
@@ -150,13 +150,13 @@ class Changes:
                 store.annotate(record.id, annotation)
         self.context.folder.forget()
         done = f"The tags of {counted(len(records), 'run')} are saved."
-        return _to(self.context.address_with_message("/", done))
+        return _redirect(self.context.address_with_message("/", done))
 
     # --- deleting -------------------------------------------------------------------------------------------------
 
     def delete_page(self, request: Request) -> Response:
         """Ask for confirmation before runs are deleted."""
-        self.context.require_changes()
+        self.context.require_writable()
         records = self._selected(request)
         in_progress = []
         with self.context.folder.store() as store:
@@ -178,7 +178,7 @@ class Changes:
             removal = remove_runs(store, records, with_answers=form.text("answers") == "yes")
         self.context.folder.forget()
         text = removal.describe()
-        return _to(self.context.address_with_message("/", f"{text[0].upper()}{text[1:]}."))
+        return _redirect(self.context.address_with_message("/", f"{text[0].upper()}{text[1:]}."))
 
     def _selected(self, request: Request) -> list[RunRecord]:
         runs = request.query_params.getlist("run")
@@ -192,6 +192,6 @@ def _without_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
     return replace(annotation, tags=tuple(tag for tag in annotation.tags if tag not in names))
 
 
-def _to(address: str) -> Response:
+def _redirect(address: str) -> Response:
     # 303: the browser gets the next page, and reloading that page does not repeat the change.
     return RedirectResponse(address, status_code=303)

@@ -28,7 +28,7 @@ class Context:
     """Part of every form that changes something."""
     read_only: bool = False
     messages: dict[str, str] = field(default_factory=dict)
-    """What was done, for the next page to say, by a random key in its address."""
+    """Confirmations that the next page shows once; the key is a random part of its address."""
 
     def page(self, template: str, request: Request, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page."""
@@ -43,7 +43,7 @@ class Context:
         return HTMLResponse(text, status_code=status)
 
     def address_with_message(self, address: str, text: str) -> str:
-        """Return the address of a page that says what was done, once."""
+        """Return the address of a page that shows a confirmation once."""
         while len(self.messages) >= _MAX_MESSAGES:
             # Nobody has opened the pages that the oldest messages were meant for.
             self.messages.pop(next(iter(self.messages)))
@@ -52,8 +52,8 @@ class Context:
         separator = "&" if "?" in address else "?"
         return f"{address}{separator}message={key}"
 
-    def require_changes(self) -> None:
-        """Raise an error if nothing may be changed."""
+    def require_writable(self) -> None:
+        """Raise an error if the view is read-only."""
         if self.read_only:
             raise HTTPException(403, "This view is read-only. Start it without --read-only to change something.")
 

@@ -20,8 +20,8 @@ from lmassay.types import RunRecord
 from lmassay.view.context import Context, records_of
 from lmassay.view.run_list import ListQuery
 
-# A report brings its own policy, with the hashes of its script and its style. Both policies must allow what a page
-# does, so this one leaves the choice of inline script and style to that one.
+# A report contains its own Content Security Policy, with the hashes of its script and its style. The browser applies
+# that policy and this one, so this one allows any inline script and style, and the policy of the report restricts them.
 _DOCUMENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -54,13 +54,13 @@ class Documents:
 
     def report(self, request: Request) -> Response:
         """The report about selected runs, or about all runs that the list shows."""
-        form = request.query_params.get("format", "html")
-        if form not in _MEDIA_TYPES:
-            raise HTTPException(400, f"There is no report format '{form}'; use html, md, tex or csv.")
+        format_name = request.query_params.get("format", "html")
+        if format_name not in _MEDIA_TYPES:
+            raise HTTPException(400, f"There is no report format '{format_name}'; use html, md, tex or csv.")
         with self.context.folder.store() as store:
             records = [store.with_damage(record) for record in self._selected(request, store)]
-            text = report_text(store, records, form)
-        return _document(text, form, "report", is_download="download" in request.query_params)
+            text = report_text(store, records, format_name)
+        return _document(text, format_name, "report", is_download="download" in request.query_params)
 
     def compare(self, request: Request) -> Response:
         """The differences between two runs, or between several runs and the first."""
@@ -126,9 +126,9 @@ def _differences(comparison: RunComparison) -> list[Difference]:
     return rows
 
 
-def _document(text: str, form: str, name: str, *, is_download: bool) -> Response:
+def _document(text: str, format_name: str, name: str, *, is_download: bool) -> Response:
     headers = {"content-security-policy": _DOCUMENT_POLICY}
-    if is_download or form != "html":
-        headers["content-disposition"] = f'attachment; filename="{name}.{form}"'
+    if is_download or format_name != "html":
+        headers["content-disposition"] = f'attachment; filename="{name}.{format_name}"'
     content = without_keys(text).encode("utf-8", "backslashreplace")
-    return Response(content, media_type=f"{_MEDIA_TYPES[form]}; charset=utf-8", headers=headers)
+    return Response(content, media_type=f"{_MEDIA_TYPES[format_name]}; charset=utf-8", headers=headers)

@@ -24,7 +24,7 @@ _SECONDS_TO_KEEP = 0.8
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A run, and how far it is."""
+    """A run and its progress."""
 
     record: RunRecord
     in_progress: bool
@@ -36,12 +36,12 @@ class RunState:
     """What the process that carries it out has recorded, if it is running or was killed."""
     spending: Spending | None = None
     trainings: RunProgress | None = None
-    """How far the trainings are that a waiting run waits for."""
+    """The progress of the trainings that a waiting run waits for."""
     problem: str = ""
     """What could not be read."""
 
     @property
-    def finished(self) -> int:
+    def stored(self) -> int:
         """The number of examples in the store."""
         return self.scored + self.unscored + self.errors
 
@@ -58,7 +58,7 @@ class RunState:
         answered = 0 if self.progress is None else int(self.progress.done)
         if self.total is not None:
             answered = min(answered, self.total)
-        return max(self.finished, answered)
+        return max(self.stored, answered)
 
     @property
     def seconds_left(self) -> float | None:
@@ -82,7 +82,7 @@ class Snapshot:
     problem: str = ""
     """Why the folder cannot be read; empty if it can, or if it has no results yet."""
     version: str = ""
-    """Another text if anything has changed."""
+    """Changes whenever anything in the folder changes."""
 
     def run(self, run: str) -> RunState | None:
         """Return a run by its id; None if there is none (any more)."""
@@ -152,7 +152,7 @@ class ResultsFolder:
                 status = (self.path / name).stat()
             except OSError:
                 status = None
-            # A reader may create an empty log, which says nothing new.
+            # A reader may create an empty log, which is not a change.
             if status is not None and status.st_size:
                 states.append((name, status.st_mtime_ns, status.st_size))
         return tuple(states)

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmassay.view.templating import render
 
-_READING = ("GET", "HEAD")
+_SAFE_METHODS = ("GET", "HEAD")
+_SLASHES = "/\\"
 _FORM = "application/x-www-form-urlencoded"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -73,12 +74,13 @@ class Guard:
 
     def _own_answer(self, request: Request) -> Response | None:
         """Return the answer to a request that does not reach the application; None for all others."""
+        # Exactly one Host header: with two, another program could check one and use the other.
         if request.headers.getlist("host") != [request.headers.get("host")] or not self._is_for_this_host(request):
             return _refusal(421, "This server answers only on this machine, under the address that it printed.")
-        if request.method not in (*_READING, "POST"):
+        if request.method not in (*_SAFE_METHODS, "POST"):
             return _refusal(405, "This server answers GET, HEAD and POST only.")
         token = request.query_params.get("token")
-        if token is not None and request.method in _READING:
+        if token is not None and request.method in _SAFE_METHODS:
             if secrets.compare_digest(token.encode(), self._known.token.encode()):
                 return self._signed_in(request)
             return _not_signed_in()
@@ -109,8 +111,8 @@ class Guard:
         It is a page, not a redirect: browsers do not send a strict cookie along with a redirect if the address was
         opened by a link on another page.
         """
-        # With two slashes in front, a browser would take the path for another host.
-        path = f"/{request.url.path.lstrip('/').lstrip(chr(92))}"
+        # After one slash, browsers would read another slash or a backslash as the start of a host name.
+        path = "/" + request.url.path.lstrip(_SLASHES)
         query = request.url.remove_query_params("token").query
         target = f"{path}?{query}" if query else path
         response = HTMLResponse(render("signed_in.html", target=target))

@@ -91,7 +91,7 @@ _EMPTY = ListQuery()
 
 
 def _one(value: str) -> tuple[str, ...]:
-    # A name from the list is meant as it is, whatever characters it has.
+    # RunFilter takes patterns. A name from the list is meant literally, so its brackets must not start a pattern.
     return (value.replace("[", "[[]"),) if value else ()
 
 
@@ -169,7 +169,7 @@ def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListR
 
 
 def _summary(states: Sequence[RunState], total: int) -> str:
-    """Return such as ``12 of 40 runs: 1 running, 11 done``."""
+    """Return a text such as ``12 of 40 runs: 1 running, 11 done``."""
     numbers: dict[str, int] = {}
     for status in STATUSES:
         number = sum(state.record.status == status for state in states)
@@ -206,7 +206,7 @@ class Choices:
 
 
 def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
-    """Return what there is to choose from; also what is chosen, even if no run has it any more."""
+    """Return the values of all runs, and the chosen value even if no run has it any more."""
     records = [state.record for state in snapshot.runs]
     tags: list[str] = []
     metrics: dict[str, None] = {}

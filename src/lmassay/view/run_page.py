@@ -32,7 +32,8 @@ _MAX_SNIPPET = 300
 _MAX_METRIC_COLUMNS = 4
 _MAX_ERRORS = 10
 _DEFAULT_TITLES = ("text", "answer")
-# How evaluations call what a system gave; the last one is the answer to the attacked or final request.
+# The names that evaluations give to the output of a system. If an example has several outputs, the last one answers
+# the attacked input or the final request.
 _TITLES_OF_ANSWERS = ("answer", "output", "raw")
 
 
@@ -184,7 +185,7 @@ class RunFacts:
     """What never changes about a run."""
 
     started_by: str
-    again: str
+    rerun: str
     config: str
     environment: str
 
@@ -194,7 +195,7 @@ def run_facts(store: Store, record: RunRecord) -> RunFacts:
     config = {key: value for key, value in record.config.items() if value not in (None, "")}
     return RunFacts(
         started_by=started_by(record) if record.config else "",
-        again=rerun_command(record, store.folder) if record.config else "",
+        rerun=rerun_command(record, store.folder) if record.config else "",
         config=yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else "",
         environment=json.dumps(record.provenance.as_dict(), indent=2, ensure_ascii=False),
     )

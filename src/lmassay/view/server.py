@@ -13,7 +13,7 @@ from lmassay.view.context import Context
 from lmassay.view.folder import ResultsFolder
 from lmassay.view.guard import Guard, Secrets
 
-# Seconds that pages which are being computed get when the server is stopped.
+# How many seconds requests in progress have to finish when the server is stopped.
 _GRACE = 1
 _MAX_ADDRESS_SIZE = 1_000_000
 

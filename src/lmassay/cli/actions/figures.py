@@ -25,7 +25,7 @@ def figures(
     style: FigureStyle,
     text_form: TextForm,
     only: Sequence[str],
-    lists: bool,
+    list_only: bool,
     every: bool,
     results: Path,
 ) -> None:
@@ -46,7 +46,7 @@ def figures(
     if not files:
         say("the report about these runs has no figures")
         return
-    if lists:
+    if list_only:
         for file in files:
             print(f"{file.name}\t{file.drawing.title}")
         return

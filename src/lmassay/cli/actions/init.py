@@ -64,8 +64,8 @@ def init(name: str | None, output: Path | None, model: str | None, force: bool, 
             raise UserError(f"--model is for tasks; {chosen} comes with a configuration in which you can name it")
         _init_starter(starters()[chosen], output or Path(), force)
     else:
-        meant = closest(chosen, names())
-        hint = "lmassay init lists what can be written" if meant is None else f"did you mean '{meant}'?"
+        suggestion = closest(chosen, names())
+        hint = "lmassay init lists what can be written" if suggestion is None else f"did you mean '{suggestion}'?"
         raise UserError(f"there is no sample '{chosen}'; {hint}{unloaded_packages_note()}")
 
 
@@ -78,7 +78,7 @@ def _list_everything() -> None:
     print_table("Configurations that run as they are written", ("name", "description"), rows)
     click.echo()
     rows = [(starter.name, starter.summary) for starter in starters().values()]
-    print_table("Your own parts, to run and to change", ("name", "description"), rows)
+    print_table("Plug-ins that run as they are written, for you to change", ("name", "description"), rows)
 
 
 def _init_starter(starter: Starter, folder: Path, force: bool) -> None:
@@ -147,14 +147,14 @@ def _filled(template: str, task: str, target: Path, sample: Sample, spec: Any) -
     """Return the text of a configuration: the template with all placeholders replaced."""
     data_folder = _data_folder(target)
     text = _DATA.sub(lambda match: _as_yaml(f"{data_folder}/{match[1]}"), template)
-    marks: dict[str, str] = {
+    placeholders: dict[str, str] = {
         "FILE": shlex.quote(str(target)),
         "NAME": _as_yaml(target.stem),
         "MODEL": _as_yaml(spec),
     }
-    for mark, value in _own_marks(task, sample, spec).items():
-        marks[mark] = _as_yaml(_with_data_folder(value, data_folder))
-    for mark, replacement in marks.items():
+    for mark, value in _placeholders_of_evaluation(task, sample, spec).items():
+        placeholders[mark] = _as_yaml(_with_data_folder(value, data_folder))
+    for mark, replacement in placeholders.items():
         text = text.replace(f"@{mark}@", replacement)
     return text
 
@@ -168,7 +168,7 @@ def _with_data_folder(value: Any, data_folder: str) -> Any:
     return value
 
 
-def _own_marks(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
+def _placeholders_of_evaluation(task: str, sample: Sample, spec: Any) -> Mapping[str, Any]:
     """Return the placeholders that the evaluation of a task adds. Without them, the configuration would be wrong."""
     if sample.marks is None:
         return {}

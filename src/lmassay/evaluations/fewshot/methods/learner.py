@@ -1,4 +1,5 @@
-"""What the training loop needs from a method: examples as token ids, a loss for some of them, scores for others.
+"""What the training loop needs from a method: examples as token ids, the loss of training items, the label scores of
+others.
 
 Also what most learners share: items padded to batches, and the loss over label logits.
 """
@@ -62,7 +63,7 @@ class Learner(ABC):
 
     @abstractmethod
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
-        """Token ids of the examples. In training, those that cannot be trained on (a false referent) are left out."""
+        """Token ids of the examples. In training, leave out those that give no loss (a false referent in WSC)."""
 
     @abstractmethod
     def loss(self, items: Sequence[EncodedItem]) -> torch.Tensor:
@@ -71,8 +72,8 @@ class Learner(ABC):
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of a whole update in parts that add up to it: one per micro-batch, computed when it is asked for.
 
-        The sum does not depend on how the update is divided. A learner that draws or counts anything else than the
-        items must do so for the whole update at once.
+        The sum does not depend on how the update is divided. A learner that draws random numbers or counts
+        anything other than items must do so once for the whole update.
         """
         total = sum(total_weight(items) for items in micro_batches)
         for items in micro_batches:
@@ -139,7 +140,7 @@ def selected(values: Sequence[_Value], indices: Iterable[int]) -> list[_Value]:
 def by_length(items: Sequence[EncodedItem], size: int) -> list[list[int]]:
     """Indices of the items in groups of up to ``size``, the longest first.
 
-    Items of similar length need little padding, and what is too large for the memory fails at once.
+    Items of similar length need little padding, and a batch that does not fit into memory fails at the start.
     """
     order = sorted(range(len(items)), key=lambda index: -len(items[index]))
     return [order[start : start + size] for start in range(0, len(order), size)]
