@@ -179,6 +179,19 @@ def test_the_plan_says_which_lists_start_several_runs(folder):
     assert note in lmassay("run", "c.yaml", cwd=folder).stderr
 
 
+def test_keys_of_the_items_of_one_list_are_counted_once(folder):
+    models = [{"name": "outputs", "files": {"out": "src.txt", "adv_out": "src.txt"}, "label": "first"}]
+    write_lines(folder / "other.txt", SENTENCES)
+    models.append({"name": "outputs", "files": {"out": "other.txt", "adv_out": "other.txt"}, "label": "second"})
+    write_lines(folder / "adv.txt", [sentence.upper() for sentence in SENTENCES])
+    attacks = [{"name": "a", "file": "adv.txt"}, {"name": "b", "file": "adv.txt"}]
+    write_config(
+        folder / "c.yaml", {"task": {"name": "robustness", "src": "src.txt", "attack": attacks}, "model": models}
+    )
+    plan = lmassay("check", "c.yaml", cwd=folder)
+    assert "lists start one run per value: task.attack (2 values), model (2 values)\n" in plan.stdout, plan.stderr
+
+
 def test_the_plan_does_not_count_an_option_that_one_run_leaves_at_its_default(folder):
     attacks = [{"perturb": "charswap", "rate": 0.2}, {"perturb": "charswap", "rate": 0.4, "seed": 0}]
     write_config(

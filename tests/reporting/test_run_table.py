@@ -71,6 +71,25 @@ def test_without_keys_the_table_shows_what_the_runs_differ_in(two_by_two):
     assert (made.row_key, [column[0] for column in made.columns]) == ("model", ["swap", "drop"])
 
 
+def test_without_keys_every_run_has_a_row_if_the_metrics_are_the_columns(two_by_two):
+    made = table(two_by_two)
+    assert made.row_key == "model, task.attack"
+    assert made.rows == ["large, swap", "small, swap", "large, drop", "small, drop"]
+    assert made.columns == [("accuracy",)]
+
+
+def test_models_in_columns_compete_within_a_row(two_by_two):
+    made = table(two_by_two, rows="attack", columns="model", metrics=["accuracy"])
+    assert texts(made) == [["swap", "*0.950*", "0.250"], ["drop", "0.950†", "0.925†"]]
+    assert any("paired tests of the runs of the row" in note for note in made.notes)
+
+
+def test_rows_of_models_and_attacks_compare_models_under_the_same_attack(two_by_two):
+    made = table(two_by_two, rows="model,attack")
+    assert [row[1] for row in texts(made)] == ["*0.950*", "0.250", "0.950†", "0.925†"]
+    assert any("paired tests of the runs of the column with the same attack" in note for note in made.notes)
+
+
 @pytest.mark.parametrize("rows", ["run", "model,attack"])
 def test_a_key_that_the_rows_determine_is_not_used_for_the_columns(two_by_two, rows):
     made = table(two_by_two, rows=rows, metrics=["accuracy"])
@@ -97,6 +116,11 @@ def test_runs_that_share_a_cell_are_refused_with_what_they_differ_in(two_by_two)
 def test_a_key_that_no_run_has_is_an_error_with_a_hint(two_by_two):
     with pytest.raises(UserError, match=r"--rows modle: no run has this key or group; did you mean 'model'\?"):
         table(two_by_two, rows="modle")
+
+
+def test_the_hint_knows_keys_by_their_last_part(two_by_two):
+    with pytest.raises(UserError, match=r"--rows atack: no run has this key or group; did you mean 'attack'\?"):
+        table(two_by_two, rows="atack")
 
 
 def test_a_metric_that_no_run_has_is_an_error_with_a_hint(two_by_two):

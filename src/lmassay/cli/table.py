@@ -33,7 +33,7 @@ def table() -> None:
     KEY is model, label, task, metric, a key of the configuration that the runs differ in (task.attack, or just attack;
     method; seed), or a group of examples (category). Join two keys with a comma.
 
-    The best number of a column is bold if it is significantly better than all others: paired tests on the examples
-    that the runs share, adjusted by Holm's method. If others are not significantly different from the best, it and
-    they are marked with †.
+    The best number of a column, or of a row if the columns are models, is bold if it is significantly better than
+    all others: paired tests on the examples that the runs share, adjusted by Holm's method. If others are not
+    significantly different from the best, it and they are marked with †.
     """

@@ -7,20 +7,21 @@ significantly from the best, the best and these are marked as tied instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmassay.errors import UserError, did_you_mean
 from lmassay.reporting.blocks import Body, Cell, Table, TableRow, header_row, name
 from lmassay.reporting.formats.spreadsheet import csv_text
 from lmassay.reporting.numbers import interval_text, value_text
-from lmassay.reporting.table_axes import METRIC, Axis, axis_by, varying_keys
+from lmassay.reporting.table_axes import METRIC, MODEL, Axis, axis_by, varying_keys
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparability import measured_differently
 from lmassay.statistics.ranking import Mark, ranking_by
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.wording import enumerated
 
 TIE_MARK = "†"
 _COLUMNS = ("row", "column", "metric", "group", "run", "value", "low", "high", "n", "mark")
@@ -89,7 +90,7 @@ class RunTable:
     @property
     def title(self) -> str:
         """The caption, without the notes."""
-        return self.layout.caption or f"{' and '.join(self.metrics)} by {self.row_key}"
+        return self.layout.caption or f"{enumerated(self.metrics)} by {self.row_key}"
 
     @property
     def metrics(self) -> list[str]:
@@ -142,11 +143,13 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
     entries = _entries(finished, metrics, rows, columns)
     row_texts = list(dict.fromkeys(entry.row for entry in entries.values()))
     column_texts = list(dict.fromkeys(entry.column for entry in entries.values()))
-    marks, notes = _Marks(store, layout.alpha).of(entries, by_column=rows.is_about_runs)
+    competition = _competition(finished, rows, columns)
+    marks, notes = _Marks(store, layout.alpha).of(entries, competition.of_entry)
+    test_text = f"paired tests of the runs {competition.text}, Holm-adjusted, level {layout.alpha:g}"
     if "best" in marks.values():
-        notes.append(f"Bold: significantly better than all others ({_test_text(rows, layout)}).")
+        notes.append(f"Bold: significantly better than all others ({test_text}).")
     if "tie" in marks.values():
-        notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({_test_text(rows, layout)}).")
+        notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({test_text}).")
     notes.append(_n_text(entries))
     row_key = ", ".join(part.strip() for part in rows.key.split(","))
     return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes)
@@ -157,7 +160,7 @@ def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tup
     entries: dict[tuple[str, tuple[str, ...]], _Entry] = {}
     for record, result in results:
         entries[record.id, (result.metric,)] = _Entry(record.id, (result.metric,), record, result)
-    marks, notes = _Marks(store, ALPHA).of(entries, by_column=True)
+    marks, notes = _Marks(store, ALPHA).of(entries, lambda entry: entry.column)
     return {run: mark for (run, _), mark in marks.items()}, notes
 
 
@@ -173,6 +176,11 @@ def _axes(records: Sequence[RunRecord], layout: TableLayout) -> tuple[Axis, Axis
     remaining = [key for key in keys if not _is_determined(axis_by(key, records, "--columns"), rows)]
     if len(remaining) == 1 and len(layout.metrics) == 1 and row_key != METRIC:
         return rows, axis_by(remaining[0], records, "--columns")
+    if not layout.rows:
+        # The metrics are the columns, so every run needs a row.
+        for key in remaining:
+            if not _is_determined(axis_by(key, records, "--rows"), rows):
+                rows = axis_by(f"{rows.key},{key}", records, "--rows")
     return rows, axis_by(METRIC, records, "--columns")
 
 
@@ -237,9 +245,30 @@ def _shared_cell(first: RunRecord, second: RunRecord, row: str, column: Sequence
     return UserError(f"{first.id} and {second.id} are both in the cell ({row}; {', '.join(column)}); {remedy}")
 
 
-def _test_text(rows: Axis, layout: TableLayout) -> str:
-    where = "of the column" if rows.is_about_runs else "of the row"
-    return f"paired tests of the runs {where}, Holm-adjusted, level {layout.alpha:g}"
+@dataclass(frozen=True, slots=True)
+class _Competition:
+    """Which cells of a table are compared with each other."""
+
+    text: str
+    """Where the runs are that compete, such as ``of the column``."""
+    of_entry: Callable[[_Entry], Hashable]
+    """The competition that a cell takes part in."""
+
+
+def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Competition:
+    """Return what is compared: the runs of a column, or those of a row if the columns are models or the rows no runs.
+
+    If the rows are models and something else, such as attacks, only models compete, under the same attack.
+    """
+    if columns.key == MODEL or not rows.is_about_runs:
+        return _Competition("of the row", lambda entry: entry.row)
+    keys = [key.strip() for key in rows.key.split(",")]
+    other_keys = [key for key in keys if key != MODEL]
+    if len(keys) == len(other_keys) or not other_keys:
+        return _Competition("of the column", lambda entry: entry.column)
+    others = axis_by(",".join(other_keys), records, "--rows").values
+    text = f"of the column with the same {' and '.join(other_keys)}"
+    return _Competition(text, lambda entry: (entry.column, others[entry.record.id]))
 
 
 def _n_text(entries: Mapping[tuple[str, tuple[str, ...]], _Entry]) -> str:
@@ -259,17 +288,14 @@ class _Marks:
         self._notes: dict[str, None] = {}
 
     def of(
-        self, entries: Mapping[tuple[str, tuple[str, ...]], _Entry], *, by_column: bool
+        self, entries: Mapping[tuple[str, tuple[str, ...]], _Entry], competition_of: Callable[[_Entry], Hashable]
     ) -> tuple[dict[tuple[str, tuple[str, ...]], Mark], list[str]]:
-        """Return the marks of cells, and notes on what could not be compared.
-
-        The runs of a column compete with each other; if the rows are not runs, those of a row do.
-        """
+        """Return the marks of cells, and notes on what could not be compared."""
         competitions: dict[object, list[_Entry]] = {}
         for entry in entries.values():
             # A column of one metric has several groups if groups are rows, so they are part of the key.
-            place = entry.column if by_column else entry.row
-            competitions.setdefault((place, entry.result.metric, entry.result.group), []).append(entry)
+            key = (competition_of(entry), entry.result.metric, entry.result.group)
+            competitions.setdefault(key, []).append(entry)
         marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
         for competitors in competitions.values():
             for entry, mark in self._compared(competitors):

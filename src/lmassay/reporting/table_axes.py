@@ -12,7 +12,9 @@ from lmassay.types import OVERALL, RunRecord
 
 METRIC = "metric"
 """The key of an axis with one entry per metric."""
-_FIELDS = ("model", "label", "task", "run")
+MODEL = "model"
+"""The key of an axis with one entry per model."""
+_FIELDS = (MODEL, "label", "task", "run")
 # Keys at the top of a configuration that say nothing about what was measured.
 _NOT_KEYS = ("name", "base_dir", "budget", "unresolved")
 
@@ -60,9 +62,9 @@ def varying_keys(records: Sequence[RunRecord]) -> list[str]:
     """Return what distinguishes runs, as keys of an axis: the model, then the keys of the configuration."""
     keys: list[str] = []
     if len({record.model for record in records}) > 1:
-        keys.append("model")
+        keys.append(MODEL)
     for varied in varied_keys([_compared_part(record.config) for record in records]):
-        if varied.path[0] != "model":
+        if varied.path[0] != MODEL:
             keys.append(".".join(varied.shown_path))
     return list(dict.fromkeys(keys))
 
@@ -120,7 +122,9 @@ def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str
     if matching:
         names = " or ".join(".".join(path) for path in matching)
         raise UserError(f"{option} {key}: this may be {names}; write more of the key")
-    available = {METRIC, *_FIELDS, *varying_keys(records), *_group_names(records)}
+    available = {METRIC, *_FIELDS, *_group_names(records)}
+    for varying in varying_keys(records):
+        available |= {varying, varying.rpartition(".")[2]}
     raise UserError(f"{option} {key}: no run has this key or group{did_you_mean(key, available)}")
 
 

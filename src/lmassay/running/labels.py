@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -70,24 +71,44 @@ def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
 
 
 def swept_keys(plans: Sequence[Plan]) -> list[str]:
-    """Return for each configuration which keys have several values: ``task.attack (2 values), seed (3 values)``."""
+    """Return for each configuration which keys have several values: ``task.attack (2 values), seed (3 values)``.
+
+    Keys that always change together are parts of the items of one list, such as ``model``, so the list is named.
+    """
     summaries = []
     for numbers in _grouped(plans, _configuration_file):
         members = [plans[number] for number in numbers]
-        distinct_values: dict[KeyPath, set[str]] = {}
+        values_of_path: dict[KeyPath, dict[int, list[str]]] = {}
         for key in varied_keys([plan.config.unresolved for plan in members]):
-            values = _values_or_defaults(key, members)
-            identities = distinct_values.setdefault(key.shown_path, set())
-            identities.update(identity(value) for value in values.values())
-        counts = []
-        for path, identities in distinct_values.items():
-            if len(identities) == 1:
+            values_of_run = values_of_path.setdefault(key.shown_path, {})
+            for number, value in _values_or_defaults(key, members).items():
+                values_of_run.setdefault(number, []).append(identity(value))
+        list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
+        for path, values_of_run in values_of_path.items():
+            distinct_values = {value for values in values_of_run.values() for value in values}
+            if len(distinct_values) == 1:
                 # One run states the default and another leaves it out, so this key does not distinguish them.
                 continue
-            counts.append(f"{'.'.join(path)} ({len(identities)} values)")
+            division = (path[0], _division(values_of_run))
+            same_list, _ = list_of_division.get(division, (path, 0))
+            list_of_division[division] = (_shared_beginning(same_list, path), len(distinct_values))
+        counts = [f"{'.'.join(path)} ({values} values)" for path, values in list_of_division.values()]
         if counts:
             summaries.append(", ".join(counts))
     return summaries
+
+
+def _division(values_of_run: Mapping[int, list[str]]) -> Hashable:
+    """Return which runs have the same values, whatever the values are."""
+    runs_of_values: dict[tuple[str, ...], list[int]] = {}
+    for number, values in values_of_run.items():
+        runs_of_values.setdefault(tuple(values), []).append(number)
+    return frozenset(tuple(sorted(runs)) for runs in runs_of_values.values())
+
+
+def _shared_beginning(first: KeyPath, second: KeyPath) -> KeyPath:
+    shared = takewhile(lambda keys: keys[0] == keys[1], zip(first, second, strict=False))
+    return tuple(key for key, _ in shared)
 
 
 def with_distinct_labels(plans: Sequence[Plan]) -> list[Plan]:

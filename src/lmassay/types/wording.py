@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun.
@@ -12,6 +14,17 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {plural or noun + 's'}"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence.
+
+    >>> enumerated(["success"]), enumerated(["success", "s_src", "d_tgt"])
+    ('success', 'success, s_src and d_tgt')
+    """
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def duration_text(seconds: float) -> str:

@@ -275,6 +275,12 @@ def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     assert other.signature != base.signature
 
 
+def test_a_function_without_the_decorator_is_refused_with_the_line_to_add(tmp_path, files):
+    (tmp_path / "mine.py").write_text("def odd(hypothesis, reference):\n    return 1.0\n")
+    with pytest.raises(ConfigError, match=r'task\.s_src: .*mine\.py:odd is a plain function; write @scorer\("odd"\)'):
+        evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
+
+
 def test_a_scorer_that_fails_in_a_task_names_the_line(tmp_path, files):
     (tmp_path / "mine.py").write_text(
         "from lmassay import scorer\n@scorer('odd')\ndef odd(h, r):\n    return 2.0 if 'dog' in r else 1.0\n"

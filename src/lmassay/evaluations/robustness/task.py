@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +31,8 @@ from lmassay.evaluations.robustness.scorers.base import (
 )
 from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.data_options import InMemory
-from lmassay.plugins.options import build, split_spec
+from lmassay.plugins.options import Spec, build, split_spec
+from lmassay.plugins.registry import current_registry
 from lmassay.statistics import intervals
 from lmassay.statistics.estimation import estimate
 from lmassay.statistics.intervals import Settings
@@ -176,9 +178,9 @@ class Robustness(Task):
         self._s_src: Scorer | None = None
         self._s_tgt: Scorer | None = None
         if side != "target":
-            self._s_src = build("scorer", s_src, base_dir, "task.s_src")
+            self._s_src = _build_scorer(s_src, base_dir, "task.s_src")
         if side != "source":
-            self._s_tgt = build("scorer", s_tgt, base_dir, "task.s_tgt")
+            self._s_tgt = _build_scorer(s_tgt, base_dir, "task.s_tgt")
         self._maker: CandidateMaker | None = None
         self._adaptive: AdaptiveAttack | None = None
         candidates_per_sentence = 1
@@ -690,6 +692,22 @@ class Robustness(Task):
                 # A cut-off output is scored as it is, and counted separately.
                 values["cut_off"] = float("length" in (base.finish, adversarial.finish))
         return Score(values, details=details)
+
+
+def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
+    """Create a scorer. A function that lacks its decorator is named, because its parameters look like options."""
+    try:
+        scorer: Scorer = build("scorer", spec, base_dir, key)
+    except ConfigError as error:
+        name, _ = split_spec(spec, key)
+        function = current_registry().get("scorer", name, base_dir)
+        if not inspect.isfunction(function):
+            raise
+        raise ConfigError(
+            f'{key}: {name} is a plain function; write @scorer("{function.__name__}") above it, after '
+            "`from lmassay import scorer`"
+        ) from error
+    return scorer
 
 
 def _collect_texts(
