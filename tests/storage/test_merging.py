@@ -257,3 +257,12 @@ def test_data_from_python_are_copied_and_found_when_the_first_folder_is_gone(tmp
     done = lmassay("resume", "--results", tmp_path / "both")
     assert done.returncode == 0, done.stderr
     assert numbers(tmp_path / "both") == expected
+
+
+def test_a_file_that_is_not_text_does_not_stop_the_merge(two, tmp_path):
+    strange = two[0] / "inputs" / "0123456789ab" / "strange.txt"
+    strange.parent.mkdir(parents=True)
+    strange.write_bytes(b"\xff\r\n")
+    done = lmassay("merge", two[0], "-o", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "both" / strange.relative_to(two[0])).read_bytes() == b"\xff\r\n"

@@ -45,3 +45,11 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeyp
     file = ProgressFile(tmp_path, "r1")
     file.update(1, 2)
     file.remove()
+
+
+def test_numbers_that_are_not_finite_are_no_progress(tmp_path):
+    (tmp_path / ".progress").mkdir()
+    for number in ("NaN", "Infinity", "1e999"):
+        content = f'{{"done": {number}, "total": 5, "began": 1, "done_before": 0, "updated": 1}}'
+        (tmp_path / ".progress" / "r1.json").write_text(content, encoding="utf-8")
+        assert recorded_progress(tmp_path, "r1") is None

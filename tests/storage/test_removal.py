@@ -102,3 +102,18 @@ def test_keys_of_answers_that_cannot_be_read_do_not_prevent_a_removal(store):
     store.database.execute("UPDATE asked SET keys = X'FF' WHERE run = 'one'")
     remove_runs(store, [store.run("one")])
     assert [record.id for record in store.runs()] == ["two"]
+
+
+def test_a_run_of_somebody_else_cannot_lead_out_of_the_folder(tmp_path):
+    results = tmp_path / "results"
+    run = "../../notes"
+    add(results, run, rates([1, 0]))
+    for folder in (".progress", KEPT_MODELS):
+        (results / folder).mkdir()
+    precious = [tmp_path / "notes.json", tmp_path / "notes"]
+    for file in precious:
+        file.write_bytes(b"")
+    with Store(results, create=True) as store:
+        remove_runs(store, [store.run(run)])
+        assert store.runs() == []
+    assert all(file.exists() for file in precious)

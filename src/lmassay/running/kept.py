@@ -12,6 +12,7 @@ from pathlib import Path
 from lmassay.errors import StoreError
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import KEPT_MODELS
+from lmassay.storage.file_names import run_file
 from lmassay.storage.files import atomic_write
 
 _DIGITS = 16
@@ -53,4 +54,4 @@ def missing_folders(results: Path, run: str) -> list[Path]:
 
 
 def _list_file(results: Path, run: str) -> Path:
-    return results / KEPT_MODELS / f"{run}.json"
+    return run_file(results / KEPT_MODELS, run, ".json")

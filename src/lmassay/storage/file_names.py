@@ -30,6 +30,20 @@ def safe_name(name: str) -> str:
     return text
 
 
+def run_file(folder: Path, run: str, ending: str = "") -> Path:
+    """Return the file in a folder that belongs to a run or a sweep.
+
+    The ids that lmassay assigns are names of files. A results folder of somebody else may have any others, and these
+    must not lead out of the folder.
+
+    >>> run_file(Path("models"), "20261117-typos-ca5a8c", ".json").as_posix()
+    'models/20261117-typos-ca5a8c.json'
+    >>> run_file(Path("models"), "../../notes", ".json").as_posix()
+    'models/__..__notes.json'
+    """
+    return folder / f"{safe_name(run)}{ending}"
+
+
 def is_reserved(name: str) -> bool:
     """Return whether Windows takes a name for a device.
 

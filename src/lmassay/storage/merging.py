@@ -36,7 +36,9 @@ from lmassay.storage.database import (
     plain_errors,
 )
 from lmassay.storage.digests import ANNOTATION, keys_digest, text_of
-from lmassay.storage.in_memory import INPUTS_FOLDER, write_once
+from lmassay.storage.file_names import run_file
+from lmassay.storage.files import atomic_write
+from lmassay.storage.in_memory import INPUTS_FOLDER
 from lmassay.storage.records import DAMAGED
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
 from lmassay.storage.single_rows import UNREADABLE
@@ -358,14 +360,16 @@ class _Merge:
         for file in sorted((self._folder / INPUTS_FOLDER).glob("*/*")):
             target = self._target / INPUTS_FOLDER / file.parent.name / file.name
             if file.is_file() and not target.exists():
-                write_once(target, file.read_text(encoding="utf-8"))
+                # Byte for byte: a file that is not text was not written by lmassay, but must not stop the merge.
+                with atomic_write(target) as stream:
+                    stream.buffer.write(file.read_bytes())
 
     def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
         source = self._folder / KEPT_MODELS
         target = self._target / KEPT_MODELS
         for run in runs:
-            listing = source / f"{run}.json"
+            listing = run_file(source, run, ".json")
             if not listing.is_file():
                 continue
             target.mkdir(exist_ok=True)

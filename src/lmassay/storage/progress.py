@@ -8,11 +8,13 @@ the results: it is removed when the run ends, and stays only if the process is k
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lmassay.storage.file_names import run_file
 from lmassay.storage.single_rows import UNREADABLE
 
 _FOLDER = ".progress"
@@ -101,6 +103,8 @@ def recorded_progress(results: Path, run: str) -> RunProgress | None:
         done, began, done_before, updated = (
             float(fields[name]) for name in ("done", "began", "done_before", "updated")
         )
+        if not all(map(math.isfinite, (done, began, done_before, updated))):
+            return None
         total = fields["total"]
         return RunProgress(done, None if total is None else int(total), began, done_before, updated)
     except (OSError, *UNREADABLE):
@@ -108,4 +112,4 @@ def recorded_progress(results: Path, run: str) -> RunProgress | None:
 
 
 def _file(results: Path, run: str) -> Path:
-    return results / _FOLDER / f"{run}.json"
+    return run_file(results / _FOLDER, run, ".json")

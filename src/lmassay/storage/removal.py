@@ -17,6 +17,7 @@ from pathlib import Path
 from lmassay.errors import DamageError, StoreError
 from lmassay.storage.blanking import altered_response_key
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
+from lmassay.storage.file_names import run_file
 from lmassay.storage.progress import forget_progress
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -123,7 +124,7 @@ def _remove_kept_models(folder: Path, removed: Sequence[str]) -> int:
     """Delete the trained models that only the removed runs kept; return how many."""
     candidates: set[str] = set()
     for run in removed:
-        listing = folder / f"{run}.json"
+        listing = run_file(folder, run, ".json")
         if listing.is_file():
             candidates.update(_listed_models(listing))
             listing.unlink()

@@ -44,6 +44,7 @@ from lmassay.storage.digests import (
     state_digest,
     text_of,
 )
+from lmassay.storage.file_names import run_file
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.provenance import command_line
 from lmassay.storage.reading import RowReader, position_of
@@ -661,7 +662,7 @@ class Store(RowReader):
     # --- internals ------------------------------------------------------------------------------------------------
 
     def _lock_file(self, run: str) -> Path:
-        return self.folder / LOCKS / run
+        return run_file(self.folder / LOCKS, run)
 
 
 def _with_lost_records(records: Sequence[RunRecord], lost: Sequence[RunRecord]) -> list[RunRecord]:
