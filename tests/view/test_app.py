@@ -178,3 +178,10 @@ def test_an_unknown_address_is_a_page_with_a_way_back(browser):
     assert answer.status_code == 404
     assert "There is no such page" in answer.text
     assert 'href="/"' in answer.text
+
+
+@pytest.mark.parametrize("number", ["9" * 16, str(2**63), "9" * 5000, "-1", "x"])
+def test_an_address_with_an_impossible_example_is_not_found(browser, number):
+    answer = browser.get(f"/runs/{PLAIN}/examples/{number}")
+    assert answer.status_code == 404
+    assert "damaged" not in answer.text

@@ -119,3 +119,9 @@ def test_a_folder_that_was_deleted_is_not_created_again(browser):
     for path in ("/delete", "/tag", f"/runs/{FIRST}/annotation"):
         assert browser.post(path, {"run": FIRST, "tags": "x"}).status_code == 503
     assert not folder.exists()
+
+
+def test_tags_without_a_run_are_refused(browser):
+    answer = browser.post("/tag", {"tags": "paper"})
+    assert answer.status_code == 400
+    assert "No run is selected." in answer.text

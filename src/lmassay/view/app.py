@@ -34,6 +34,7 @@ from lmassay.view.run_page import (
 )
 from lmassay.view.templating import render
 
+_MAX_DIGITS = 15
 Parts = Mapping[str, str]
 """The parts of a page that change while a run is in progress: name → HTML."""
 
@@ -48,7 +49,7 @@ def application(context: Context) -> Starlette:
         Route("/live", pages.runs_live),
         Route("/runs/{run}", pages.run),
         Route("/runs/{run}/live", pages.run_live),
-        Route("/runs/{run}/examples/{position:int}", pages.example),
+        Route("/runs/{run}/examples/{position}", pages.example),
         Route("/runs/{run}/annotation", changes.annotate, methods=["POST"]),
         Route("/report", documents.report),
         Route("/compare", documents.compare),
@@ -166,10 +167,15 @@ class Pages:
     def example(self, request: Request) -> Response:
         """The page of one example."""
         state = run_of(self.context.folder.snapshot(), request.path_params["run"])
+        digits = request.path_params["position"]
+        # A longer number would be too large for the store.
+        if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
+            raise HTTPException(404, "There is no such page.")
+        position = int(digits)
         with self.context.folder.store() as store:
-            detail = example_detail(store, state.record, request.path_params["position"])
+            detail = example_detail(store, state.record, position)
         if detail is None:
-            number = request.path_params["position"] + 1
+            number = position + 1
             raise HTTPException(404, f"This run has no example number {number:,} (yet).")
         return self.context.page("example.html", request, record=state.record, detail=detail)
 

@@ -137,6 +137,8 @@ class Changes:
         change = changes.get(form.text("action"), changes["add"])
         with self.context.folder.writable_store() as store:
             records = records_of(store, form.texts("run"), usable=True)
+            if not records:
+                raise HTTPException(400, "No run is selected.")
             try:
                 if not names:
                     raise UserError("write at least one tag")
