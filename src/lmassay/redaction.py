@@ -30,17 +30,18 @@ _SECRET_OPTION = re.compile(
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 # The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google, AWS, and JSON Web Tokens.
+# The limit after a hyphen keeps the search short in a text that repeats the beginning of a token.
 _KNOWN_KEYS = (
     r"\b(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
     r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}\b"
-    r"|eyJ[\w\-]{8,}\.eyJ[\w\-]{8,}\.[\w\-]+)"
+    r"|(?:(?<!-)eyJ[\w\-]{8,}|eyJ[\w\-]{8,1000})\.eyJ[\w\-]{8,}\.[\w\-]+)"
 )
 _SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 # Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
-# may contain "Bearer of good news" or "sk-learn-like". The beginnings come first: a search for a digit at each letter
-# of a long word would take seconds.
+# may contain "Bearer of good news" or "sk-learn-like". The beginnings come first, and the search for a digit has a
+# limit: a search through the rest of a long word, at each of its letters, would take seconds.
 _WRITTEN_KEY = re.compile(
-    rf"\b(?=sk-|hf_|gh|github_|glpat-|xox|AIza|AKIA|eyJ)(?=\S*\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}"
+    rf"\b(?=sk-|hf_|gh|github_|glpat-|xox|AIza|AKIA|eyJ)(?=\S{{0,500}}\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}"
     r"|(?<=Bearer )(?=\S*\d)[^\s{}]{12,}"
 )
 # A part of an address that is not a word: letters and digits mixed, or a long number.

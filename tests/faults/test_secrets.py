@@ -485,3 +485,9 @@ def test_a_key_that_a_function_uses_is_not_stored(tmp_path, monkeypatch, place):
 
 def test_what_follows_a_blanked_key_is_still_shown():
     assert redact('{"message": "Bearer abc.def-0123"}; check it') == '{"message": "Bearer [redacted]"}; check it'
+
+
+def test_tokens_are_blanked_after_a_hyphen_and_whatever_their_length():
+    token = f"eyJ{'a' * 3000}.eyJ{'b' * 3000}.signature"
+    assert redact(f"denied: {token}!") == "denied: [redacted]!"
+    assert redact("id-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl") == "id-[redacted]"

@@ -70,6 +70,14 @@ def test_errors_and_unscored_examples_are_counted_and_lead_to_these_examples(tmp
     assert "All examples were scored" not in table.caption
 
 
+def test_only_finished_runs_have_scored_all_examples(tmp_path):
+    add_run(tmp_path / "done", "a", GOOD, model="m")
+    add_run(tmp_path / "stopped", "a", GOOD, model="m", status="stopped")
+    (finished,), (stopped,) = tables(tmp_path / "done"), tables(tmp_path / "stopped")
+    assert "All examples were scored" in finished.caption
+    assert "All examples were scored" not in stopped.caption
+
+
 def test_a_run_without_results_has_a_row(tmp_path):
     add_run(tmp_path, "a", GOOD, model="m")
     add(tmp_path, "b", [], model="dead", results=[], status="failed")

@@ -68,7 +68,7 @@ class _TaskTable:
         header += header_row([], ["n", *(_STATE_TITLES[state] for state in states)])
         if has_remarks:
             header.append(text_cell("status and notes"))
-        if not states and metrics:
+        if not states and metrics and all(record.status == "done" for record in self.records):
             notes.insert(0, "All examples were scored.")
         return Table(" ".join([*self._mark_notes(marks), *notes]), [header], [Body(rows)])
 

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 
 import pytest
 
+from lmassay.models.hf import template_limits
 from lmassay.models.hf.template_limits import (
     EndlessTemplateError,
     limited_memory,
@@ -129,3 +130,13 @@ def test_the_limit_ends_with_the_last_thread_that_needs_it():
 def test_what_needs_little_memory_is_not_stopped():
     with limited_memory(MEGABYTES):
         assert doubled_text(4) == 16 * 1024
+
+
+@only_linux
+def test_a_limit_that_could_not_be_set_is_set_the_next_time(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(template_limits, "_memory_in_use", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError), limited_memory(MEGABYTES):
+            pass
+    with pytest.raises(EndlessTemplateError), limited_memory(MEGABYTES):
+        doubled_text(18)

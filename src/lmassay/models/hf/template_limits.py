@@ -69,8 +69,8 @@ class _MemoryLimit:
         import resource
 
         with self._lock:
-            self._users += 1
-            if self._users > 1:
+            if self._users:
+                self._users += 1
                 return
             self._limits_before = resource.getrlimit(resource.RLIMIT_DATA)
             soft, hard = self._limits_before
@@ -79,6 +79,8 @@ class _MemoryLimit:
                 if other != resource.RLIM_INFINITY:
                     limit = min(limit, other)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+            # Last: if the limit cannot be set, nobody has entered.
+            self._users = 1
 
     def leave(self) -> None:
         import resource
