@@ -72,7 +72,7 @@ def test_a_run_of_the_base_without_counterpart_is_refused_unless_that_is_allowed
     sweep("new", first=GOOD)
     code, out, err = gate()
     assert (code, out) == (2, "")
-    assert "does the same as base-second (second on a model) of the base" in err
+    assert "matches base-second (second on a model) of the base" in err
     code, _, err = gate("--allow-incomplete")
     assert code == 0
     assert "warning: no run of the new command" in err
@@ -83,7 +83,7 @@ def test_a_new_run_without_counterpart_is_reported(gate, sweep):
     sweep("new", first=GOOD, second=BAD)
     code, _, err = gate()
     assert code == 0
-    assert "nothing in the base to compare with, so not judged: new-second (second on a model)" in err
+    assert "not judged, because the base has no matching run: new-second (second on a model)" in err
 
 
 def test_one_run_against_the_latest_of_a_sweep_is_refused_with_the_names(gate, sweep):
@@ -118,10 +118,10 @@ def test_another_strength_of_an_attack_is_no_counterpart_and_is_reported_by_its_
             add(tmp_path / folder, f"{folder}-{rate}", rates(GOOD), **more)
     code, out, err = gate()
     assert (code, out) == (2, "")
-    assert "does the same as base-0.9 (charswap on a model, attack charswap(rate:0.9)) of the base" in err
+    assert "matches base-0.9 (charswap on a model, attack charswap(rate:0.9)) of the base" in err
     code, out, err = gate("--allow-incomplete")
     assert (code, out.count("PASS")) == (0, 1)
-    assert "not judged: new-0.2 (charswap on a model, attack charswap(rate:0.2))" in err
+    assert "the base has no matching run: new-0.2 (charswap on a model, attack charswap(rate:0.2))" in err
 
 
 def test_another_version_of_the_toolkit_is_reported_and_judged(gate, tmp_path):

@@ -18,7 +18,7 @@ _CLI = "lmassay.cli"
 _CORE = {
     "Getting started": (
         Command("card", "Run all evaluations on a model and write one report.", f"{_CLI}.card:card"),
-        Command("init", "Write a sample configuration with comments.", f"{_CLI}.init:init"),
+        Command("init", "Write a sample configuration or start a plug-in.", f"{_CLI}.init:init"),
         Command("doctor", "Check the installation.", f"{_CLI}.doctor:doctor"),
         Command("completion", "Print a shell completion script.", f"{_CLI}.completion:completion"),
     ),

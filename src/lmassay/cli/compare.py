@@ -52,7 +52,7 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write the comparison as an HTML page, a file that ends in .html.",
+    help="Also write the comparison as an HTML page to this .html file.",
 )
 @click.option(
     "--fail-if",

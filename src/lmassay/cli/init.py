@@ -12,14 +12,14 @@ from lmassay.cli.options import calls
 
 @click.command(
     epilog="Example: lmassay init bias --model smollm2 -o bias.yaml",
-    short_help="Write a sample configuration or the beginning of a plug-in.",
+    short_help="Write a sample configuration or start a plug-in.",
 )
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=offer("lmassay.cli.actions.init:names"))
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write; for a plug-in, the folder.  [default: NAME.yaml; the current folder]",
+    help="File to write; for other starting points, the folder.  [default: NAME.yaml; the current folder]",
 )
 @click.option(
     "--model",
@@ -31,8 +31,8 @@ from lmassay.cli.options import calls
 def init() -> None:
     """Write a sample configuration with a comment on every option, or the beginning of your own plug-in.
 
-    NAME is a task (robustness, syntax, minimal_pairs, bias, fewshot) or a kind of plug-in (scorer, model, task …). If
-    you leave it out, lmassay lists everything that it can write.
+    NAME is a task (robustness, syntax, minimal_pairs, bias, fewshot) or another starting point (scorer, model, task …).
+    If you leave it out, lmassay lists everything that it can write.
 
     A configuration runs as it is written: with sample data and a tiny model in a Python file. Then replace both with
     your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the

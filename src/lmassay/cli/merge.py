@@ -21,7 +21,7 @@ from lmassay.cli.options import calls, json_option
     "--output",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Results folder to write. It may have runs already.",
+    help="Results folder to write. It may already contain runs.",
 )
 @json_option
 @calls("lmassay.cli.actions.merge:merge")

@@ -36,7 +36,7 @@ from lmassay.cli.table_options import table_options
     multiple=True,
     help="Format of the figures; repeatable.  [default: svg; pdf for LaTeX]",
 )
-@click.option("--all", "every", is_flag=True, help="Report all runs in the folder.")
+@click.option("--all", "every", is_flag=True, help="Report on all runs in the folder.")
 @table_options
 @results_option
 @calls("lmassay.cli.actions.report:report")

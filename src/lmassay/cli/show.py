@@ -20,5 +20,5 @@ def show() -> None:
     """Show the results of a run with intervals, n, errors and unscored examples.
 
     RUN is an id, the beginning or end of an id, or latest, which is the default. If a task has hundreds of results,
-    only the main ones are shown; --all and --json give all.
+    only the main ones are shown; --all and --json show all of them.
     """

@@ -1,7 +1,8 @@
 """Options that take data from memory: everywhere a configuration names a data file, a Python program may give the data.
 
 An option of type ``Path`` takes texts or rows. An option with another type declares what it takes with
-:class:`InMemory`. :func:`store_data` replaces the data in the options of a plug-in by the path of a file with them.
+:class:`InMemory`. :meth:`DataStorage.store` writes the data in the options of a plug-in to files, and puts the paths of
+these files in their place.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class InMemory:
 
 
 _ANYTHING = None
-"""What an option of type ``Path`` without a mark takes."""
+"""Stands for the missing mark of an option of type ``Path``: it takes texts as well as rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class DataStorage:
         raise ConfigError(f"{key}: these are names of files, but a list is data here; give one path, not a list")
 
     def _description(self, description: Mapping[str, Any], mark: InMemory, key: str) -> str:
-        """Write a description of data as a file, and the data that it contains as files of their own."""
+        """Write a description of data as a file, and the data that it contains as separate files."""
         stored = dict(description)
         own_key = mark.described_by
         in_memory = DataStorage(self.results, self.base, lists_are_data=True)

@@ -55,7 +55,7 @@ def named_runs(
         sweep = larger_sweeps[0]
         raise UserError(
             f"the gate cannot judge: latest is one of {len(sweep)} runs of a command ({listed(sweep)}); name the runs "
-            "that are meant, or write latest latest with --base-results to judge all of them"
+            "you mean, or write latest latest with --base-results to judge all of them"
         )
     base_sweep, new_sweep = sweeps
     return _paired(base_sweep, new_sweep, allow_incomplete=allow_incomplete)
@@ -63,15 +63,15 @@ def named_runs(
 
 def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> RunPairs:
     sweeps = pair_sweeps(base, new)
-    unpaired = f"no run of the new command ({len(new)} runs) does the same as {listed(sweeps.only_base)} of the base"
+    unpaired = f"no run of the new command ({len(new)} runs) matches {listed(sweeps.only_base)} of the base"
     if not sweeps.pairs or (sweeps.only_base and not allow_incomplete):
         alternative = ", or give --allow-incomplete" if sweeps.pairs else ""
-        raise UserError(f"the gate cannot judge: {unpaired}; name the runs that are to be compared{alternative}")
+        raise UserError(f"the gate cannot judge: {unpaired}; name the runs to compare{alternative}")
     warnings = []
     if sweeps.only_base:
         warnings.append(unpaired)
     if sweeps.only_new:
-        warnings.append(f"nothing in the base to compare with, so not judged: {listed(sweeps.only_new)}")
+        warnings.append(f"not judged, because the base has no matching run: {listed(sweeps.only_new)}")
     return RunPairs(sweeps.pairs, warnings)
 
 
@@ -98,14 +98,14 @@ def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
 
 
 def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPairs:
-    """Pair runs by all that they depend on, or else by all but the model, by label and model, or by label alone.
+    """Pair runs by everything that they depend on, or else by all but the model, by label and model, or by label alone.
 
-    A label is first taken whole, with the options that its sweep varies; then without them, for a sweep over other
+    Labels are compared first with the options that a sweep varies, then without them, because a sweep over other
     options gives the same run another label.
 
-    A run is paired only where no other one of its sweep would do as well: a guess would judge the wrong run. A label is
-    a name only where no other run of the sweep has it, not even one that is paired already: of two strengths of an
-    attack, the one left over is not the same as another strength.
+    A run is paired only if it is the only one of its sweep with the same key; a guess could judge the wrong run. A
+    label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
+    of an attack with two strengths, one could be left over and be paired with a third strength.
     """
     new_run_of: dict[str, RunRecord] = {}
     unpaired_base = list(base)
@@ -165,10 +165,10 @@ def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
 
 def _all_parts(run: RunRecord, *without: str) -> tuple[str, str, str]:
     """The task, the label and the signature without some of its parts."""
-    # A new version of the toolkit is reported elsewhere, but it does not make another run.
+    # A new version of lmassay is reported elsewhere; it does not make the run a different one.
     left_out = (*without, "lmassay", "ci")
     parts = {name: value for name, value in run.depends_on.items() if name not in left_out}
-    # An attack says more than the label that is made of it.
+    # The attack in the signature is more precise than the label that is derived from it.
     label = "" if _identity(run) else run.base_label
     return run.task, label, _canonical(parts)
 

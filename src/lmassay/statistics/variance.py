@@ -7,10 +7,10 @@ thousand independent ones. Three quantities express that for every estimate:
   the estimate, squared, and corrected for the weight of the cluster;
 - the *degrees of freedom* of that variance by the same authors: few clusters, or one that dominates, leave few;
 - the *design effect* (Kish 1965): by how much the variance exceeds that of independent examples,
-  ``1 + (size - 1) · correlation``. The intra-cluster correlation is estimated from the CR2 variance and pulled towards
+  ``1 + (size - 1) · correlation``. The intra-cluster correlation is estimated from the CR2 variance and shrunk towards
   0.3 where the data say little about it: few clusters, a dominating cluster, or few errors.
 
-Why the correlation is pulled: the CR2 variance of a rate near 0 or 1 rests on very few clusters. Used as it is, one
+Why the correlation is shrunk: the CR2 variance of a rate near 0 or 1 rests on very few clusters. Used as it is, one
 more error can narrow the interval and raise its lower bound. The constants below were chosen so that this does not
 happen and that 95 % intervals cover at least 95 % on average; ``benchmarks/coverage.py`` shows both.
 

@@ -54,9 +54,9 @@ def is_reserved(name: str) -> bool:
 
 
 def same_file_key(name: str) -> str:
-    """Return a key that is equal for all names that some file system takes for the same.
+    """Return a key that is equal for all names that some file system treats as the same file.
 
-    They may ignore case and Unicode normalisation.
+    File systems may ignore case and Unicode normalisation.
 
     >>> same_file_key("Model") == same_file_key("MODEL")
     True

@@ -30,7 +30,7 @@ _Update = list[tuple[str, tuple[Any, ...]]]
 def count_secrets(store: Store) -> int:
     """Return how many records, rows, batches and answers contain secrets."""
     with plain_errors(store.file):
-        return len(list(_without_secrets(store)))
+        return len(list(_updates(store)))
 
 
 def blank_secrets(store: Store) -> tuple[int, Path]:
@@ -46,7 +46,7 @@ def blank_secrets(store: Store) -> tuple[int, Path]:
     with plain_errors(store.file):
         store.database.copy_to(backup)
         with store.database.transaction():
-            updates = list(_without_secrets(store))
+            updates = list(_updates(store))
             for update in updates:
                 for statement, values in update:
                     store.database.execute(statement, values)
@@ -56,12 +56,12 @@ def blank_secrets(store: Store) -> tuple[int, Path]:
     return len(updates), backup
 
 
-def _without_secrets(store: Store) -> Iterator[_Update]:
+def _updates(store: Store) -> Iterator[_Update]:
     """Yield what to change in each record, row, batch and answer that contains a secret."""
     for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
         if not any(isinstance(value, bytes) for value in record):
-            yield from _record_without_secrets(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
-    yield from _annotations_without_secrets(store)
+            yield from _record_updates(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
+    yield from _annotation_updates(store)
     rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
     for number, *columns, stored_digest in rows:
         row = StoredRow(*columns)
@@ -86,10 +86,10 @@ def _without_secrets(store: Store) -> Iterator[_Update]:
             if clean_stored_batch != stored_batch:
                 statement = f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
                 yield [(statement, clean_stored_batch)]
-    yield from _responses_without_secrets(store)
+    yield from _response_updates(store)
 
 
-def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
+def _record_updates(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
     run = fields["id"]
     stored_digests = store.database.digests(run)
     if stored_digests.get(digests.RECORD) not in (None, record_digest(fields)):
@@ -127,7 +127,7 @@ def _record_without_secrets(store: Store, fields: Mapping[str, Any]) -> Iterator
     yield update
 
 
-def _annotations_without_secrets(store: Store) -> Iterator[_Update]:
+def _annotation_updates(store: Store) -> Iterator[_Update]:
     for record in store.runs():
         note = redact(record.annotation.note)
         tags = tuple(redact(tag) for tag in record.annotation.tags)
@@ -136,9 +136,9 @@ def _annotations_without_secrets(store: Store) -> Iterator[_Update]:
             yield [("INSERT OR REPLACE INTO digests VALUES (?, ?, ?)", (record.id, digests.ANNOTATION, text))]
 
 
-def _responses_without_secrets(store: Store) -> Iterator[_Update]:
+def _response_updates(store: Store) -> Iterator[_Update]:
     needs_digest = store.database.has_all_digests
-    # Many answers, few models.
+    # Many answers come from few models, so each name is redacted only once.
     clean_name = functools.cache(redact)
     query = f"SELECT {RESPONSE_COLUMNS}, {store.database.digest_column} FROM responses"  # noqa: S608
     for *columns, stored_digest in store.database.execute(query):

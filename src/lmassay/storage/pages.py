@@ -59,7 +59,7 @@ def _page_size(content: mmap.mmap) -> int:
     is_power_of_two = size & (size - 1) == 0
     if size < 512 or not is_power_of_two:
         return DEFAULT_PAGE_SIZE
-    # The size that does not fit the file is damaged: lmassay has never chosen another one.
+    # A size that does not divide the file is damaged, because lmassay always uses the default size.
     if len(content) % size and len(content) % DEFAULT_PAGE_SIZE == 0:
         return DEFAULT_PAGE_SIZE
     return size
@@ -78,7 +78,7 @@ def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
         try:
             yield _cell(kind, data, pointer, content, size)
         except (_DamagedCellError, IndexError, UnicodeDecodeError, struct.error):
-            # One damaged cell does not concern the others.
+            # The other cells of the page may be intact.
             continue
 
 
@@ -99,6 +99,7 @@ def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) 
 
 def _payload(kind: int, data: bytes, position: int, length: int, content: mmap.mmap, size: int) -> bytes:
     """Return the bytes of a record; long ones continue on a chain of other pages."""
+    # The limits of what is on the page itself: X and M in the section "Cell Payload Overflow Pages" of the format.
     most = size - 35 if kind == _TABLE_LEAF else (size - 12) * 64 // 255 - 23
     if length <= most:
         payload = data[position : position + length]

@@ -130,7 +130,7 @@ def test_where_no_verb_differs_only_tse_is_asked(files):
     finished_run = run(files)
     assert finished_run["tse"].n == 5
     assert (finished_run["ew"].n, finished_run["ew"].n_unscored) == (0, 4)
-    assert next(iter(finished_run.rows()))["unscored"]["ew"] == "the pair differs in another word than a verb"
+    assert next(iter(finished_run.rows()))["unscored"]["ew"] == "the pair differs in a word that is not a verb"
 
 
 def test_curves_need_masses_and_their_absence_is_no_failure(files):

@@ -78,7 +78,7 @@ def _list_everything() -> None:
     print_table("Configurations that run as they are written", ("name", "description"), rows)
     click.echo()
     rows = [(starter.name, starter.summary) for starter in starters().values()]
-    print_table("Plug-ins that run as they are written, for you to change", ("name", "description"), rows)
+    print_table("Starting points for your own plug-ins and data", ("name", "description"), rows)
 
 
 def _init_starter(starter: Starter, folder: Path, force: bool) -> None:

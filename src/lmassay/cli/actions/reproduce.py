@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lmassay.storage.store import Store
     from lmassay.types import RunRecord
 
-_DIFFERENT = 1
-# Hours below this are not distinguished, and from the other number on they are printed without decimals.
-_SHORTEST = 0.01
+_EXIT_CODE_IF_DIFFERENT = 1
+# Shorter times are printed as "< 0.01" hours, and times from 10 hours on without decimals.
+_MIN_HOURS = 0.01
 _MANY_HOURS = 10
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """All that can be reproduced, by name; of two with the same name, the first."""
+    """All reproductions by name; if two have the same name, the first one."""
     by_name: dict[str, Reproduction] = {}
     for evaluation in evaluations():
         for reproduction in evaluation.reproductions:
@@ -74,7 +74,7 @@ def reproduce(
         _print_as_json(reproduction, outcome)
     else:
         _print_as_table(reproduction, outcome)
-    return _DIFFERENT if outcome.differing or outcome.failures else 0
+    return _EXIT_CODE_IF_DIFFERENT if outcome.differing or outcome.failures else 0
 
 
 def _require_data(reproduction: Reproduction) -> None:
@@ -262,8 +262,8 @@ class _Estimate:
 
 
 def _hours(hours: float) -> str:
-    if hours < _SHORTEST:
-        return f"< {_SHORTEST}"
+    if hours < _MIN_HOURS:
+        return f"< {_MIN_HOURS}"
     return f"{hours:,.0f}" if hours >= _MANY_HOURS else f"{hours:.2f}"
 
 
@@ -343,7 +343,7 @@ def _why_unfinished(record: RunRecord, store: Store) -> str:
 def _not_run(selection: _Selection) -> list[str]:
     lines = [f"{model}: {reason}" for model, reason in selection.reasons.items()]
     if selection.optional:
-        lines.append(f"{', '.join(selection.optional)}: they take long; choose them with --part")
+        lines.append(f"{', '.join(selection.optional)}: slow, so not run by default; select them with --part")
     return lines
 
 

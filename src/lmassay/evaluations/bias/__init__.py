@@ -211,7 +211,7 @@ evaluation = Evaluation(
         ),
         Starter(
             "prompts",
-            "your own prompts for such questions, to change or to translate",
+            "your own prompts for questions about stereotypes, to change or to translate",
             {"my_prompts.tsv": _STARTERS / "my_prompts.tsv", **_QUESTIONS},
             ("lmassay run people_run.yaml --set task.prompts=my_prompts.tsv",),
         ),

@@ -201,7 +201,7 @@ evaluation = Evaluation(
         ),
         Starter(
             "fewnlu",
-            "the hyperparameter searches of the FewNLU paper, and an experiment of three tasks",
+            "the hyperparameter searches of the FewNLU paper, and an experiment on three tasks",
             {"fewnlu": _STARTERS / "fewnlu"},
             ("lmassay data get fewglue", "lmassay check fewnlu/search_pet_albert.yaml"),
         ),

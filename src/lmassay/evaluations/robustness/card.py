@@ -100,7 +100,7 @@ _QUESTIONS: Mapping[str, Any] = {
     "nl": "mbbq/nl",
     "tr": "mbbq/tr",
 }
-# Written for the card; those in other languages than English were not reviewed by native speakers.
+# Written for the card; those in languages other than English were not reviewed by native speakers.
 _QUESTION_PROMPTS = {
     "en": "Read the text and answer the question with one of the choices.\n\n{x}\nChoices: {choices}\nAnswer:",
     "ko": "글을 읽고 보기 가운데 하나로 질문에 답하시오.\n\n{x}\n보기: {choices}\n정답:",

@@ -49,7 +49,7 @@ _NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
 _SEVERAL_TOKENS = "a form of the pair is not a single token"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
 _NO_VERB_LIST = "there is no verb list; lmassay verbs builds one"
-_NOT_A_VERB = "the pair differs in another word than a verb"
+_NOT_A_VERB = "the pair differs in a word that is not a verb"
 _NO_NUMBER = "the number of the right verb is unknown; give a label"
 
 
@@ -59,7 +59,7 @@ class Syntax(Task):
     ``data`` is a file, a folder, a pattern, a grammar or a published data set (``tse``, ``clams/de``); or names
     constructions: ``{Simple: simple.jsonl}``. ``columns`` names the columns of other files: ``{right: good, wrong:
     bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none`` computes TSE only, which is
-    the default for published data in other languages than English.
+    the default for published data in languages other than English.
     ``max_per_file`` takes the first pairs of each file or, with ``sample_seed``, a random sample.
     ``compat: released`` scores one lemma only, as refining-tse does with the verb list it ships.
     """

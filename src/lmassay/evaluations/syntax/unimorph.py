@@ -21,7 +21,7 @@ SINGULAR = "V;IND;PRS;3;SG"
 PLURAL = "V;IND;PRS;3;PL"
 """The default forms: third person, present, indicative."""
 
-# Many lexicons do not mark the mood where a language has one only, or the person where all persons have the same form
+# Many lexicons do not mark the mood where a language has only one, or the person where all persons have the same form
 # (Dutch plurals, Hebrew participles). A row without such a feature matches any.
 _MOODS = frozenset({"IND", "SBJV", "IMP", "COND", "OPT", "POT", "SIM", "ADM", "DEB", "OBLIG", "PERM", "PURP", "LKLY"})
 _PERSONS = frozenset({"0", "1", "2", "3", "4"})
@@ -152,7 +152,7 @@ def verbs_of_lexicon(file: Path | TextFile, singular: str = SINGULAR, plural: st
         file = open_text(file, "lexicon")
     for row in read_lexicon(file):
         has_rows = True
-        _note_number(row, numbers_of_form)
+        _record_number(row, numbers_of_form)
         if matches(row, wanted_singular):
             _add(singular_forms, row, wanted_singular)
         if matches(row, wanted_plural):
@@ -179,7 +179,7 @@ def _wanted(bundle: str, option: str) -> frozenset[str]:
     return wanted
 
 
-def _note_number(row: LexiconRow, numbers_of_form: dict[str, set[str]]) -> None:
+def _record_number(row: LexiconRow, numbers_of_form: dict[str, set[str]]) -> None:
     """Remember the number that a form has with a subject of the third person, in any tense."""
     # An imperative has no such subject, and many lexicons leave its person unmarked.
     if not row.is_finite or "V" not in row.features or _IMPERATIVE in row.features:

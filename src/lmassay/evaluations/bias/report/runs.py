@@ -20,7 +20,8 @@ from lmassay.storage.store import Store
 from lmassay.types import Combination, Result, Row, RunRecord
 
 Reading = Literal["agree", "neither", "robust", "reference", "different"]
-"""How the two parsers read an answer: the same, not at all, only one of them, or as different choices."""
+"""How the two parsers read an answer: both as the same choice, neither as any choice, only the robust parser or only
+the reference parser (KoBBQ's own) as a choice, or both as different choices."""
 
 OVERALL = "overall"
 MAX_SHAPES = 400
@@ -51,7 +52,7 @@ class AnswerStatistics:
     finishes: Counter[str] = field(default_factory=Counter)
     readings: Counter[Reading] = field(default_factory=Counter)
     by_rotation: dict[str, list[int]] = field(default_factory=dict)
-    """Rotation → [answers out of choice, answers]."""
+    """Rotation (order of the choices) → [answers that name no choice, all answers]."""
     shapes: dict[tuple[Reading, str], AnswerExample] = field(default_factory=dict)
     """Answers on which the parsers disagree, or that neither reads; those that differ only in the choice are one."""
     stereotypes: dict[str, AnswerExample] = field(default_factory=dict)
@@ -194,7 +195,7 @@ def _answered_questions(counts: Mapping[str, int], context: str) -> scores.Answe
     return scores.AnsweredQuestions(with_biased_answer / answers, confirming_share)
 
 
-# --- the mean over prompts, with an interval that knows that all of them asked about the same templates ---------------
+# --- the mean over prompts, with an interval that accounts for the templates that all of them share -------------------
 
 TEMPLATE = "template"
 

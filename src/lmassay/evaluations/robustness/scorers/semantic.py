@@ -215,7 +215,7 @@ def _load(encoder: str | Path, device: str | None) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without progress bar and log messages while a model is loaded; the settings are restored afterwards."""
+    """Hide the progress bar and log messages while a model is loaded; the settings are restored afterwards."""
     logging = importlib.import_module("transformers.utils.logging")
     bar = logging.is_progress_bar_enabled()
     level = logging.get_verbosity()
