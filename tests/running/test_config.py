@@ -232,6 +232,12 @@ def test_a_file_that_is_not_there_gets_a_suggestion(tmp_path):
         load_runs(tmp_path / "robustnes.yaml")
 
 
+def test_a_name_that_is_similar_only_in_its_suffix_is_not_suggested(tmp_path):
+    (tmp_path / "e9.yaml").write_text("task: robustness\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no such file; `lmassay init` writes a sample"):
+        load_runs(tmp_path / "nope.yaml")
+
+
 def test_a_file_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     with pytest.raises(ConfigError, match="not UTF-8"):

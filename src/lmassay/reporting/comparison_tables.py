@@ -9,9 +9,10 @@ from lmassay.reporting.comparison_data import interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.ranking import Standing
+from lmassay.types.wording import counted
 
 _PAIRED_CAPTION = (
-    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} rows (false "
+    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} (false "
     "discovery rate, Benjamini and Hochberg)."
 )
 
@@ -37,7 +38,7 @@ def differences_table(rows: Sequence[Comparison], note: str = "") -> Table:
             Cell(f"{row.n:,}"),
         ]
         table_rows.append(TableRow(cells))
-    caption = f"{_PAIRED_CAPTION.format(rows=len(rows))} {note}".strip()
+    caption = f"{_PAIRED_CAPTION.format(rows=counted(len(rows), 'row'))} {note}".strip()
     return Table(caption, [header], [Body(table_rows)])
 
 

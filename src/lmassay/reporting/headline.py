@@ -318,14 +318,22 @@ def evaluations_without_result(records: Sequence[RunRecord], shown: Sequence[Hea
     """The evaluations that were run on a model but gave no number, and why."""
     with_number = {(headline.evaluation.name, headline.model) for headline in shown}
     reasons: dict[str, dict[str, str]] = {}
-    # Runs that are not done sort first (False < True): if there is one, it is the reason, not a run that is done.
-    for record in sorted(records, key=lambda record: record.status == "done"):
+    for record in sorted(records, key=_is_unlikely_reason):
         evaluation = evaluation_of(record)
         if evaluation is None or not evaluation.question:
             continue
         if (evaluation.name, record.model) not in with_number:
             reasons.setdefault(record.model, {}).setdefault(evaluation.name, _no_result_reason(record))
     return reasons
+
+
+def _is_unlikely_reason(record: RunRecord) -> tuple[bool, bool]:
+    """Sort runs by how well they explain a missing number (False < True): unfinished ones, then those without scores.
+
+    A run that has scores, such as the baseline of the most frequent label, is not what is missing.
+    """
+    has_numbers = any(result.value is not None for result in record.results)
+    return (record.status == "done", has_numbers)
 
 
 def _no_result_reason(record: RunRecord) -> str:

@@ -42,6 +42,7 @@ from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
+from lmassay.types.wording import counted
 
 _DIGITS = 3
 
@@ -399,8 +400,8 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
     header = header_row(["metric", "model", "compared with"], ["difference", "interval", "p", "p (FDR)", "n"])
     caption = (
         "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test. "
-        f"FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg). n: scored examples "
-        "of the model that has fewer. An interval that includes 0 shows no difference."
+        f"FDR: adjusted for {counted(len(differences), 'row')} (false discovery rate, Benjamini and Hochberg). n: "
+        "scored examples of the model that has fewer. An interval that includes 0 shows no difference."
     )
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from lmassay.errors import ConfigError, did_you_mean
+from lmassay.errors import ConfigError, closest
 from lmassay.storage.file_names import spelled_on_disk
 from lmassay.storage.files import record_read
 
@@ -103,10 +103,14 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], Lines]:
 
 def _similar_file(path: Path) -> str:
     """Suggest a configuration with a similar name, or how to write one."""
-    names: list[str] = []
+    # Without the suffixes, which make all names similar.
+    name_of_stem: dict[str, str] = {}
     if path.parent.is_dir():
-        names = [file.name for file in path.parent.glob("*.y*ml")]
-    return did_you_mean(path.name, names) or "; `lmassay init` writes a sample"
+        name_of_stem = {file.stem: file.name for file in path.parent.glob("*.y*ml")}
+    stem = closest(path.stem, name_of_stem)
+    if stem is not None:
+        return f"; did you mean '{name_of_stem[stem]}'?"
+    return "; `lmassay init` writes a sample"
 
 
 def read_brackets(text: str, source: str) -> Any:

@@ -52,6 +52,7 @@ from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
+from lmassay.types.wording import counted
 
 _PAGE_SUFFIXES = (".html", ".htm")
 DEFAULT_LANGUAGE = CardRequest("standard").language
@@ -380,7 +381,8 @@ def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
     click.echo()
     headers = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
     print_table("Paired on the examples that both models have:", headers, rows, right=(3, 4, 5, 6, 7))
-    print_sentence(f"p (FDR): adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)")
+    number_of_rows = counted(len(rows), "row")
+    print_sentence(f"p (FDR): adjusted for {number_of_rows} (false discovery rate, Benjamini and Hochberg)")
     notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
     for note in notes:
         print_sentence(note)
