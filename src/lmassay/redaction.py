@@ -10,13 +10,14 @@ Results folders, the terminal and workers call them, so plug-ins need not.
 from __future__ import annotations
 
 import functools
+import html
 import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 REDACTED = "[redacted]"
 """What stands for a secret."""
@@ -315,8 +316,14 @@ def _longest_first(text: str) -> tuple[int, str]:
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """Return a secret as it is, percent-encoded as in an address, and escaped as in JSON and in Python."""
+    """Return a secret as it is, percent-encoded as in an address, and escaped as in JSON, in Python and in HTML."""
     as_json = json.dumps(secret)[1:-1]
     as_readable_json = json.dumps(secret, ensure_ascii=False)[1:-1]
     as_python = repr(secret)[1:-1]
-    return {secret, quote(secret, safe=""), quote(secret), as_json, as_readable_json, as_python}
+    in_addresses = {quote(secret, safe=""), quote(secret), quote_plus(secret)}
+    spellings = {secret, *in_addresses, as_json, as_readable_json, as_python}
+    for text in (secret, as_json, as_readable_json):
+        escaped = html.escape(text)
+        # Templates write quotation marks as numbers.
+        spellings |= {escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")}
+    return spellings

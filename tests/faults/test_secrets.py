@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import logging
 import os
 import sqlite3
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+import markupsafe
 import pytest
 
 import lmassay as lmassay_package
@@ -312,6 +314,15 @@ def test_every_spelling_of_a_key_is_blanked(key_in_use):
     for text in spellings:
         assert MARK not in redact(text)
         assert MARK not in without_keys(text)
+
+
+def test_a_key_is_blanked_out_of_pages_and_forms(key_in_use):
+    key = "SENTINEL&<1> '\"한글"
+    remember_secret(key)
+    for text in (key, json.dumps(key), json.dumps(key, ensure_ascii=False)):
+        for written in (str(markupsafe.escape(text)), html.escape(text)):
+            assert MARK not in without_keys(f"<td>{written}</td>")
+    assert MARK not in without_keys(urlencode({"q": key}))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from lmassay import redaction
 from lmassay.reporting import browser as browser_module
 from lmassay.reporting.browser import BrowserRow, browser
 from lmassay.reporting.html_document import document
@@ -36,6 +37,14 @@ def test_a_row_comes_back_as_it_was():
     assert [[kind, [texts[place] for place in of]] for kind, of in columns["groups"]] == [["kind", ["a"]]]
     assert columns["names"] == ["prompt", "answer"]
     assert [texts[place] for place in of_rows[0][1::2]] == ["why?", "because"]
+
+
+def test_keys_in_use_are_blanked_before_the_rows_are_compressed(monkeypatch):
+    monkeypatch.setattr(redaction, "_in_use", {"SENTINEL-0123456789"})
+    leak = "the key is SENTINEL-0123456789"
+    row = replace(ROW, id=leak, groups={"kind": leak}, texts=[("answer", leak)])
+    *_, texts = unpacked(browser([row]))
+    assert texts == ["own", "run", "scored", "the key is [redacted]"]
 
 
 def test_what_a_row_lacks_is_empty_and_never_zero():

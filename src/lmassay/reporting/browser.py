@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from lmassay.contracts import KeyText
 from lmassay.plugins.evaluations import view_of
+from lmassay.redaction import without_keys
 from lmassay.reporting.example_choice import MAX_ROWS, ChosenRows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.html_document import environment
@@ -190,7 +191,7 @@ class _NumberedTexts:
         """The number of each text; -1 stands for None."""
         numbers = []
         for text in texts:
-            numbers.append(-1 if text is None else self.number(str(text)))
+            numbers.append(-1 if text is None else self.number(without_keys(str(text))))
         return numbers
 
 
@@ -217,7 +218,8 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
         numbers: list[int] = []
         for name, text in row.texts:
             numbers.append(text_names.number(name))
-            numbers.append(texts.number(_clipped(text)))
+            # Here, because nobody can find a key in what is compressed. First, because a key may be at the cut.
+            numbers.append(texts.number(_clipped(without_keys(text))))
         texts_of_rows.append(numbers)
     columns["names"] = list(text_names.numbers)
     yield compact(columns)
