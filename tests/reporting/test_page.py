@@ -105,7 +105,7 @@ def test_a_run_without_results_is_called_what_it_is(tmp_path):
     )
     assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 2
     assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
-    assert "case on dead is failed and has no results yet" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "case on dead has no results; its status is failed" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_report_of_nothing_says_so(tmp_path):
@@ -135,6 +135,7 @@ def test_a_task_without_a_section_of_its_own_has_its_results_in_a_table(tmp_path
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<th scope="row">good</th><td>overall</td><td class="num">0.2500</td>' in text
     assert "own on none" in text
+    assert "<h1>own</h1>" in text, "there is no model to name"
 
 
 def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):

@@ -105,3 +105,23 @@ def test_a_page_without_examples_is_small(tmp_path, runs):
     data = page.partition('<script type="application/gzip">')[2].partition("</script>")[0]
     assert data
     assert len(page.encode()) - len(data) < 3_000_000
+
+
+def test_examples_that_only_one_metric_could_not_score_are_counted_in_the_caption(tmp_path):
+    results = [
+        {"metric": "accuracy", "group": "overall", "value": 0.5, "low": 0.1, "high": 0.9, "n": 30, "n_unscored": 10},
+        {"metric": "mass", "group": "overall", "value": 0.5, "low": 0.1, "high": 0.9, "n": 40},
+    ]
+    add(tmp_path, "a", rates(GOOD), model="m", results=results, metrics=[{"name": "accuracy"}])
+    (table,) = tables(tmp_path)
+    assert "Some metrics left examples unscored (accuracy: 10); the section says why." in table.caption
+    assert "All examples were scored" not in table.caption
+
+
+def test_a_run_without_a_model_does_not_show_one(tmp_path):
+    add_run(tmp_path, "a", GOOD, model="none")
+    (table,) = tables(tmp_path)
+    assert table.bodies[0].rows[0].cells[0].small == ()
+    with Store(tmp_path) as store:
+        page = render(store, store.runs())
+    assert "of none" not in page

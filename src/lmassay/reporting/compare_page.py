@@ -42,7 +42,7 @@ from lmassay.statistics.flips import Change
 from lmassay.statistics.gate import GateVerdict, unpaired_text
 from lmassay.storage.provenance import rerun_command
 from lmassay.types import RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, enumerated
 
 _MAX_LISTED_CHANGES = 10
 _MAX_CHARACTERS = 300
@@ -63,8 +63,8 @@ class _PageSection:
 
 def render(comparison: RunComparison) -> str:
     """Render the page as an HTML document."""
-    new_titles = ", ".join(run.title for run in comparison.others)
-    base_titles = ", ".join(run.title for run in comparison.bases)
+    new_titles = enumerated([run.title for run in comparison.others])
+    base_titles = enumerated([run.title for run in comparison.bases])
     summary = f"{new_titles} against {base_titles}"
     # Read once: both the list of flips and the example browser show these rows.
     changed = []

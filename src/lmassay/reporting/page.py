@@ -27,7 +27,7 @@ from lmassay.reporting.tiles import anchor, overview_tiles
 from lmassay.storage.provenance import rerun_command, started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import NO_MODEL, counted, enumerated
 
 _CARD = "lmassay card"
 _REPORT = "lmassay report"
@@ -71,7 +71,8 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
     below_tiles: list[Block] = []
     if records:
         # Tiles pool runs by their original labels; only the sections show runs next to each other.
-        tiles, below_tiles = overview_tiles(store, records)
+        # The table of runs has a column for their status; tiles need a note on runs that are not complete.
+        tiles, below_tiles = overview_tiles(store, records, names_unfinished=is_card)
     records_by_task: dict[str, list[RunRecord]] = {}
     for record in labelled.records:
         records_by_task.setdefault(record.task, []).append(record)
@@ -126,17 +127,11 @@ def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -
     if not models:
         return ""
     if is_card:
-        return _enumerated(models)
-    return f"{_enumerated(subjects)} of {_enumerated(models)}"
-
-
-def _enumerated(names: Sequence[str]) -> str:
-    """The first names, and how many more there are: ``a, b, c and 4 more``."""
-    if len(names) > _MAX_NAMES:
-        return f"{', '.join(names[:_MAX_NAMES])} and {len(names) - _MAX_NAMES} more"
-    if len(names) > 1:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return names[0]
+        return enumerated(models, _MAX_NAMES)
+    named_models = [model for model in models if model != NO_MODEL]
+    if not named_models:
+        return enumerated(subjects, _MAX_NAMES)
+    return f"{enumerated(subjects, _MAX_NAMES)} of {enumerated(named_models, _MAX_NAMES)}"
 
 
 def _about(store: Store, records: Sequence[RunRecord]) -> str:
@@ -232,10 +227,10 @@ def _gist(tiles: Sequence[Tile]) -> str:
     tile = tiles[0]
     texts = []
     for entry in tile.entries[:_MAX_NAMES]:
-        texts.append(f"{entry.model} {entry.value} {entry.interval}".rstrip())
-    if len(tile.entries) == 1:
+        text = f"{entry.model} {entry.value} {entry.interval}".rstrip()
         # The number may rest on fewer examples than a row of the summary, such as those that an attack changed.
-        texts.append(tile.entries[0].scope or tile.entries[0].reason)
+        about = entry.scope or entry.reason
+        texts.append(f"{text} ({about})" if about else text)
     if len(tile.entries) > _MAX_NAMES:
         texts.append(f"{len(tile.entries) - _MAX_NAMES} more")
     return f"{tile.title.partition(';')[0]}: {', '.join(filter(None, texts))}"

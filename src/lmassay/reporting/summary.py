@@ -16,6 +16,7 @@ from lmassay.reporting.variants import question_signature, variant_of
 from lmassay.statistics.ranking import Mark
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, canonical
+from lmassay.types.wording import NO_MODEL
 
 MAX_METRICS = 3
 _DIGITS = 3
@@ -68,7 +69,10 @@ class _TaskTable:
         header += header_row([], ["n", *(_STATE_TITLES[state] for state in states)])
         if has_remarks:
             header.append(text_cell("status and notes"))
-        if not states and metrics and all(record.status == "done" for record in self.records):
+        unscored_by = self._unscored_by_metric(metrics)
+        if unscored_by:
+            notes.insert(0, f"Some metrics left examples unscored ({unscored_by}); the section says why.")
+        elif not states and metrics and all(record.status == "done" for record in self.records):
             notes.insert(0, "All examples were scored.")
         return Table(" ".join([*self._mark_notes(marks), *notes]), [header], [Body(rows)])
 
@@ -77,7 +81,8 @@ class _TaskTable:
         label, small = record.label, record.model
         if len(self.records) > 1 and len({record.label for record in self.records}) == 1:
             label, small = record.model, record.label
-        return Cell(label, (small,), kind="name", link=f"#{anchor(record.task)}")
+        below = () if small == NO_MODEL else (small,)
+        return Cell(label, below, kind="name", link=f"#{anchor(record.task)}")
 
     def _states(self) -> list[str]:
         """The states without a score that any example is in; usually none."""
@@ -86,6 +91,19 @@ class _TaskTable:
             counts = self.store.count(record.id)
             present.update(state for state in _STATE_TITLES if counts[state])
         return [state for state in _STATE_TITLES if state in present]
+
+    def _unscored_by_metric(self, metrics: Sequence[str]) -> str:
+        """How many examples single metrics could not score, in addition to those that no metric could score."""
+        texts = []
+        for metric in metrics:
+            number = 0
+            for record in self.records:
+                result = record.result(metric)
+                if result is not None:
+                    number += max(0, result.n_unscored - self.store.count(record.id)["unscored"])
+            if number:
+                texts.append(f"{metric}: {number:,}")
+        return ", ".join(texts)
 
     def _metric_headers(self, metrics: Sequence[str]) -> list[Cell]:
         cells = []

@@ -47,8 +47,13 @@ from lmassay.types.wording import counted
 _DIGITS = 3
 
 
-def overview_tiles(store: Store, records: Sequence[RunRecord]) -> tuple[list[Tile], list[Block]]:
-    """The overview for the page: tiles, and what belongs below them, such as differences between models."""
+def overview_tiles(
+    store: Store, records: Sequence[RunRecord], *, names_unfinished: bool
+) -> tuple[list[Tile], list[Block]]:
+    """The overview for the page: tiles, and what belongs below them, such as differences between models.
+
+    ``names_unfinished`` adds a note on the runs that are not complete.
+    """
     shown = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
     failed = evaluations_without_result(records, shown)
@@ -57,7 +62,10 @@ def overview_tiles(store: Store, records: Sequence[RunRecord]) -> tuple[list[Til
     tiles: list[Tile] = []
     for evaluation in evaluations():
         tiles += _tiles(evaluation, shown, inapplicable, failed, model_order)
-    return tiles, _blocks_below(store, records, shown)
+    below = _blocks_below(store, records, shown)
+    if names_unfinished:
+        below += _unfinished(shown)
+    return tiles, below
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
@@ -95,6 +103,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         blocks.append(Note(text))
     blocks += _reference_tables(shown)
     blocks += _blocks_below(store, records, shown)
+    blocks += _unfinished(shown)
     return blocks
 
 
@@ -343,7 +352,6 @@ def _blocks_below(store: Store, records: Sequence[RunRecord], shown: Sequence[He
         *_mark_notes(records, shown),
         *_distinguishable_note(shown),
         *_differences(store, shown),
-        *_unfinished(shown),
     ]
 
 

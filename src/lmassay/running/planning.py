@@ -24,6 +24,7 @@ from lmassay.running.sampling import check_sampling, sampled_design
 from lmassay.storage import provenance
 from lmassay.storage.files import sha256
 from lmassay.types import CardPart, Design, Provenance, digest
+from lmassay.types.wording import NO_MODEL
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Plan:
         if self.sweep_model:
             return self.sweep_model
         if self.model is None:
-            return "none"
+            return NO_MODEL
         return label_of(self.model)
 
     @property

@@ -1,8 +1,11 @@
-"""Numbers with nouns and durations, as they are written in sentences."""
+"""Numbers with nouns, lists of names and durations, as they are written in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+NO_MODEL = "none"
+"""The label of the model in the record of a run without one. Pages do not show it as the name of a model."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -16,15 +19,17 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {plural or noun + 's'}"
 
 
-def enumerated(names: Sequence[str]) -> str:
-    """Return names as a list in a sentence.
+def enumerated(names: Sequence[str], most: int | None = None) -> str:
+    """Return names as a list in a sentence; of more than ``most``, the first ones and how many more there are.
 
-    >>> enumerated(["success"]), enumerated(["success", "s_src", "d_tgt"])
-    ('success', 'success, s_src and d_tgt')
+    >>> enumerated(["a"]), enumerated(["a", "b", "c"]), enumerated(["a", "b", "c"], 2)
+    ('a', 'a, b and c', 'a, b and 1 more')
     """
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    if most is not None and len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    if len(names) > 1:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return "".join(names)
 
 
 def duration_text(seconds: float) -> str:

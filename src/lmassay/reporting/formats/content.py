@@ -103,7 +103,7 @@ def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section)
     # A run without results has no place in a table, but readers must see that it exists.
     for record in records:
         if not record.results:
-            yield Note(f"{record.label} on {record.model} is {record.status} and has no results yet.")
+            yield Note(f"{record.label} on {record.model} has no results; its status is {record.status}.")
     if not section.tells_errors:
         for record in records:
             yield from _errors(store, record)

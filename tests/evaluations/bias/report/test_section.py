@@ -125,7 +125,7 @@ def test_a_run_without_results_is_not_in_the_section(tmp_path):
         )
         store.set_status("r1", "failed")
     assert section(tmp_path).blocks == []
-    assert "label on m is failed and has no results yet" in page(tmp_path)
+    assert "label on m has no results; its status is failed" in page(tmp_path)
 
 
 # --- categories -------------------------------------------------------------------------------------------------------

@@ -65,6 +65,12 @@ def test_methods_stand_in_one_table(section):
     assert methods[2][3:] == ["", "–"], "a method without a task has no average"
 
 
+def test_the_costs_of_all_methods_come_before_the_part_of_the_first_method(section):
+    headings = [block.text for block in section.blocks if isinstance(block, Heading)]
+    assert headings[0] == "Scores and cost"
+    assert headings[1].startswith("pet")
+
+
 def test_each_strategy_has_its_criteria_and_its_selected_configuration(section):
     criteria, selected = tables(after(section.blocks, "MS: Multi-Splits"))[:2]
     assert [line[0] for line in text_of(criteria)] == ["test", "dev–test correlation", "test, K=1", "correlation, K=1"]

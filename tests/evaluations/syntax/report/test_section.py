@@ -161,7 +161,7 @@ def test_an_unfinished_run_is_called_so_beside_a_finished_one(tmp_path):
         store.add_run(begun)
         store.add_rows("begun", [(0, next(iter(store.rows(done.id))))])
     text = page(tmp_path)
-    assert "2 constructions on half is interrupted and has no results yet" in text
+    assert "2 constructions on half has no results; its status is interrupted" in text
     assert len(tables(syntax_section(tmp_path))) == 1
 
 

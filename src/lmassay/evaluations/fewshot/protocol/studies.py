@@ -23,6 +23,7 @@ from lmassay.plugins.options import split_spec
 from lmassay.statistics.intervals import Settings
 from lmassay.storage.store import Store
 from lmassay.types import Row, RunRecord, canonical
+from lmassay.types.wording import NO_MODEL
 
 TASK = "fewshot"
 ONLY_CONFIGURATION = "the only one"
@@ -309,7 +310,7 @@ def _titled(studies: Sequence[Study]) -> list[Study]:
     """The studies with titles: method and model, and further options if studies share both."""
     short_titles = []
     for study in studies:
-        if study.model == "none":
+        if study.model == NO_MODEL:
             short_titles.append(study.method)
         else:
             short_titles.append(f"{study.method} on {study.model}")

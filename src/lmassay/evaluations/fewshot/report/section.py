@@ -30,7 +30,7 @@ from lmassay.running import kept
 from lmassay.storage.commands import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import NO_MODEL, counted
 
 # The table of trainings without a result has at most this many rows.
 _MAX_MISSING = 200
@@ -46,14 +46,14 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     if not studies:
         return generic_section(store, records)
     blocks: list[Block] = [Note(explanation(studies[0]))]
-    if len(studies) > 1:
-        blocks.append(_methods_table(studies))
-    for study in studies:
-        if len(studies) > 1:
-            blocks.append(Heading(study.title))
-        blocks += _study_blocks(study)
-    blocks += [Heading(COST_TITLE), cost_table(studies)]
-    blocks += _kept_models(store, records)
+    about_all_studies: list[Block] = [Heading(COST_TITLE), cost_table(studies), *_kept_models(store, records)]
+    if len(studies) == 1:
+        blocks += [*_study_blocks(studies[0]), *about_all_studies]
+    else:
+        # What is about all methods comes before the first one, or it would be under the heading of the last.
+        blocks += [_methods_table(studies), *about_all_studies]
+        for study in studies:
+            blocks += [Heading(study.title), *_study_blocks(study)]
     return Section(blocks, compared=(), tells_errors=True)
 
 
@@ -126,7 +126,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
     rows = []
     for (study, strategy), row in zip(pairs, table.rows, strict=True):
         *task_cells, average = row.cells
-        method_cell = name(study.method) if study.model == "none" else name(study.method, study.model)
+        method_cell = name(study.method) if study.model == NO_MODEL else name(study.method, study.model)
         cells = [method_cell, Cell(short_name(strategy), [f"K = {strategy.k}"], kind="text")]
         for task, cell in zip(tasks, task_cells, strict=True):
             cells.append(_method_cell(strategy.verdicts.get(task), cell))
