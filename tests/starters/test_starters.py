@@ -99,7 +99,7 @@ def test_a_file_that_was_changed_is_not_overwritten(tmp_path):
 def test_a_model_cannot_be_given_to_a_starter(tmp_path):
     done = lmassay("init", "scorer", "--model", "echo", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "--model is for tasks" in done.stderr
+    assert "--model does not apply to" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -60,7 +60,7 @@ def figure_files(chapters: Sequence[Chapter], layout: PaperLayout | None = None)
 
 
 def too_wide_message(name: str, drawing: Drawing, layout: PaperLayout) -> str:
-    """What to tell the user about a figure that does not fit the width."""
+    """The warning about a figure that does not fit the width."""
     return (
         f"{name} is {drawing.width_mm:.0f} mm wide instead of {layout.width:g} mm: its text would be smaller "
         f"than {MIN_TEXT_POINTS:g} pt"

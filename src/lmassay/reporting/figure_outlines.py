@@ -17,7 +17,7 @@ _BOLD = 600
 
 @dataclass(frozen=True, slots=True)
 class _PlacedLine:
-    """A line of a text element: where its baseline begins, ends or has its middle."""
+    """A line of a text element, and the point on its baseline at which it begins, ends or is centred."""
 
     line: TextLine
     x: float

@@ -47,9 +47,9 @@ _SIMPLE_SELECTOR = re.compile(r"(?P<tag>[a-z]+)?(?P<classes>(?:\.[\w-]+)*)")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*))?\)")
 _COLOUR_WITH_ALPHA = re.compile(r"#([0-9a-fA-F]{6})([0-9a-fA-F]{2})")
 _FONT = re.compile(r"(?:.*\s)?(\d+(?:\.\d+)?)px(?:/\S+)?\s.*", re.DOTALL)
-# XML cannot contain these characters, not even escaped.
 _HATCH = "url(#hatch)"
 _MILLIMETRES_PER_PIXEL = 25.4 / 96
+# XML cannot contain these characters, not even escaped.
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 Step = tuple[str, frozenset[str]]

@@ -59,7 +59,7 @@ def parse_width(text: str | float) -> float:
 
 
 def paper_drawing(figure: Figure, layout: PaperLayout) -> Drawing:
-    """The figure as a drawing of this width. It is wider if its categories need more room; `is_too_wide` tells."""
+    """The figure as a drawing of this width. It is wider if its categories need more room (see `is_too_wide`)."""
     unit = layout.text_points * _MILLIMETRES_PER_POINT / FONT_SIZE
     sheet = page_style_sheet(layout.style)
     markup = figure.drawing

@@ -27,6 +27,7 @@ DOTS_PER_UNIT = 3
 DOTS_PER_INCH = 600
 """The resolution of a PNG for a paper, as publishers ask for line drawings."""
 _MILLIMETRES_PER_POINT = 25.4 / 72
+# Millimetres per unit of a drawing on a page: a CSS pixel.
 _PAGE_UNIT = 25.4 / 96
 
 # Drawings, titles and texts are passed as data, so typst never interprets them as code.
@@ -145,6 +146,7 @@ class ImageWriter:
         if not characters:
             return []
         unknown, *known = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
+        # Fonts show the same box for every character that they do not have.
         box = unknown.glyphs[0].path
         missing = []
         for character, line in zip(characters, known, strict=True):
@@ -154,7 +156,7 @@ class ImageWriter:
 
 
 def missing_font_message(characters: Sequence[str]) -> str:
-    """What to tell the user about characters that no installed font has."""
+    """The warning about characters that no installed font has."""
     fonts: dict[str, None] = {}
     for character in characters:
         script = unicodedata.name(character, "").partition(" ")[0]

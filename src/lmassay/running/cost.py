@@ -40,7 +40,7 @@ class CostEstimate:
 
 
 def cost_text(usd: float) -> str:
-    """Return a cost with two significant decimals.
+    """Return a cost with two decimals, or with four if it is less than a dollar.
 
     >>> cost_text(12.3456), cost_text(0.01234), cost_text(0)
     ('12.35 USD', '0.0123 USD', '0.00 USD')

@@ -53,9 +53,9 @@ def model_spec(text: str, base: Path) -> Spec:
         raise ConfigError(f"model: name the class in {text} as well: {text}:NAME")
     if (base / text).exists():
         return {"name": "hf", "model": _absolute(text, base)}
-    meant = closest(text, registered)
-    if meant is not None:
-        raise ConfigError(f"model: '{text}' is neither a file nor a known model; did you mean '{meant}'?")
+    suggestion = closest(text, registered)
+    if suggestion is not None:
+        raise ConfigError(f"model: '{text}' is neither a file nor a known model; did you mean '{suggestion}'?")
     return {"name": "hf", "model": text}
 
 

@@ -1,7 +1,7 @@
 """Quantiles, tail probabilities and resampling, as in ``scipy.stats``, whose import takes most of a second.
 
 ``scipy.special`` has the same functions under other names and loads quickly, so that a short command stays short.
-``tests/statistics/test_distributions.py`` holds each function to its counterpart in ``scipy.stats``.
+``tests/statistics/test_distributions.py`` compares each function with its counterpart in ``scipy.stats``.
 """
 
 from __future__ import annotations

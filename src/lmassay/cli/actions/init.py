@@ -61,7 +61,7 @@ def init(name: str | None, output: Path | None, model: str | None, force: bool, 
         _init_task(chosen, output, model, force, yes)
     elif chosen in starters():
         if model is not None:
-            raise UserError(f"--model is for tasks; {chosen} comes with a configuration in which you can name it")
+            raise UserError(f"--model does not apply to '{chosen}'; name the model in the files that it writes")
         _init_starter(starters()[chosen], output or Path(), force)
     else:
         suggestion = closest(chosen, names())

@@ -153,7 +153,7 @@ def test_expansion_tells_whether_it_is_the_released_file(capsys, tmp_path, data)
     code, out, _ = kobbq(capsys, "expand", *flags, "--check")
     assert code == 1
     assert "rows      32\n" in out
-    assert "released  no, that is 31fe1237c1ba4876d51bbcc9c1822f122299ab56\n" in out
+    assert "released  no, the released file is 31fe1237c1ba4876d51bbcc9c1822f122299ab56\n" in out
     assert (tmp_path / "s.tsv").read_text(encoding="utf-8").count("\n") == 33
     assert kobbq(capsys, "expand", *flags)[0] == 0
 

@@ -120,7 +120,7 @@ def test_a_mistake_in_the_lexicon_is_reported_with_its_place(written, lexicon, m
         ("features:", "feature:", "line 2: feature: unknown key; did you mean 'features'"),
         ("lexicon:", "capitalise:", "lexicon: this key is required; docs/grammar.md has"),
         ("[animate, inanimate]", "[animate]", r"line 4: features\.animacy: give two or more values"),
-        ("[animate, inanimate]", "[animate, pl]", "'pl' is a value of number already"),
+        ("[animate, inanimate]", "[animate, pl]", "'pl' is already a value of number"),
         ("{sg: -1, pl: -2}", "{sg: 1, pl: 2}", r"labels are -1 \(singular\) and -2 \(plural\)"),
         ("{sg: -1, pl: -2}", "{sg: -1, pl: -1}", r"features\.number: two values have the same label"),
         ("{sg: -1, pl: -2}", "{sg: -1.0, pl: -2}", r"labels are -1"),
@@ -161,7 +161,7 @@ def test_a_name_that_windows_keeps_for_a_device_is_refused(written, name):
 @pytest.mark.parametrize(("first", "second"), [("simple", "Simple"), ("é", "É"), ("가", "\u1100\u1161")])
 def test_names_that_are_one_file_on_some_systems_are_refused(written, first, second):
     text = f"the {{Noun}} {AGREES}"
-    with pytest.raises(ConfigError, match=rf"the name and '{first}' are one file"):
+    with pytest.raises(ConfigError, match=rf"the name and '{first}' are the same file"):
         written({first: text, second: text})
     assert len(written({"con_1": text, "console": text, "com": text}).constructions) == 3
 

@@ -154,7 +154,8 @@ def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
             file_name = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
             if file_name in name_of_file:
                 raise GrammarMistake(
-                    f"the name and '{name_of_file[file_name]}' are one file where case does not count; choose another"
+                    f"the name and '{name_of_file[file_name]}' are the same file on systems that ignore case; choose "
+                    "another"
                 )
             name_of_file[file_name] = name
 

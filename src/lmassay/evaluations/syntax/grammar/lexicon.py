@@ -146,8 +146,8 @@ NUMBER_RULES = {"english noun": english_noun, "english verb": english_verb}
 READERS = {"hangul": hangul_final}
 
 
-def _with_s(word: str, hissing: tuple[str, ...]) -> str:
-    if word.endswith(hissing):
+def _with_s(word: str, sibilants: tuple[str, ...]) -> str:
+    if word.endswith(sibilants):
         return word + "es"
     if word.endswith("y") and word[-2:-1] not in ("a", "e", "i", "o", "u"):
         return word[:-1] + "ies"
@@ -180,7 +180,7 @@ def read_features(source: GrammarSource, entries: Mapping[str, Any]) -> dict[str
             for value in feature.values:
                 if value in owners:
                     raise GrammarMistake(
-                        f"'{value}' is a value of {owners[value]} already; a value belongs to one feature"
+                        f"'{value}' is already a value of {owners[value]}; a value belongs to one feature"
                     )
             owners |= dict.fromkeys(feature.values, name)
             features[name] = feature

@@ -55,7 +55,7 @@ class MPEModel:
         raise NotImplementedError("word_to_index is not implemented")
 
     def predict(self, left_context: Sequence[Sequence[str]], right_context: Sequence[Sequence[str]]) -> Any:
-        """Return the logits at the verb, one row per context, given the words before and behind it."""
+        """Return the logits at the verb, one row per context, given the words before and after it."""
         raise NotImplementedError("predict is not implemented")
 
 

@@ -41,7 +41,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
     click.echo(f"rows      {len(expansion.samples)}")
     click.echo(f"sha256    {hashlib.sha256(data).hexdigest()}")
     click.echo(f"git blob  {blob}")
-    verdict = "yes, byte for byte" if is_released else f"no, that is {step.RELEASED_BLOB}"
+    verdict = "yes, byte for byte" if is_released else f"no, the released file is {step.RELEASED_BLOB}"
     click.echo(f"released  {verdict}")
     for defect in expansion.defects():
         say(f"in the data: {defect}")
