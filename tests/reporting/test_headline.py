@@ -9,7 +9,7 @@ import pytest
 from lmassay.api import evaluate
 from lmassay.reporting.headline import differences_to_first_model, evaluations_without_result, headlines
 from lmassay.storage.store import Store
-from lmassay.types import NewRun, Provenance, Result
+from lmassay.types import Design, NewRun, Provenance, Result
 from tests.helpers import EVALUATIONS
 
 TRANSLATOR = f"{EVALUATIONS / 'robustness/sample/my_system.py'}:MySystem"
@@ -78,8 +78,10 @@ def test_the_run_that_failed_is_the_reason_not_one_beside_it(store):
 def test_a_baseline_with_numbers_is_not_the_reason(store):
     for label, value in (("baseline", 0.5), ("lessons", None)):
         run = store.new_id(label)
-        store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", Provenance(), 1))
-        store.set_results(run, [Result("acc", "overall", value, None, None, 4, 0, 0)])
+        provenance = Provenance(design=Design(headline=("acc", "ooc")))
+        store.add_run(NewRun(run, "s", "n", "fewshot", "m", label, {}, "sig", provenance, 1))
+        out_of_choice = Result("ooc", "overall", 1.0, None, None, 4, 0, 0)
+        store.set_results(run, [Result("acc", "overall", value, None, None, 4, 0, 0), out_of_choice])
         store.set_status(run, "done")
     reason = "lessons is done, but none of the answers could be scored"
     assert evaluations_without_result(store.runs(), []) == {"m": {"fewshot": reason}}

@@ -171,6 +171,17 @@ def test_groups_of_examples_are_rows_and_runs_compete_within_a_row(tmp_path):
     ]
 
 
+def test_metrics_that_are_not_means_over_examples_are_named_in_one_note(tmp_path):
+    for run, values in (("a", GOOD), ("b", BAD)):
+        results = [result(values), result(values, "drop"), result(values, "spread")]
+        add(tmp_path, run, rates(values), model=run, results=results, metrics=[{"name": "accuracy"}])
+    made = table(tmp_path, rows="model", metrics=["accuracy", "drop", "spread"])
+    assert texts(made)[0] == ["a", "*0.950*", "0.950", "0.950"]
+    assert [note for note in made.notes if "test" in note and "drop" in note] == [
+        "Not tested, because not a mean over examples: drop and spread."
+    ]
+
+
 def test_runs_that_share_no_example_are_not_marked_and_the_reason_is_given(tmp_path):
     add_run(tmp_path, "a", GOOD, "a")
     other = [scored(f"x{i}", accuracy=1.0) for i in range(5)]

@@ -333,8 +333,10 @@ def _is_unlikely_reason(record: RunRecord) -> tuple[bool, bool]:
 
     A run that has scores, such as the baseline of the most frequent label, is not what is missing.
     """
-    has_numbers = any(result.value is not None for result in record.results)
-    return (record.status == "done", has_numbers)
+    # Further main metrics may count what could not be scored, such as answers out of choice.
+    main_results = [record.result(metric) for metric in record.design.headline[:1]] or record.results
+    has_number = any(result is not None and result.value is not None for result in main_results)
+    return (record.status == "done", has_number)
 
 
 def _no_result_reason(record: RunRecord) -> str:

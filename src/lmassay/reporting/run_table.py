@@ -17,6 +17,7 @@ from lmassay.reporting.numbers import interval_text, value_text
 from lmassay.reporting.table_axes import METRIC, MODEL, Axis, axis_by, varying_keys
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparability import measured_differently
+from lmassay.statistics.comparison import comparable
 from lmassay.statistics.ranking import Mark, ranking_by
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
@@ -286,6 +287,7 @@ class _Marks:
         self._alpha = alpha
         self._sides: dict[tuple[str, str], Side] = {}
         self._notes: dict[str, None] = {}
+        self._not_means: dict[str, None] = {}
 
     def of(
         self, entries: Mapping[tuple[str, tuple[str, ...]], _Entry], competition_of: Callable[[_Entry], Hashable]
@@ -300,7 +302,10 @@ class _Marks:
         for competitors in competitions.values():
             for entry, mark in self._compared(competitors):
                 marks[entry.row, entry.column] = mark
-        return marks, list(self._notes)
+        notes = list(self._notes)
+        if self._not_means:
+            notes.append(f"Not tested, because not a mean over examples: {enumerated(list(self._not_means))}.")
+        return marks, notes
 
     def _compared(self, entries: Sequence[_Entry]) -> list[tuple[_Entry, Mark]]:
         scored = [entry for entry in entries if entry.result.value is not None]
@@ -313,9 +318,13 @@ class _Marks:
             return []
         try:
             sides = with_equal_samples([self._side(entry.record, group) for entry in scored])
+            if not any(metric in comparable(side) for side in sides):
+                self._not_means[metric] = None
+                return []
             standings = ranking_by(sides, metric, self._alpha)
         except UserError as error:
-            self._notes[f"No test for {metric}: {error}."] = None
+            reason = str(error)
+            self._notes[f"No test for {metric}: {reason}" + ("" if reason.endswith("?") else ".")] = None
             return []
         mark_of_run: dict[str, Mark] = {standing.run: standing.mark for standing in standings}
         has_tie = "tie" in mark_of_run.values()
