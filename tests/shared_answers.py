@@ -30,7 +30,7 @@ file: Path | None = None
 
 # All that models import of lmassay, and the libraries that compute an answer.
 _SOURCES = ("models", "types", "storage", "contracts.py", "errors.py", "redaction.py")
-_LIBRARIES = ("numpy", "safetensors", "tokenizers", "torch", "transformers")
+_LIBRARIES = ("jinja2", "numpy", "safetensors", "tokenizers", "torch", "transformers")
 
 
 def kept_in(folder: Path) -> Path:
@@ -45,7 +45,8 @@ def kept_in(folder: Path) -> Path:
 
 def _digest_of_the_models() -> str:
     package = Path(lmassay.__file__).parent
-    digest = hashlib.sha256(f"{platform.machine()} {os.environ.get('OMP_NUM_THREADS')}".encode())
+    machine = (platform.machine(), platform.python_version(), os.environ.get("OMP_NUM_THREADS"))
+    digest = hashlib.sha256(repr(machine).encode())
     for name in _SOURCES:
         for path in sorted((package / name).rglob("*.py")) or [package / name]:
             digest.update(f"\n{path.relative_to(package).as_posix()}\n".encode() + path.read_bytes())

@@ -49,6 +49,13 @@ def test_an_idle_process_is_used_before_a_new_one_is_started():
         executor.close()
 
 
+@pytest.mark.parametrize(
+    "address", ["HOST:8786", "tcp://[::1]:8786", "tls://HOST:8786", "ucx://HOST:8786", "inproc://a/1"]
+)
+def test_every_protocol_of_dask_is_an_address(address):
+    assert executors._SCHEDULER_ADDRESS.fullmatch(address)
+
+
 @pytest.mark.parametrize("address", ["HOST", "http://127.0.0.1:8786", "tcp://", "tcp://127.0.0.1", "a/b:8786"])
 def test_an_address_that_is_none_is_refused_at_once(address):
     pytest.importorskip("distributed", reason="distributed is not installed")

@@ -27,7 +27,7 @@ _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
 _ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
-_SCHEDULER_ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/]+:\d+|inproc://.+")
+_SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")
 # Read by the libraries with which torch and numpy compute, when they are loaded.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
