@@ -271,8 +271,8 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
     # Several p-values are adjusted for the number of comparisons (false discovery rate).
     p_name = "p (FDR)" if len(comparison.rows) > 1 else "p"
     caption = (
-        f"Differences with their {100 * comparison.confidence:g} % intervals; full: {p_name} below "
-        f"{comparison.alpha:g}, hollow: not. Right of the line, {higher_run} is higher."
+        f"Differences with their {100 * comparison.confidence:g} % intervals. Filled dots: {p_name} below "
+        f"{comparison.alpha:g}; hollow dots: not. Right of the line, {higher_run} is higher."
     )
     chart = difference_chart(chart_rows, f"difference to {comparison.base_title}", f"Differences in {subject}")
     return Figure.of(chart, caption)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lmassay.reporting.blocks import Block, Body, Cell, Table, TableRow, name
+from lmassay.reporting.blocks import Block, Body, Cell, Table, TableRow, name, text_cell
 from lmassay.reporting.comparison_data import interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
@@ -68,7 +68,12 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
         ]
         table_rows.append(TableRow(cells))
     number_headers = ("mean", "difference to the best, interval", "p (Holm)")
-    header = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, number_headers), Cell("", kind="text")]
+    header = [
+        Cell("metric", kind="text"),
+        Cell("run", kind="text"),
+        *map(Cell, number_headers),
+        text_cell("best or tie"),
+    ]
     tests = max(standing.tests for standing in standings)
     caption = (
         f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
