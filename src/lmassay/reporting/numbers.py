@@ -131,7 +131,7 @@ def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyT
             plural = label_in_plural(label_name)
             notes.append(
                 f"{titles.get(metric, metric)} rests on {_few_labels_text(few_counts, label_name)}: fewer than "
-                f"{FEW_LABELS} hardly tell how other {plural} would fare, so the interval is wide, or there is none"
+                f"{FEW_LABELS} say little about other {plural}, so the interval is wide, or there is none"
             )
     return notes
 

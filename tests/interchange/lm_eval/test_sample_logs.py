@@ -136,7 +136,7 @@ def test_fields_of_another_shape_are_refused(tmp_path, fields):
 
 def test_a_file_that_is_called_otherwise_needs_the_task_named(tmp_path):
     path = copied_log(tmp_path, PAIRS).rename(tmp_path / "mine.jsonl")
-    with pytest.raises(DataError, match=r"does not tell the task .*; give --task NAME"):
+    with pytest.raises(DataError, match=r"does not contain the task .*; give --task NAME"):
         task_of(path)
     assert read_log(path, task="blimp_x").task == "blimp_x"
     with pytest.raises(DataError, match="does not exist"):

@@ -120,8 +120,8 @@ evaluation = Evaluation(
             datasets=("fewglue",),
             parts=f"{__name__}.reproduce:fewnlu",
             notes=(
-                "A figure agrees if a t-test at the 5 % level does not tell the two means over four splits apart. "
-                "Where no published standard deviation is at hand, ours is used for both.",
+                "A figure agrees if a t-test at the 5 % level finds no difference between the two means over four "
+                "splits. If no standard deviation was published, ours is used for both.",
                 "FewNLU's own file of 64 examples is not in the catalogue; train and dev32 of FewGLUE are used "
                 "instead, which are presumably the same examples except for WSC.",
                 "iPET, Noisy Student and the combined method are not part of this command: the setting that each "

@@ -165,7 +165,7 @@ def task_of(path: Path) -> str:
     """
     name, _, stamp = path.stem.removeprefix("samples_").rpartition("_")
     if not path.name.startswith("samples_") or not name or not stamp[:1].isdigit():
-        raise DataError(f"the name of {path} does not tell the task (samples_<task>_<time>.jsonl); give --task NAME")
+        raise DataError(f"the name of {path} does not contain the task (samples_<task>_<time>.jsonl); give --task NAME")
     return name
 
 

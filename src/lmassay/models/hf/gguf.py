@@ -51,7 +51,7 @@ class _Header:
     adds_eos: bool
 
 
-def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name: str = "") -> Path:
+def converted(path: Path, report: Callable[[str], None] = lambda _: None, *, name: str = "") -> Path:
     """The folder with the float32 version of a GGUF file, for ``from_pretrained``; it is made at the first call."""
     require_file(path, "GGUF")
     digest = sha256(path)
@@ -61,7 +61,7 @@ def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name:
     cache.require_converter(f"reading {path.name}")
 
     def fill(new: Path) -> None:
-        header = _convert(path, new, tell)
+        header = _convert(path, new, report)
         card = {
             "name": name or path.stem,
             "source": path.name,
@@ -77,14 +77,14 @@ def converted(path: Path, tell: Callable[[str], None] = lambda _: None, *, name:
         return cache.populated(folder, fill)
 
 
-def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
+def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
     # Imported before standard error is silenced: it keeps the stream of that moment for its warnings.
     import transformers  # noqa: F401
     from safetensors import SafetensorError
 
     header = _header(path)
     require_space(new.parent, _FLOAT32_BYTES * header.parameters + _MARGIN)
-    tell(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
+    report(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
     try:
         with _in_own_folder(path) as file, _quiet():
             model, used = _model(file)
@@ -96,10 +96,10 @@ def _convert(path: Path, new: Path, tell: Callable[[str], None]) -> _Header:
             f"use the same model as a folder with safetensors weights"
         ) from error
     if used != header.parameters:
-        tell(f"note: {header.parameters - used} numbers of {path.name} are not used by {type(model).__name__}")
+        report(f"note: {header.parameters - used} numbers of {path.name} are not used by {type(model).__name__}")
     if not is_known:
         pre_tokenizer = header.pre_tokenizer or "unnamed"
-        tell(f"note: {path.name} splits text in an unknown way ({pre_tokenizer}); it is split as for GPT-2")
+        report(f"note: {path.name} splits text in an unknown way ({pre_tokenizer}); it is split as for GPT-2")
     try:
         with _quiet():
             model.save_pretrained(new, max_shard_size="1000GB")
@@ -199,6 +199,6 @@ def _in_own_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' progress bars; ``tell`` reports progress instead."""
+    """Without transformers' progress bars; ``report`` shows the progress instead."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

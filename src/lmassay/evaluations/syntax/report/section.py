@@ -72,7 +72,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += curves.blocks(names, members[:MAX_SYSTEMS])
     if len(runs) > MAX_SYSTEMS:
         blocks.append(
-            Note(f"Curves and examples are of the first {MAX_SYSTEMS} runs only; make a report of the others alone.")
+            Note(f"Curves and examples are of the first {MAX_SYSTEMS} runs only; write another report for the others.")
         )
     note = "Here every context counts once, also for TSE; in the table, TSE counts every row."
     return Section(blocks, _examples(runs[:MAX_SYSTEMS]), comparison_note=note)
