@@ -90,6 +90,14 @@ def test_rows_of_models_and_attacks_compare_models_under_the_same_attack(two_by_
     assert any("paired tests of the runs of the column with the same attack" in note for note in made.notes)
 
 
+def test_runs_of_a_task_without_main_metrics_are_in_a_table_with_others(tmp_path):
+    add(tmp_path, "a", rates(GOOD), model="a", results=[result(GOOD)], headline=["accuracy"])
+    add(tmp_path, "b", rates(BAD, "loss"), model="b", results=[result(BAD, "loss"), result(BAD, "loss.std")])
+    made = table(tmp_path)
+    assert [column[0] for column in made.columns] == ["accuracy", "loss"]
+    assert texts(made) == [["a", "0.950", ""], ["b", "", "0.250"]]
+
+
 @pytest.mark.parametrize("rows", ["run", "model,attack"])
 def test_a_key_that_the_rows_determine_is_not_used_for_the_columns(two_by_two, rows):
     made = table(two_by_two, rows=rows, metrics=["accuracy"])

@@ -195,17 +195,19 @@ def _is_determined(axis: Axis, rows: Axis) -> bool:
 
 def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -> list[str]:
     available: dict[str, None] = {}
-    headline: dict[str, None] = {}
+    main: dict[str, None] = {}
     for record in records:
-        available |= dict.fromkeys(result.metric for result in record.results)
-        headline |= dict.fromkeys(metric for metric in record.design.headline if record.result(metric) is not None)
+        of_record = dict.fromkeys(result.metric for result in record.results)
+        available |= of_record
+        # A task that names no main metrics has all of them, but statistics such as d_tgt.std are shown on request.
+        plain = [metric for metric in of_record if "." not in metric and "@" not in metric]
+        main |= dict.fromkeys([metric for metric in record.design.headline if metric in of_record] or plain)
     for metric in layout.metrics:
         if metric not in available:
             raise UserError(f"--metric {metric}: no run has this metric{did_you_mean(metric, available)}")
     if layout.metrics:
         return list(layout.metrics)
-    # Statistics of a metric, such as d_tgt.std, are shown on request.
-    default = list(headline) or [metric for metric in available if "." not in metric and "@" not in metric]
+    default = list(main)
     return default if columns.key == METRIC else default[:1]
 
 
