@@ -266,3 +266,12 @@ def test_a_file_that_is_not_text_does_not_stop_the_merge(two, tmp_path):
     done = lmassay("merge", two[0], "-o", tmp_path / "both")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "both" / strange.relative_to(two[0])).read_bytes() == b"\xff\r\n"
+
+
+def test_a_link_among_the_data_copies_no_other_file(two, tmp_path):
+    (tmp_path / "private.txt").write_text("private", encoding="utf-8")
+    link = two[0] / "inputs" / "0123456789ab" / "link.txt"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "private.txt")
+    assert lmassay("merge", two[0], "-o", tmp_path / "both").returncode == 0
+    assert not (tmp_path / "both" / link.relative_to(two[0])).exists()

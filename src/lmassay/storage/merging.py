@@ -359,7 +359,8 @@ class _Merge:
         """Copy the data that Python programs gave to runs. The folder of a file is named after its digest."""
         for file in sorted((self._folder / INPUTS_FOLDER).glob("*/*")):
             target = self._target / INPUTS_FOLDER / file.parent.name / file.name
-            if file.is_file() and not target.exists():
+            # lmassay writes no links. In a folder of somebody else, one could name a private file of this machine.
+            if file.is_file() and not file.is_symlink() and not target.exists():
                 # Byte for byte: a file that is not text was not written by lmassay, but must not stop the merge.
                 with atomic_write(target) as stream:
                     stream.buffer.write(file.read_bytes())
