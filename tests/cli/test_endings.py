@@ -94,9 +94,9 @@ def test_an_ending_that_the_command_cannot_write_is_refused_in_one_line(folder, 
 
 
 def test_every_command_with_an_output_file_is_tested_here():
-    # Folders, perturbed texts and results folders have no format.
+    # Results folders have no format; figures are written into a folder, in the formats of --format.
     tested = {"export", "report", "compare", "card", "init", "protocol", "verbs", "surprisal", "predict", "table"}
-    without_format = {"merge"}
+    without_format = {"merge", "figures"}
     context = click.Context(app)
     with_output = set()
     for name in command_table().by_name:

@@ -22,8 +22,8 @@ READERS = {
     "own_data/pairs.jsonl": "syntax",
     "data/corpus.txt": "syntax",
     "fewshot/reviews.yaml": "fewshot",
-    "fewshot/data/reviews/train.jsonl": "fewshot",
-    "fewshot/data/reviews/dev.jsonl": "fewshot",
+    "fewshot/train.jsonl": "fewshot",
+    "fewshot/dev.jsonl": "fewshot",
 }
 
 prepare = configurations.prepare

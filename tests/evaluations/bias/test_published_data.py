@@ -77,7 +77,9 @@ def test_the_shipped_prompts_are_in_the_language_they_are_for(language):
 
 
 def test_a_language_without_prompts_says_what_to_do():
-    with pytest.raises(DataError, match=r"no prompts for the language 'fi'; write your own file"):
+    with pytest.raises(
+        DataError, match=r"no prompts for the language 'fi'; translate those that lmassay init prompts writes"
+    ):
         shipped_prompts("fi")
 
 

@@ -209,7 +209,8 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
                 f"{_METHOD}.eval_ratios",
             ),
             state="fixed",
-            decision="refused if it is less than one update; the original then used the last weights",
+            decision="refused if it is less than one update; the default 0.02 then means every update; the original "
+            "used the last weights",
         ),
         _whole("early_stop_epoch", 6, "Stop after this many evaluations without improvement.", f"{_METHOD}.patience"),
         Flag(
