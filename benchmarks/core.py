@@ -276,7 +276,8 @@ def opens_in_chromium(page: Path, lines: int) -> bool:
         try:
             started = time.perf_counter()
             chrome.get(page.as_uri())
-            chrome.execute_script("document.querySelector('#examples').scrollIntoView()")
+            # The page reads the examples only when their section is opened.
+            chrome.find_element("css selector", "#examples summary").click()
             while chrome.execute_script("return document.querySelector('#examples').dataset.ready") != "true":
                 if time.perf_counter() - started > 120:
                     return False
