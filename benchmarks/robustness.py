@@ -27,6 +27,11 @@ from lmassay.evaluations.robustness.kernels.backend import ENGINE_VARIABLE, Scor
 from lmassay.evaluations.robustness.scorers.bleu import bleu_scores
 from lmassay.evaluations.robustness.scorers.chrf import chrf_scores
 
+# numba imports the package `coverage`, and coverage.py in this folder has the same name. Without this folder on the
+# path, the package is imported.
+_HERE = Path(__file__).resolve().parent
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
+
 TOLERANCE = 1e-9
 REPEATS = 3
 ATTACKS = ("charswap", "knn", "unconstrained")

@@ -332,6 +332,14 @@ class TestChoice:
         monkeypatch.setattr(backend, "numba_is_usable", lambda: False)
         assert choose(1000) == "numpy"
 
+    def test_numba_that_cannot_be_imported_is_not_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # A user's coverage.py in the current folder makes numba's import fail with AttributeError.
+        (tmp_path / "numba.py").write_text("import sys\nsys.no_such_attribute\n", encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "numba", raising=False)
+        monkeypatch.setattr(backend, "numba_is_usable", backend.numba_is_usable.__wrapped__)
+        assert choose(1000) == "numpy"
+
     def test_many_small_batches_count_as_a_large_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(backend, "numba_is_usable", lambda: True)
         assert [choose(400) for _ in range(4)] == ["numpy", "numpy", "numba", "numba"]

@@ -64,10 +64,12 @@ def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto
 
 @cache
 def numba_is_usable() -> bool:
-    """Whether numba can be imported: an installed numba raises ImportError if numpy is too new for it."""
+    """Whether numba can be imported; without it, the numpy kernels give the same scores."""
     try:
         import numba  # noqa: F401
-    except ImportError:
+    except Exception:
+        # Not only ImportError, which numba raises if it is missing or numpy is too new for it: numba also imports
+        # `coverage`, and a user's own coverage.py in the current folder makes that fail in other ways.
         return False
     return True
 
