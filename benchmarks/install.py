@@ -36,6 +36,9 @@ ROOT = Path(__file__).resolve().parents[1]
 _BYTES_PER_BLOCK = 512
 """The unit of ``st_blocks``, whatever the file system's own blocks are."""
 _LARGEST = ("lmassay[all]", "inspect_ai + hf", "lm_eval[hf]")
+# All extras for users except ``api``, which brings nothing.
+_LIGHT_EXTRAS = ("fast", "figures", "segment", "search", "tables", "view", "dask", "datasette")
+_EXTRAS_WITH_TORCH = ("hf", "fewshot", "semantic", "all")
 _HEADER = ("installation", "MB", "packages", "CPU-seconds", "clock-seconds", "version")
 
 
@@ -117,11 +120,9 @@ def measure_all(folder: Path, only: Sequence[str] | None, build: str, *, fills_c
 def installations(wheel: Path) -> list[Installation]:
     """Return what is measured: lmassay alone, with each extra that brings something, and the other tools."""
     listed = [Installation("lmassay", [str(wheel)], "lmassay")]
-    for extra in ("hf", "fewshot", "fast", "figures", "segment", "search", "tables", "view", "dask", "semantic", "all"):
-        needs_torch = extra in ("hf", "fewshot", "semantic", "all")
-        listed.append(
-            Installation(f"lmassay[{extra}]", [f"lmassay[{extra}] @ {wheel.as_uri()}"], "lmassay", needs_torch)
-        )
+    for extra in (*_LIGHT_EXTRAS, *_EXTRAS_WITH_TORCH):
+        requirement = f"lmassay[{extra}] @ {wheel.as_uri()}"
+        listed.append(Installation(f"lmassay[{extra}]", [requirement], "lmassay", extra in _EXTRAS_WITH_TORCH))
     listed.append(Installation("inspect_ai", ["inspect_ai"], "inspect-ai"))
     listed.append(
         Installation("inspect_ai + hf", ["inspect_ai", "torch", "transformers", "accelerate"], "inspect-ai", True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 
 import pytest
 import yaml
@@ -68,11 +70,35 @@ def test_licences_of_everything_in_the_package_come_with_it():
         assert (ROOT / name).stat().st_size > 1000
 
 
-def test_the_smoke_test_reports_a_command_that_fails(tmp_path):
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import smoke
-    finally:
-        sys.path.pop(0)
+def test_links_to_folders_are_not_in_the_source_distribution():
+    """hatchling visits each folder once: what a link shows would be missing in the place that it points to."""
+    target = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]
+    assert target["skip-excluded-dirs"]
+    for folder in ("benchmarks", "docs", "examples", "src", "tests", "tools"):
+        for path in (ROOT / folder).rglob("*"):
+            assert not path.is_symlink() or f"/{path.relative_to(ROOT).as_posix()}" in target["exclude"]
+
+
+@pytest.fixture
+def smoke(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("smoke")
+
+
+def test_the_smoke_test_reports_a_command_that_fails(smoke, tmp_path):
     with pytest.raises(SystemExit, match="ended with 3"):
         smoke._run([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
+
+
+def test_the_smoke_test_reports_files_that_are_missing_in_the_wheel(smoke, tmp_path, capsys):
+    source = tmp_path / "src"
+    (source / "package" / "starters").mkdir(parents=True)
+    (source / "package" / "code.py").touch()
+    wheel = tmp_path / "package.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(source / "package" / "code.py", "package/code.py")
+    smoke.require_all_files(wheel, source)
+    assert "ok" in capsys.readouterr().out
+    (source / "package" / "starters" / "first.yaml").touch()
+    with pytest.raises(SystemExit, match=r"package\.whl lacks .*: package/starters/first\.yaml"):
+        smoke.require_all_files(wheel, source)

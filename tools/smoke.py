@@ -2,9 +2,9 @@
 
     python tools/smoke.py dist/lmassay-0.2.0-py3-none-any.whl [--tests dist/lmassay-0.2.0.tar.gz tests/statistics …]
 
-Installs the wheel into a fresh virtual environment and runs the commands of the first steps there. With ``--tests``, it
-also unpacks the source distribution, installs the test tools, and runs these tests against the wheel. Exits with 1 at
-the first command that fails.
+Checks that the wheel has every file of the folder ``src``, installs it into a fresh virtual environment and runs the
+commands of the first steps there. With ``--tests``, it also unpacks the source distribution, installs the test tools,
+and runs these tests against the wheel. Exits with 1 at the first command that fails.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import sys
 import tarfile
 import tempfile
 import venv
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 # In this order, in one folder. None of them needs the network or an extra.
 COMMANDS = (
     ("--version",),
     ("doctor",),
     ("init", "robustness"),
+    ("init", "evaluation"),
     ("check", "robustness.yaml"),
     ("run", "robustness.yaml"),
     ("ls",),
@@ -46,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--tests", nargs="+", metavar=("SDIST", "TEST"), help="a source distribution, and tests to run")
     options = parser.parse_args(arguments)
+    require_all_files(options.wheel, SOURCE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = empty_environment(folder / "environment")
@@ -57,6 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run_tests(python, Path(sdist), tests, folder / "source")
     _say("the wheel works")
     return 0
+
+
+def require_all_files(wheel: Path, source: Path) -> None:
+    """See that the wheel lacks no file of the package."""
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    files = (path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    missing = sorted({path.relative_to(source).as_posix() for path in files} - packed)
+    if missing:
+        raise SystemExit(f"{wheel.name} lacks files of {source}: {', '.join(missing)}")
+    _say(f"ok  {wheel.name} has all files of the folder src")
 
 
 def empty_environment(folder: Path) -> Path:
