@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -273,5 +274,98 @@ def test_a_link_among_the_data_copies_no_other_file(two, tmp_path):
     link = two[0] / "inputs" / "0123456789ab" / "link.txt"
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "private.txt")
-    assert lmassay("merge", two[0], "-o", tmp_path / "both").returncode == 0
+    lmassay("merge", two[0], "-o", tmp_path / "both")
     assert not (tmp_path / "both" / link.relative_to(two[0])).exists()
+
+
+def _link_in_inputs(results: Path, private: Path) -> None:
+    (results / "inputs").mkdir()
+    (results / "inputs" / "0123456789ab").symlink_to(private)
+
+
+def _linked_inputs(results: Path, private: Path) -> None:
+    (results / "inputs").symlink_to(private.parent)
+
+
+def _listed_model(results: Path) -> Path:
+    """Return the folder of a kept model, which does not exist yet."""
+    (name,) = numbers(results)
+    (results / "models").mkdir()
+    (results / "models" / f"{name}.json").write_text('{"1": ["0123456789abcdef"]}', encoding="utf-8")
+    return results / "models" / "0123456789abcdef"
+
+
+def _link_in_a_model(results: Path, private: Path) -> None:
+    model = _listed_model(results)
+    model.mkdir()
+    (model / "config.json").symlink_to(private / "id")
+
+
+def _linked_model(results: Path, private: Path) -> None:
+    _listed_model(results).symlink_to(private)
+
+
+def _linked_models(results: Path, private: Path) -> None:
+    _listed_model(results)
+    (results / "models").rename(private / "models")
+    (private / "models" / "0123456789abcdef").mkdir()
+    (private / "id").rename(private / "models" / "0123456789abcdef" / "id")
+    (results / "models").symlink_to(private / "models")
+
+
+def _linked_list(results: Path, private: Path) -> None:
+    _listed_model(results)
+    (listing,) = (results / "models").glob("*.json")
+    listing.unlink()
+    listing.symlink_to(private / "id")
+
+
+def _circle_in_a_model(results: Path, private: Path) -> None:
+    model = _listed_model(results)
+    model.mkdir()
+    (model / "itself").symlink_to(model)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs rights on Windows")
+@pytest.mark.parametrize(
+    ("put_link", "reported"),
+    [
+        (_link_in_inputs, "inputs/0123456789ab"),
+        (_linked_inputs, "inputs"),
+        (_link_in_a_model, "models/0123456789abcdef"),
+        (_linked_model, "models/0123456789abcdef"),
+        (_linked_models, "models"),
+        (_linked_list, "models/"),
+        (_circle_in_a_model, "models/0123456789abcdef"),
+    ],
+)
+def test_a_link_anywhere_copies_no_private_file_and_is_reported(tmp_path, put_link, reported):
+    results = run(tmp_path, "one")
+    private = tmp_path / "home" / "private"
+    private.mkdir(parents=True)
+    (private / "id").write_text("PRIVATE", encoding="utf-8")
+    put_link(results, private)
+    done = lmassay("merge", results, "-o", tmp_path / "both", "--json")
+    assert done.returncode == 1, done.stderr
+    (folder,) = json.loads(done.stdout)["folders"]
+    assert len(folder["copied"]) == 1
+    (not_copied,) = folder["not_copied"]
+    assert not_copied.startswith(reported)
+    assert not_copied in done.stderr
+    for copy in (tmp_path / "both").rglob("*"):
+        assert not copy.is_file() or b"PRIVATE" not in copy.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "listing", ["[]", "{", '{"1": 3}', '{"1": [3]}', '{"1": [""]}', '{"1": [".."]}', "[" * 100_000]
+)
+def test_a_strange_list_of_models_is_reported_and_not_copied(tmp_path, listing):
+    results = run(tmp_path, "one")
+    (name,) = numbers(results)
+    (results / "models").mkdir()
+    (results / "models" / f"{name}.json").write_text(listing, encoding="utf-8")
+    done = lmassay("merge", results, "-o", tmp_path / "both", "--json")
+    assert done.returncode == 1
+    (folder,) = json.loads(done.stdout)["folders"]
+    assert (folder["copied"], folder["not_copied"]) == ([name], [f"models/{name}.json"])
+    assert not (tmp_path / "both" / "models").exists()

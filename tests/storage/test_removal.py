@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from lmassay.errors import StoreError
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN
+from lmassay.storage.locks import LOCKS
 from lmassay.storage.removal import remove_runs
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import Response
@@ -117,3 +119,47 @@ def test_a_run_of_somebody_else_cannot_lead_out_of_the_folder(tmp_path):
         remove_runs(store, [store.run(run)])
         assert store.runs() == []
     assert all(file.exists() for file in precious)
+
+
+@pytest.mark.parametrize(
+    "listing", ['{"x": [".."]}', '{"x": [""]}', '{"x": ["."]}', '{"x": ["a/../.."]}', "[]", "{", '{"x": 1}']
+)
+def test_a_strange_list_of_models_deletes_nothing_else(store, listing):
+    folder = store.folder / KEPT_MODELS
+    (folder / "a").mkdir(parents=True)
+    (folder / "one.json").write_text(listing, encoding="utf-8")
+    assert remove_runs(store, [store.run("one")]).models == 0
+    assert [path.name for path in folder.iterdir()] == ["a"]
+    assert [record.id for record in store.runs()] == ["two"]
+
+
+def test_no_model_is_deleted_if_the_list_of_another_run_cannot_be_read(store):
+    folder = store.folder / KEPT_MODELS
+    (folder / "a").mkdir(parents=True)
+    (folder / "one.json").write_text('{"x": ["a"]}', encoding="utf-8")
+    (folder / "two.json").write_text("{", encoding="utf-8")
+    assert remove_runs(store, [store.run("one")]).models == 0
+    assert (folder / "a").is_dir()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs rights on Windows")
+@pytest.mark.parametrize("name", [KEPT_MODELS, ".progress"])
+def test_nothing_is_deleted_behind_a_link(store, tmp_path_factory, name):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "thesis").mkdir()
+    (elsewhere / "one.json").write_text('{"x": ["thesis"]}', encoding="utf-8")
+    (store.folder / name).symlink_to(elsewhere)
+    removal = remove_runs(store, [store.run("one")])
+    assert removal.models == 0
+    assert ("because models is a link" in removal.describe()) == (name == KEPT_MODELS)
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["one.json", "thesis"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs rights on Windows")
+def test_a_folder_of_locks_that_is_a_link_is_refused(store, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "one").touch()
+    (store.folder / LOCKS).symlink_to(elsewhere)
+    with pytest.raises(StoreError, match=r"\.locks is a link; delete the link"):
+        remove_runs(store, [store.run("one")])
+    assert (elsewhere / "one").exists()

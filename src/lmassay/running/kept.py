@@ -12,8 +12,8 @@ from pathlib import Path
 from lmassay.errors import StoreError
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import KEPT_MODELS
-from lmassay.storage.file_names import run_file
 from lmassay.storage.files import atomic_write
+from lmassay.storage.kept_models import list_file, listed_models
 
 _DIGITS = 16
 
@@ -25,22 +25,19 @@ def model_folder(results: Path, key: str) -> Path:
 
 def write_list(results: Path, run: str, folders: Mapping[str, Sequence[str]]) -> None:
     """Write which model folders belong to the examples of a run."""
-    with atomic_write(_list_file(results, run)) as stream:
+    with atomic_write(list_file(results, run)) as stream:
         json.dump({example: list(names) for example, names in folders.items()}, stream, indent=1)
 
 
 def read_list(results: Path, run: str) -> dict[str, list[Path]]:
     """The model folders of a run by example; empty if the run keeps no models. They may have been deleted since."""
-    file = _list_file(results, run)
+    file = list_file(results, run)
     if not file.is_file():
         return {}
+    folder = results.absolute() / KEPT_MODELS
     try:
-        names_by_example = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            str(example): [results.absolute() / KEPT_MODELS / str(name) for name in names]
-            for example, names in names_by_example.items()
-        }
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+        return {example: [folder / name for name in names] for example, names in listed_models(file).items()}
+    except (OSError, ValueError) as error:
         command = command_on_results(results, "resume", run)
         raise StoreError(f"{file} cannot be read ({error}); delete it, then: {command}") from error
 
@@ -51,7 +48,3 @@ def missing_folders(results: Path, run: str) -> list[Path]:
     for folders in read_list(results, run).values():
         missing += [folder for folder in folders if not folder.is_dir()]
     return missing
-
-
-def _list_file(results: Path, run: str) -> Path:
-    return run_file(results / KEPT_MODELS, run, ".json")

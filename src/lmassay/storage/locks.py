@@ -22,6 +22,10 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     ``what`` names what is locked, and ``advice`` says what to do if the file cannot be written, for error messages.
     """
     ending = f"; {advice}" if advice else ""
+    # lmassay creates no links. In a folder of somebody else, one could lead to a file that is deleted with the lock.
+    for path in (file.parent, file):
+        if path.is_symlink():
+            raise StoreError(f"cannot lock {what}: {path} is a link; delete the link{ending}")
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
         # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is longer

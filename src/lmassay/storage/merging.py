@@ -36,9 +36,9 @@ from lmassay.storage.database import (
     plain_errors,
 )
 from lmassay.storage.digests import ANNOTATION, keys_digest, text_of
-from lmassay.storage.file_names import run_file
 from lmassay.storage.files import atomic_write
 from lmassay.storage.in_memory import INPUTS_FOLDER
+from lmassay.storage.kept_models import is_own, list_file, listed_models
 from lmassay.storage.records import DAMAGED
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, response_digest
 from lmassay.storage.single_rows import UNREADABLE
@@ -68,6 +68,8 @@ class MergedFolder:
     """Whether the answers could not be copied, because the file is damaged."""
     different_answers: int = 0
     """The answers that differ from another folder's answer to the same request."""
+    foreign: list[str] = field(default_factory=list)
+    """The files and folders that lmassay did not write, such as links; they are not copied."""
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
@@ -355,53 +357,96 @@ class _Merge:
         (response,) = self._db.execute("SELECT response FROM source.responses WHERE key = ?", (key,)).fetchone()
         return f"{key}{OWN_ANSWER_MARK}{response_digest(key, response).hex()}"
 
+    # --- files beside the store -----------------------------------------------------------------------------------
+
+    def _is_own(self, path: Path) -> bool:
+        """Return whether a file or folder can be copied; report it if it cannot.
+
+        lmassay writes no links. In a folder of somebody else, a link could name a private file of this machine.
+        """
+        if is_own(path):
+            return True
+        self._report_foreign(path)
+        return False
+
+    def _report_foreign(self, path: Path) -> None:
+        name = path.relative_to(self._folder).as_posix()
+        if name not in self._outcome.foreign:
+            self._outcome.foreign.append(name)
+
+    def _own_folder(self, name: str) -> Path | None:
+        """Return a folder of the source; None if there is none, or if it is a link."""
+        folder = self._folder / name
+        if folder.is_symlink():
+            self._report_foreign(folder)
+            return None
+        return folder if folder.is_dir() else None
+
     def _copy_inputs(self) -> None:
         """Copy the data that Python programs gave to runs. The folder of a file is named after its digest."""
-        for file in sorted((self._folder / INPUTS_FOLDER).glob("*/*")):
-            target = self._target / INPUTS_FOLDER / file.parent.name / file.name
-            # lmassay writes no links. In a folder of somebody else, one could name a private file of this machine.
-            if file.is_file() and not file.is_symlink() and not target.exists():
-                # Byte for byte: a file that is not text was not written by lmassay, but must not stop the merge.
-                with atomic_write(target) as stream:
-                    stream.buffer.write(file.read_bytes())
+        source = self._own_folder(INPUTS_FOLDER)
+        for folder in sorted(source.iterdir()) if source is not None else ():
+            if not self._is_own(folder) or not folder.is_dir():
+                continue
+            for file in sorted(folder.iterdir()):
+                target = self._target / INPUTS_FOLDER / folder.name / file.name
+                if file.is_file() and not target.exists():
+                    # Byte for byte: a file that is not text was not written by lmassay, but must not stop the merge.
+                    with atomic_write(target) as stream:
+                        stream.buffer.write(file.read_bytes())
 
     def _copy_kept_models(self, runs: Sequence[str]) -> None:
         """Copy the trained models that the runs kept. A folder is named after the digest of its training."""
-        source = self._folder / KEPT_MODELS
-        target = self._target / KEPT_MODELS
+        source = self._own_folder(KEPT_MODELS)
+        if source is None:
+            return
         for run in runs:
-            listing = run_file(source, run, ".json")
-            if not listing.is_file():
+            listing = list_file(self._folder, run)
+            if not os.path.lexists(listing) or not self._is_own(listing):
                 continue
-            target.mkdir(exist_ok=True)
-            shutil.copy2(listing, target / listing.name)
-            for names in _kept_by_example(listing).values():
+            names_by_example = self._names_in(listing)
+            if names_by_example is None:
+                continue
+            target = list_file(self._target, run)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(listing, target)
+            for names in names_by_example.values():
                 for name in names:
-                    self._copy_kept_model(source / Path(name).name)
+                    self._copy_kept_model(source / name)
+
+    def _names_in(self, listing: Path) -> dict[str, list[str]] | None:
+        """Return the models that a list names; None, and a report, if it cannot be read."""
+        try:
+            return listed_models(listing)
+        except ValueError:
+            self._report_foreign(listing)
+            return None
 
     def _copy_models_of_unfinished_runs(self) -> None:
         """Copy the models that no list names: the list of a run is written when the run is done."""
-        source = self._folder / KEPT_MODELS
+        source = self._own_folder(KEPT_MODELS)
+        if source is None:
+            return
         listed: set[str] = set()
         for listing in source.glob("*.json"):
-            for names in _kept_by_example(listing).values():
-                listed.update(Path(name).name for name in names)
+            if self._is_own(listing):
+                for names in (self._names_in(listing) or {}).values():
+                    listed.update(names)
         for folder in sorted(source.glob("[!.]*")):
             if folder.name not in listed:
                 self._copy_kept_model(folder)
 
     def _copy_kept_model(self, folder: Path) -> None:
         target = self._target / KEPT_MODELS / folder.name
-        if not folder.is_dir() or target.exists():
+        if not folder.is_dir() or target.exists() or not self._is_own(folder):
             return
         target.parent.mkdir(exist_ok=True)
         unfinished = target.with_name(f".{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(folder, unfinished)
+        try:
+            shutil.copytree(folder, unfinished)
+        except shutil.Error as error:
+            # Its text is a list of all files that could not be copied.
+            (name, _, reason), *_ = error.args[0]
+            raise StoreError(f"cannot copy the trained model {name}: {reason}") from error
         unfinished.rename(target)
-
-
-def _kept_by_example(listing: Path) -> dict[str, list[str]]:
-    """Read which model folders belong to the examples of a run."""
-    names: dict[str, list[str]] = json.loads(listing.read_text(encoding="utf-8"))
-    return names

@@ -67,10 +67,14 @@ class ProgressFile:
         self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
         progress = RunProgress(done, total, self._began, self._done_before, time.time())
         with suppress(OSError):
+            if self._file.parent.is_symlink():
+                return
             self._file.parent.mkdir(exist_ok=True)
             # Whoever reads it finds a whole file. It is not synchronized with the disk, which would take longer than
             # everything else, because after a power failure nobody needs it.
             unfinished = self._file.with_suffix(".new")
+            # A link, which only somebody else can have put there, would lead to another file.
+            unfinished.unlink(missing_ok=True)
             unfinished.write_text(json.dumps(asdict(progress)), encoding="utf-8")
             unfinished.replace(self._file)
 
@@ -91,6 +95,9 @@ def forget_progress(results: Path, run: str) -> None:
 
 def _remove(file: Path) -> None:
     with suppress(OSError):
+        # lmassay creates no links; what one leads to is not ours.
+        if file.parent.is_symlink():
+            return
         file.unlink(missing_ok=True)
         # Fails if the folder has files of other runs.
         file.parent.rmdir()

@@ -17,7 +17,7 @@ from pathlib import Path
 from lmassay.errors import DamageError, StoreError
 from lmassay.storage.blanking import altered_response_key
 from lmassay.storage.database import KEPT_MODELS, TABLES_OF_RUN, plain_errors
-from lmassay.storage.file_names import run_file
+from lmassay.storage.kept_models import list_file, listed_models
 from lmassay.storage.progress import forget_progress
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -36,6 +36,8 @@ class Removal:
     """How many cached answers only the removed runs used, and which were kept."""
     models: int
     """How many trained models were deleted."""
+    models_are_elsewhere: bool = False
+    """Whether the folder of trained models is a link; then they are kept."""
 
     def describe(self) -> str:
         """Return what was removed, and what was kept, in one sentence."""
@@ -48,6 +50,8 @@ class Removal:
         if self.kept_answers:
             are_kept = "is kept" if self.kept_answers == 1 else "are kept"
             text += f"; {counted(self.kept_answers, 'cached answer')} that no other run uses {are_kept} for later runs"
+        if self.models_are_elsewhere:
+            text += f"; trained models are kept, because {KEPT_MODELS} is a link"
         return text
 
 
@@ -73,7 +77,9 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
             if with_answers:
                 keys = [(key,) for key in unused_answers]
                 store.database.executemany("DELETE FROM responses WHERE key = ?", keys)
-        models = _remove_kept_models(store.folder / KEPT_MODELS, removed)
+        # lmassay creates no links. What a link leads to may belong to somebody else.
+        models_are_elsewhere = (store.folder / KEPT_MODELS).is_symlink()
+        models = 0 if models_are_elsewhere else _remove_kept_models(store.folder, removed)
         for run in removed:
             store.forget_lock(run)
             forget_progress(store.folder, run)
@@ -83,8 +89,8 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
         store.database.execute("VACUUM")
     n_unused = len(unused_answers)
     if with_answers:
-        return Removal(removed, n_unused, 0, models)
-    return Removal(removed, 0, n_unused, models)
+        return Removal(removed, n_unused, 0, models, models_are_elsewhere)
+    return Removal(removed, 0, n_unused, models, models_are_elsewhere)
 
 
 def _answers_of_no_other_run(store: Store, removed: Sequence[str]) -> set[str]:
@@ -120,25 +126,37 @@ def _used_keys(store: Store, runs: Iterable[str]) -> Iterator[str]:
                     yield altered_response_key(key)
 
 
-def _remove_kept_models(folder: Path, removed: Sequence[str]) -> int:
-    """Delete the trained models that only the removed runs kept; return how many."""
+def _remove_kept_models(results: Path, removed: Sequence[str]) -> int:
+    """Delete the trained models that only the removed runs kept; return how many.
+
+    A list that cannot be read names no models. If it belongs to another run, no models are deleted, because that run
+    may keep them.
+    """
+    folder = results / KEPT_MODELS
     candidates: set[str] = set()
     for run in removed:
-        listing = run_file(folder, run, ".json")
+        listing = list_file(results, run)
         if listing.is_file():
-            candidates.update(_listed_models(listing))
+            candidates |= _names_in(listing) or set()
             listing.unlink()
     if not candidates:
         return 0
     for listing in folder.glob("*.json"):
-        candidates.difference_update(_listed_models(listing))
+        kept_by_others = _names_in(listing)
+        if kept_by_others is None:
+            return 0
+        candidates -= kept_by_others
     for name in candidates:
         shutil.rmtree(folder / name, ignore_errors=True)
     return len(candidates)
 
 
-def _listed_models(listing: Path) -> set[str]:
+def _names_in(listing: Path) -> set[str] | None:
+    """Return the models that a list names; None if it cannot be read."""
     names: set[str] = set()
-    for models in json.loads(listing.read_text(encoding="utf-8")).values():
-        names.update(Path(name).name for name in models)
+    try:
+        for models in listed_models(listing).values():
+            names.update(models)
+    except (OSError, ValueError):
+        return None
     return names

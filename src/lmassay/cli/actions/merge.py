@@ -30,8 +30,11 @@ def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
             counts = (len(folder.copied), len(folder.duplicates), len(folder.conflicts), folder.answers)
             rows.append((str(folder.folder), *counts))
         print_table("", columns, rows, right=(1, 2, 3, 4))
-    has_problems = any(folder.conflicts or folder.damaged or folder.damaged_answers for folder in merged)
-    return _WITH_CONFLICTS if has_problems else 0
+    return _WITH_CONFLICTS if any(map(_has_problems, merged)) else 0
+
+
+def _has_problems(folder: MergedFolder) -> bool:
+    return bool(folder.conflicts or folder.damaged or folder.damaged_answers or folder.foreign)
 
 
 def _warn_about(folder: MergedFolder) -> None:
@@ -46,6 +49,10 @@ def _warn_about(folder: MergedFolder) -> None:
         warn(f"{folder.folder}: {len(folder.damaged):,} damaged runs were not copied ({ids}{more}); see `{check}`")
     if folder.damaged_answers:
         warn(f"{folder.folder}: its answers are damaged, so they were not copied; see `{check}`")
+    if folder.foreign:
+        names = ", ".join(folder.foreign[:_MAX_LISTED])
+        more = " …" if len(folder.foreign) > _MAX_LISTED else ""
+        warn(f"{folder.folder}: links, and files that lmassay did not write, were not copied: {names}{more}")
     if folder.different_answers:
         warn(
             f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "
@@ -62,4 +69,5 @@ def _as_json(folder: MergedFolder) -> dict[str, Any]:
         "damaged": folder.damaged,
         "answers": folder.answers,
         "different_answers": folder.different_answers,
+        "not_copied": folder.foreign,
     }
