@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from lmassay.errors import StoreError
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
+from tests.compare_kit import add, rates
+from tests.helpers import lmassay
 from tests.storage.old_schemas import downgrade
 
 
@@ -255,3 +258,29 @@ def test_an_error_or_id_that_has_no_utf_8_is_spelled_out(store):
     (row,) = store.rows(run)
     assert (row.example.id, row.error) == ("a\\ud800", "said \\udfff")
     assert list(store.requests_and_responses(run)) == [("a\\ud800", [])]
+
+
+@pytest.mark.parametrize("table", ["runs", "rows", "responses", "digests"])
+def test_a_view_in_place_of_a_table_is_not_run(tmp_path, table):
+    """It is a program of whoever made the file: it may never end."""
+    add(tmp_path, "one", rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
+        database.execute(f"ALTER TABLE {table} RENAME TO hidden")
+        database.execute(f"CREATE VIEW {table} AS SELECT {', '.join(columns)} FROM hidden")
+    for arguments in (("doctor", "--results", tmp_path), ("merge", tmp_path, "-o", tmp_path / "copy")):
+        assert lmassay(*arguments).returncode in (1, 2)
+    with Store(tmp_path) as store, pytest.raises(sqlite3.DatabaseError, match="prohibited"):
+        store.database.execute(f"SELECT {columns[0]} FROM {table}")
+
+
+def test_a_trigger_is_not_run(tmp_path):
+    for run in ("one", "two"):
+        add(tmp_path, run, rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        database.execute("CREATE TRIGGER t AFTER DELETE ON runs BEGIN DELETE FROM rows; END")
+    done = lmassay("rm", "one", "--yes", "--results", tmp_path)
+    assert done.returncode == 2
+    assert "views or triggers, which lmassay neither writes nor runs" in done.stderr
+    with Store(tmp_path) as store:
+        assert [len(list(store.rows(run))) for run in ("one", "two")] == [2, 2]

@@ -107,13 +107,13 @@ def _run_ids(folder: Path) -> list[str]:
     """
     import sqlite3
 
-    from lmassay.storage.store import STORE_FILE
+    from lmassay.storage.database import STORE_FILE, connect
 
     file = folder / STORE_FILE
     if not file.is_file():
         return []
     try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as reader:
+        with closing(connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as reader:
             rows = reader.execute("SELECT id FROM runs ORDER BY rowid DESC LIMIT ?", (_MAX_RUNS,))
             return [str(run) for (run,) in rows]
     except (sqlite3.Error, UnicodeDecodeError):

@@ -126,8 +126,20 @@ class _Connection(sqlite3.Connection):
 
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
-    """Open a SQLite file that may be damaged."""
-    return sqlite3.connect(file, factory=_Connection, **options)
+    """Open a SQLite file that may be damaged, or made by somebody else."""
+    connection = sqlite3.connect(file, factory=_Connection, **options)
+    connection.set_authorizer(_only_own_statements)
+    return connection
+
+
+def _only_own_statements(
+    action: int, argument: str | None, other: str | None, database: str | None, view_or_trigger: str | None
+) -> int:
+    """Refuse what a view or a trigger of the file asks for.
+
+    lmassay writes neither. In a file of somebody else, they are programs: a view in place of a table may never end.
+    """
+    return sqlite3.SQLITE_OK if view_or_trigger is None else sqlite3.SQLITE_DENY
 
 
 class Database:
@@ -408,6 +420,8 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
         )
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
+    elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_AUTH:
+        text = f"it has views or triggers, which lmassay neither writes nor runs ({text})"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
         text = f"{text} ({error.sqlite_errorname}): the disk cannot be read or written; copy the folder to another disk"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
