@@ -1,4 +1,4 @@
-"""Blanks out secrets in what the store writes."""
+"""Blanks out secrets in what the store writes, and in what it reads for display."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmassay.redaction import has_keys_in_use, value_without_keys, without_keys
-from lmassay.types import RowBatch, compact
+from lmassay.redaction import has_keys_in_use, redact, value_without_keys, without_keys
+from lmassay.types import Result, RowBatch, RunRecord, compact, provenance_from_dict
 
 
 def json_without_keys(text: str) -> str:
@@ -28,6 +28,7 @@ def batch_without_keys(batch: RowBatch) -> RowBatch:
         return batch
     return replace(
         batch,
+        values={without_keys(name): scores for name, scores in batch.values.items()},
         groups=_columns_without_keys(batch.groups),
         inputs=_columns_without_keys(batch.inputs),
         references=None if batch.references is None else value_without_keys(list(batch.references)),
@@ -36,7 +37,40 @@ def batch_without_keys(batch: RowBatch) -> RowBatch:
 
 
 def _columns_without_keys(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    return {name: value_without_keys(list(column)) for name, column in columns.items()}
+    return {without_keys(name): _column_without_keys(column) for name, column in columns.items()}
+
+
+def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
+    # Many examples share a group, and a search takes longer than looking up a text.
+    known: dict[str, str] = {}
+    blanked: list[Any] = []
+    for value in column:
+        if not isinstance(value, str):
+            blanked.append(value_without_keys(value))
+            continue
+        if value not in known:
+            known[value] = without_keys(value)
+        blanked.append(known[value])
+    return blanked
+
+
+def record_without_keys(record: RunRecord) -> RunRecord:
+    """Return a run as it would be stored now; id, sweep and task stay, by which it is found."""
+    if not has_keys_in_use():
+        return record
+    annotation = record.annotation
+    return replace(
+        record,
+        name=redact(record.name),
+        model=redact(record.model),
+        label=redact(record.label),
+        note=redact(record.note),
+        signature=redact(record.signature),
+        config=value_without_keys(record.config),
+        provenance=provenance_from_dict(value_without_keys(record.provenance.as_dict())),
+        results=[Result(**value_without_keys(result.as_dict())) for result in record.results],
+        annotation=replace(annotation, note=redact(annotation.note), tags=tuple(map(redact, annotation.tags))),
+    )
 
 
 def altered_response_key(key: str) -> str:

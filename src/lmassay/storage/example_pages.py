@@ -66,7 +66,7 @@ def examples_at(store: RowReader, run: str, positions: Sequence[int]) -> list[tu
         for stored, is_damaged in store.single_rows(run, f"position IN ({marks})", positions):
             if is_damaged:
                 raise store.example_error(run, stored.id)
-            rows[stored.position] = stored.parsed()
+            rows[stored.position] = store.parsed_row(stored)
         missing = [position for position in positions if position not in rows]
         if missing:
             rows |= _batch_rows(store, run, missing)

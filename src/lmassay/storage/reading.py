@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lmassay.errors import DamageError
+from lmassay.redaction import redact
 from lmassay.storage import digests
 from lmassay.storage.batches import (
     BATCH_QUERY,
@@ -21,6 +22,7 @@ from lmassay.storage.batches import (
     StoredScores,
     positions_text,
 )
+from lmassay.storage.blanking import batch_without_keys, json_without_keys
 from lmassay.storage.database import Database, first_line, plain_errors
 from lmassay.storage.digests import SHORT_SIZE, text_of
 from lmassay.storage.provenance import command_line
@@ -41,8 +43,10 @@ _MAX_ID_LENGTH = 80
 class RowReader:
     """Reads the examples of the runs in a results folder."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, for_display: bool = False) -> None:
+        """``for_display`` blanks the keys in use out of all that is read, except the ids of examples."""
         self.database = database
+        self.for_display = for_display
         self.file = database.file
         self.folder = database.folder
 
@@ -75,6 +79,14 @@ class RowReader:
             f"{again}"
         )
         return DamageError(message, problem)
+
+    def parsed_row(self, row: StoredRow) -> Row:
+        """Return a row, which is not damaged, as an example with its score."""
+        return (row.without_secrets() if self.for_display else row).parsed()
+
+    def shown_json(self, text: str) -> str:
+        """Return stored JSON, without the keys in use if it is for display."""
+        return json_without_keys(text) if self.for_display else text
 
     def damage_of(self, run: str) -> DamageError | None:
         """Verify all examples of a run, and return what is damaged; None if nothing is."""
@@ -194,7 +206,7 @@ class RowReader:
             for row, is_damaged in self.single_rows(run, "unscored != '{}'"):
                 if is_damaged:
                     raise self.example_error(run, row.id)
-                reasons = dict(json.loads(row.unscored))
+                reasons = dict(json.loads(self.shown_json(row.unscored)))
                 if row.state != "unscored" and record.design.headline:
                     reasons = {metric: reasons[metric] for metric in reasons if metric in record.design.headline}
                 if reasons:
@@ -291,7 +303,8 @@ class RowReader:
             for batch in batches:
                 if batch.is_damaged():
                     raise self._batch_error(run, batch)
-                yield batch.parsed()
+                parsed = batch.parsed()
+                yield batch_without_keys(parsed) if self.for_display else parsed
 
     def rows(self, run: str) -> Iterator[Row]:
         """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
@@ -330,7 +343,7 @@ class RowReader:
                 for row, is_damaged in self.single_rows(run, first=consecutive[0], count=len(consecutive)):
                     if is_damaged:
                         raise self.example_error(run, row.id)
-                    yield row.parsed()
+                    yield self.parsed_row(row)
 
     def row_called(self, run: str, example_id: str) -> Row | None:
         """Return the row of the example with this id; None if there is none."""
@@ -338,7 +351,7 @@ class RowReader:
             for row, is_damaged in self.single_rows(run, "id = ?", (example_id,)):
                 if is_damaged:
                     raise self.example_error(run, row.id)
-                return row.parsed()
+                return self.parsed_row(row)
         for scores in self.verified_score_batches(run):
             ids = list(scores.ids)
             if example_id in ids:
@@ -361,7 +374,7 @@ class RowReader:
             for row, is_damaged in self.single_rows(run):
                 if is_damaged:
                     raise self.example_error(run, row.id)
-                yield row.position, row.parsed()
+                yield row.position, self.parsed_row(row)
 
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
         """Yield the rows without their texts, which is all that statistics need.
@@ -408,8 +421,10 @@ class RowReader:
                     is_damaged = stored_digest[:SHORT_SIZE] != computed
                 if is_damaged:
                     raise self.example_error(run, example_id)
-                score = Score(json.loads(scores), outcomes=parsed_outcomes(outcomes))
-                yield position, Row(Example(example_id, {}, None, json.loads(groups)), state, score, error)
+                shown_outcomes = None if outcomes is None else self.shown_json(outcomes)
+                score = Score(json.loads(self.shown_json(scores)), outcomes=parsed_outcomes(shown_outcomes))
+                example = Example(example_id, {}, None, json.loads(self.shown_json(groups)))
+                yield position, Row(example, state, score, redact(error) if error and self.for_display else error)
 
     def runs_in_batches(self) -> list[str]:
         """Return the ids of the runs that have examples in batches."""

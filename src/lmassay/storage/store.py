@@ -33,7 +33,12 @@ from lmassay.redaction import redact, redacted_value, value_without_keys
 from lmassay.storage import digests
 from lmassay.storage.annotations import store_annotation
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.blanking import altered_response_key, batch_without_keys, json_without_keys
+from lmassay.storage.blanking import (
+    altered_response_key,
+    batch_without_keys,
+    json_without_keys,
+    record_without_keys,
+)
 from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, first_line, plain_errors
 from lmassay.storage.digests import (
     RECORD_FIELDS,
@@ -136,13 +141,16 @@ class Store(RowReader):
     Use it as a context manager: ``with Store(Path("results")) as store: …``.
     """
 
-    def __init__(self, folder: Path, *, create: bool = False, read_only: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, create: bool = False, read_only: bool = False, for_display: bool = False
+    ) -> None:
         """Open a results folder.
 
         With ``create``, it is created if necessary, and an old schema is updated. With ``read_only``, SQLite refuses
-        everything that would change it.
+        everything that would change it. With ``for_display``, the keys in use are blanked out of what is read: an old
+        version may have stored them. In a finished page, a key may be cut, wrapped or escaped, and would not be found.
         """
-        super().__init__(Database(folder, create=create))
+        super().__init__(Database(folder, create=create), for_display=for_display)
         if read_only:
             self.database.execute("PRAGMA query_only = ON")
 
@@ -298,6 +306,10 @@ class Store(RowReader):
 
     def _verified_record(self, stored: StoredRecord) -> RunRecord:
         """Return a run; if it is not what was written, its status is ``damaged``."""
+        record = self._checked_record(stored)
+        return record_without_keys(record) if self.for_display else record
+
+    def _checked_record(self, stored: StoredRecord) -> RunRecord:
         needs_digest = self.database.has_all_digests
         if stored.has_damaged_record(needs_digest=needs_digest):
             return stored.damaged(self.file, "is not what lmassay wrote")
@@ -568,7 +580,8 @@ class Store(RowReader):
             for key in self._response_keys(run, example_id):
                 stored = self._whole_response(run, key) or self._whole_response(run, altered_response_key(key))
                 if stored is not None:
-                    pairs.append((json.loads(stored.request), response_from_dict(json.loads(stored.response))))
+                    request = json.loads(self.shown_json(stored.request))
+                    pairs.append((request, response_from_dict(json.loads(self.shown_json(stored.response)))))
         return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:

@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from lmassay.errors import LmassayError, StoreError
 from lmassay.plugins.evaluations import evaluations
-from lmassay.reporting.html_document import style_sheet
+from lmassay.redaction import without_keys
+from lmassay.reporting.html_document import style_sheet, without_unwritable
 from lmassay.storage.commands import command_line, command_on_results
 from lmassay.view.changes import Changes, annotation_digest
 from lmassay.view.context import Context, run_of
@@ -238,5 +239,5 @@ def _error_page(context: Context, request: Request, error: Exception) -> Respons
         # Starlette raises the error again, and the server logs it.
         status, text = 500, "This page failed because of a bug in lmassay; the terminal has the details."
     if request.url.path.endswith("/live"):
-        return JSONResponse({"problem": text}, status_code=status)
+        return JSONResponse({"problem": without_unwritable(without_keys(text))}, status_code=status)
     return context.page("message.html", request, status, text=text)

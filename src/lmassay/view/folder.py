@@ -114,7 +114,7 @@ class ResultsFolder:
     @contextmanager
     def store(self) -> Iterator[Store]:
         """Open the store for reading. Everything that is read belongs to one moment, even if a run goes on."""
-        with Store(self.path, read_only=True) as store:
+        with Store(self.path, read_only=True, for_display=True) as store:
             # A transaction that only reads does not make anybody wait, because the store has a write-ahead log.
             store.database.execute("BEGIN")
             yield store
@@ -124,7 +124,8 @@ class ResultsFolder:
         """Open the store to change something. A folder that has been deleted is not created again."""
         # Raises an error unless there are results.
         Store(self.path, read_only=True).close()
-        with Store(self.path, create=True) as store:
+        # For display: what a form was filled in with is compared with what is read now.
+        with Store(self.path, create=True, for_display=True) as store:
             yield store
 
     def snapshot(self) -> Snapshot:
