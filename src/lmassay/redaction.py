@@ -45,11 +45,14 @@ _WRITTEN_KEY = re.compile(
     rf"\b(?=sk-|hf_|gh|github_|glpat-|xox|AIza|AKIA|eyJ)(?=\S{{0,500}}\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}"
     r"|(?<=Bearer )(?=\S*\d)[^\s{}]{12,}"
 )
-# A part of an address that is not a word: letters and digits mixed, or a long number.
-_RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}|\d{10,}")
+# A part of an address that is not a word: letters and digits mixed, or a long number. What a match must contain is
+# looked for afterwards: looking ahead from each letter of a long word would take minutes.
+_LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{16,}")
+_LONG_NUMBER = re.compile(r"\d{10,}")
 # The digests of git and of files, which are in addresses of published models.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_MIXED = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9]{20,}")
+_LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
+_EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 # The limit keeps the search in a long text without addresses short.
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
@@ -127,7 +130,7 @@ def remember_variable(option: str, variable: str, value: str) -> None:
     elif is_secret_variable(option) and may_be_key(value):
         # An option called "key" may also contain the name of a column.
         remember_secret(value)
-    elif _MIXED.search(value) and not _URL.match(value) and not _is_path(value):
+    elif _is_mixed(value) and not _URL.match(value) and not _is_path(value):
         remember_secret(value)
     for secret in [*_WRITTEN_KEY.findall(value), *keys_in_addresses(value)]:
         remember_secret(secret)
@@ -201,7 +204,20 @@ def keys_in_addresses(text: str) -> list[str]:
 
 
 def _is_random(text: str) -> bool:
-    return _WRITTEN_KEY.search(text) is not None or (_RANDOM.search(text) is not None and _HASH.fullmatch(text) is None)
+    if _WRITTEN_KEY.search(text) is not None:
+        return True
+    if _HASH.fullmatch(text) is not None:
+        return False
+    if _LONG_NUMBER.search(text) is not None:
+        return True
+    words = _LETTERS_AND_DIGITS.findall(text)
+    return any(not word.isalpha() and not word.isdigit() for word in words)
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether a text has a long word, and from there on small letters, capitals and digits."""
+    word = _LONG_WORD.search(text)
+    return word is not None and all(kind.search(text, word.start()) is not None for kind in _EACH_KIND)
 
 
 # --- the gate ---------------------------------------------------------------------------------------------------------

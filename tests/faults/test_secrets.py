@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,7 +20,7 @@ import pytest
 import lmassay as lmassay_package
 from lmassay import redaction
 from lmassay.errors import PluginError
-from lmassay.redaction import redact, remember_secret, without_keys
+from lmassay.redaction import keys_in_addresses, redact, remember_secret, without_keys
 from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
@@ -502,3 +504,30 @@ def test_tokens_are_blanked_after_a_hyphen_and_whatever_their_length():
     token = f"eyJ{'a' * 3000}.eyJ{'b' * 3000}.signature"
     assert redact(f"denied: {token}!") == "denied: [redacted]!"
     assert redact("id-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl") == "id-[redacted]"
+
+
+def test_a_long_word_in_a_configuration_does_not_stop_the_search_for_keys():
+    """Hours, if the rest of the word were searched at each of its letters; the limit is only there to end the test."""
+    program = (
+        "from lmassay.redaction import remember_variable, written_keys\n"
+        "for word in ('a' * 1_000_000, 'A' * 1_000_000, '%41' * 300_000, 'a-' * 500_000):\n"
+        "    assert written_keys(f'http://host/{word}?q={word}') == []\n"
+        "    remember_variable('label', 'LABEL', word)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=120, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("part", "is_key"),
+    [
+        ("0a1b2c3d4e5f6a7b", True),
+        ("abcdefghijklmnopqrstuvwxyz", False),
+        ("1234567890", True),
+        ("123456789", False),
+        ("a-name-with-2024-and-words", False),
+        ("da39a3ee5e6b4b0d3255bfef95601890afd80709", False),
+    ],
+)
+def test_a_part_of_an_address_is_a_key_if_letters_and_digits_are_mixed(part, is_key):
+    assert bool(keys_in_addresses(f"http://host/{part}/v1")) == is_key
