@@ -66,7 +66,7 @@ def test_another_attack_or_prompt_behind_one_label_is_reported(tmp_path, compare
 def test_flips_are_printed_on_demand_with_their_answers(folder, compare):
     code, out, _ = compare("base", "worse", "--flips", "2")
     assert code == 0
-    assert "flips in accuracy: 15 from 1 to 0, 0 from 0 to 1, 15 both 1, 10 both 0; none left out" in out
+    assert "changes in accuracy: 15 from 1 to 0, 0 from 0 to 1, 15 both 1, 10 both 0; none left out" in out
     assert [line.split() for line in out.splitlines()[-2:]] == [
         ["0", "1", "0", "accuracy", "1", "accuracy", "0"],
         ["1", "1", "0", "accuracy", "1", "accuracy", "0"],
@@ -293,7 +293,14 @@ def test_the_page_has_verdict_differences_figure_flips_and_examples(folder, comp
     assert code == 1
     assert "page written to" in err
     text = page.read_text(encoding="utf-8")
-    for heading in ("Verdict", "What is compared", "Differences", "Flips", "Examples that changed", "Provenance"):
+    for heading in (
+        "Verdict",
+        "What is compared",
+        "Differences",
+        "Changed scores",
+        "Examples that changed",
+        "Provenance",
+    ):
         assert f"<h2>{heading}</h2>" in text
     assert '<line class="zero"' in text
     assert '<circle class="full"' in text

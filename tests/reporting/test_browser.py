@@ -114,7 +114,7 @@ def test_a_page_without_script_says_where_the_examples_are():
 
 
 def test_a_heading_names_the_place(tmp_path):
-    page = browser([ROW], heading="What <flipped>")
+    page = browser([ROW], heading="What <flipped>", anchor="what-flipped")
     assert '<section class="browser" id="what-flipped">' in page
     assert "<h2>What &lt;flipped&gt;</h2>" in page
 

@@ -114,17 +114,18 @@ def test_a_report_of_nothing_says_so(tmp_path):
     assert "run something first" in done.stderr
 
 
-def own_task(folder, number: int):
-    """A task of the user's own, whose examples are numbered from 10 times ``number``."""
+def own_task(folder, number: int, more: str = ""):
+    """A task of the user's own, whose examples are numbered from 10 times ``number``; ``more`` is in its class."""
     name = f"own{number}.py"
     (folder / name).write_text(
+        "import lmassay.types\n"
         "from lmassay.statistics.intervals import mean_results\nfrom lmassay.types import Example, Score\n"
         "class Own:\n    name, version, needs = 'own', 1, frozenset()\n"
         f"    def examples(self):\n        return iter(Example(str(10 * {number} + i), {{}}) for i in range(3))\n"
         "    def requests(self, example):\n        return []\n"
         "    def score(self, examples, responses):\n        return [Score({'good': 0.25}) for _ in examples]\n"
         "    def aggregate(self, table, settings):\n        return mean_results(table, ['good'], settings)\n"
-        "    def signature(self):\n        return {}\n"
+        f"    def signature(self):\n        return {{}}\n{more}"
     )
     return write_config(folder / f"own{number}.yaml", {"task": f"{name}:Own"}).name
 
@@ -134,8 +135,21 @@ def test_a_task_without_a_section_of_its_own_has_its_results_in_a_table(tmp_path
     assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<th scope="row">good</th><td>overall</td><td class="num">0.2500</td>' in text
-    assert "own on none" in text
+    assert "on none" not in text
     assert "<h1>own</h1>" in text, "there is no model to name"
+
+
+def test_repetitions_are_called_what_they_are_not_examples(tmp_path):
+    design = "    design = lmassay.types.Design(replicates=lmassay.types.Replicates('split'))\n"
+    assert lmassay("run", own_task(tmp_path, 1, design), cwd=tmp_path).returncode == 0
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "1 run, 3 splits, " in text
+    assert "All splits were scored." in text
+    assert "<h2>Splits</h2>" in text
+    assert '<p class="count" role="status">3 splits</p>' in text
+    assert "<dt>splits</dt><dd>3 scored" in text
+    assert "3 examples" not in text
 
 
 def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
@@ -143,7 +157,7 @@ def test_runs_that_share_no_example_are_not_compared_and_named(tmp_path):
     assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (
-        "Not compared with own, task=own1.py:Own [a] on none, because they share no example with it: "
+        "Not compared with own, task=own1.py:Own [a], because they share no example with it: "
         "own, task=own2.py:Own" in text
     )
     assert "Paired by example" not in text

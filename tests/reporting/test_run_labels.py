@@ -8,7 +8,7 @@ import pytest
 
 from lmassay.api import evaluate
 from lmassay.reporting.headline import headlines
-from lmassay.reporting.run_labels import distinct_labels, label_runs, short_run_titles
+from lmassay.reporting.run_labels import distinct_labels, label_runs, run_titles, short_run_titles
 from lmassay.reporting.tiles import overview_tiles
 from lmassay.storage.store import Store
 from tests.compare_kit import add, rates
@@ -51,6 +51,16 @@ def test_a_mark_stands_in_the_label_and_in_titles_without_a_label(runs):
     assert short_run_titles(shown.records) == ["m [a]", "other [b]"]
     assert shown.notes_on("robustness") == shown.notes
     assert shown.notes_on("bias") == []
+
+
+def test_a_run_without_a_model_is_named_by_its_label(runs):
+    without_model = [
+        replace(record, model="none", label=f"method {n}") for n, record in enumerate(runs(({}, {}), ({}, {})))
+    ]
+    assert [record.title for record in without_model] == [record.label for record in without_model]
+    assert run_titles(without_model) == [record.label for record in without_model]
+    assert short_run_titles(without_model) == [record.label for record in without_model]
+    assert {record.model_cell for record in without_model} == {"–"}
 
 
 def test_numbers_of_one_model_in_the_overview_are_distinguished(tmp_path):

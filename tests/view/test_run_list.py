@@ -58,6 +58,13 @@ def test_the_address_selects_and_sorts_runs(snapshot, query, expected):
     assert shown(snapshot, **query) == expected
 
 
+def test_runs_without_a_model_are_a_group(tmp_path):
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "20261101-110000-method-eeeeee", model="none", label="ridge")
+    by_model = run_list(ResultsFolder(tmp_path).snapshot(), ListQuery(group="model"))
+    assert [title for title, _ in by_model.groups] == ["no model"]
+
+
 def test_runs_are_grouped_by_model_or_task(snapshot):
     by_model = run_list(snapshot, ListQuery(group="model"))
     assert [title for title, _ in by_model.groups] == ["large", "org/model[v1]*", "tiny"]

@@ -132,8 +132,8 @@ class Comparisons(list[Comparison]):
                 ]
             )
         base = self.runs[0]
-        others = ", ".join(f"{run.label} on {run.model}" for run in self.runs[1:])
-        parts = [display.heading(f"{others} against {base.label} on {base.model}")]
+        others = ", ".join(run.record.title for run in self.runs[1:])
+        parts = [display.heading(f"{others} against {base.record.title}")]
         headers = ["metric", "base", "new", "difference", "interval", "p", "p (FDR)", "n"]
         parts.append(display.table(headers, rows, "tnnnnnnn"))
         parts += [display.note(caveat) for caveat in self.caveats]

@@ -213,7 +213,7 @@ def _ask(plans: Sequence[Plan], store: Store, sweep: str, executor: Executor, li
     for plan in plans:
         # Recorded when it starts: after an exception, no run is left that waits for nothing.
         (run,) = record_runs([plan], store, sweep)
-        line.start(f"{run.record.task}: {run.record.label} on {run.record.model}")
+        line.start(f"{run.record.task}: {run.record.title}", run.record.unit)
         record = runner.begin(plan, run.record, store, line.advance, executor=executor)
         if record.status == "stopped":
             # The budget is used up, also for the others.
@@ -221,10 +221,10 @@ def _ask(plans: Sequence[Plan], store: Store, sweep: str, executor: Executor, li
 
 
 def _train(runs: Sequence[SweepRun], store: Store, executor: Executor, line: ProgressLine) -> None:
-    line.start("trainings")
+    line.start("trainings", "training")
     prefetched = prefetch_trainings([run for run in runs if run.plan.task.trains], store, executor, line.advance)
     for run in runs:
         if run.record.id in prefetched.begun:
             continue
-        line.start(f"{run.record.task}: {run.record.label} on {run.record.model}")
+        line.start(f"{run.record.task}: {run.record.title}", run.record.unit)
         runner.begin(run.plan, run.record, store, line.advance, prefetched.failed, executor)

@@ -114,12 +114,12 @@ def results_figure(record: RunRecord, metric: str | None) -> RunFigure:
     if metric is None:
         for result in _on_one_scale(_headline_results(record)):
             rows.append((result.metric, result))
-        return _figure(f"{record.label} on {record.model}", "", rows)
+        return _figure(record.title, "", rows)
     _require_metric(record, metric)
     for result in record.results:
         if result.metric == metric:
             rows.append((result.group, result))
-    return _figure(f"{metric}: {record.label} on {record.model}", metric, rows, metric_of(record, metric).chance)
+    return _figure(f"{metric}: {record.title}", metric, rows, metric_of(record, metric).chance)
 
 
 def runs_figure(records: Sequence[RunRecord], metric: str | None) -> RunFigure:

@@ -23,20 +23,22 @@ class ProgressLine:
         self._display = _notebook_display() if self._is_shown else None
         self._handle: Any = None
         self._description = ""
+        self._unit = "example"
         self._last_length = 0
         self._next_update = 0.0
 
-    def start(self, description: str) -> None:
-        """Begin a run, whose progress is shown if it takes longer than a second."""
+    def start(self, description: str, unit: str = "example") -> None:
+        """Begin a run, whose progress is shown in this unit if it takes longer than a second."""
+        self._unit = unit
         self._description = description
         self._next_update = time.monotonic() + _SECONDS_BEFORE_FIRST
 
     def advance(self, done: float, total: int | None) -> None:
-        """Show the number of examples done."""
+        """Show how much is done."""
         if not self._is_shown or time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _SECONDS_BETWEEN_UPDATES
-        count = f"{int(done):,} of {counted(total, 'example')}" if total else counted(int(done), "example")
+        count = f"{int(done):,} of {counted(total, self._unit)}" if total else counted(int(done), self._unit)
         self._show(f"{self._description}: {count}")
 
     def close(self) -> None:

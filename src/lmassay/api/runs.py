@@ -361,11 +361,11 @@ class Run:
             numbers.append(_result_text(result))
         status = "" if self.status == "done" else f" {_status_text(self.record)}:"
         text = ", ".join(numbers) or "no results"
-        return f"<Run {self.id} {self.task}: {self.label} on {self.model}:{status} {text}>"
+        return f"<Run {self.id} {self.task}: {self.record.title}:{status} {text}>"
 
     def _repr_html_(self) -> str:
         record = self.record
-        parts = [display.heading(f"{record.task}: {record.label} on {record.model}")]
+        parts = [display.heading(f"{record.task}: {record.title}")]
         if record.status != "done":
             parts.append(display.warning(_status_text(record)))
         results = main_results(record)
@@ -411,7 +411,7 @@ class Runs(list[Run]):
         if name == LATEST:
             return self[-1]
         ids = [run for run in self if name and (run.id.startswith(name) or run.id.endswith(name))]
-        labels = [run for run in self if name in (run.label, run.model, f"{run.label} on {run.model}")]
+        labels = [run for run in self if name in (run.label, run.model, run.record.title)]
         exact = [run for run in self if run.id == name]
         matches = exact or labels or ids
         if len(matches) == 1:

@@ -178,8 +178,11 @@ def rate_text(speed: float) -> str:
 class ProgressDisplay(Protocol):
     """Shows the progress of the runs of a command."""
 
-    def work(self, run: str, description: str) -> AbstractContextManager[Advance]:
-        """Show the progress of a run while the block lasts; an empty id stands for work that several runs share."""
+    def work(self, run: str, description: str, unit: str = "example") -> AbstractContextManager[Advance]:
+        """Show the progress of a run, counted in ``unit``, while the block lasts.
+
+        An empty id stands for work that several runs share.
+        """
 
     def ended(self, run: str) -> None:
         """Mark a run as finished that was finished together with others, outside of ``work``."""
@@ -189,7 +192,7 @@ class LineDisplay:
     """Prints a line when a run begins and shows the progress of this run while it lasts."""
 
     @contextmanager
-    def work(self, run: str, description: str) -> Iterator[Advance]:
+    def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
         if run:
             say(description)
         with progress_bar(description) as advance:
@@ -214,12 +217,12 @@ class SweepDisplay:
         self._last_line = self._started
 
     @contextmanager
-    def work(self, run: str, description: str) -> Iterator[Advance]:
+    def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
         if not run:
             with progress_bar(description) as advance_bar:
                 yield advance_bar
             return
-        state = _RunState(run)
+        state = _RunState(run, unit)
 
         def advance(done: float, total: int | None, /) -> None:
             state.done = done
@@ -260,9 +263,9 @@ class SweepDisplay:
     def _text(self, state: _RunState) -> str:
         """Return such as ``run 2 of 6 · 340/1,000 examples · 1:05 elapsed · about 2:10 left``."""
         size = self._sizes.get(state.run)
-        count = counted(int(state.done), "example")
+        count = counted(int(state.done), state.unit)
         if size is not None:
-            count = f"{int(state.done):,}/{counted(size, 'example')}"
+            count = f"{int(state.done):,}/{counted(size, state.unit)}"
         parts = [count]
         if len(self._sizes) > 1:
             parts.insert(0, f"run {self._numbers[state.run]} of {len(self._sizes)}")
@@ -292,6 +295,7 @@ class _RunState:
     """How many examples of a run are done."""
 
     run: str
+    unit: str
     done: float = 0.0
 
 
@@ -395,7 +399,7 @@ class BoardDisplay:
         use_shared_console(None)
 
     @contextmanager
-    def work(self, run: str, description: str) -> Iterator[Advance]:
+    def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
         group = self._group_of_run.get(run, description)
         if group not in self._bars:
             self._bars[group] = self._add_bar(group)

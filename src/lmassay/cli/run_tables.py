@@ -48,7 +48,7 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False, with
     state = record.status
     if record.note:
         state += f" ({record.note})"
-    title = f"{record.id}  {record.task}: {record.label} on {record.model}, {state}"
+    title = f"{record.id}  {record.task}: {record.title}, {state}"
     overview = None if everything else overview_of(record)
     if overview is None:
         _print_results(title, record)
@@ -209,7 +209,7 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     for record in records:
         reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
         if reasons:
-            print_sentence(f"{record.label} on {record.model}: unscored: {reasons}")
+            print_sentence(f"{record.title}: unscored: {reasons}")
     amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
     print_total_spending([spent for spent in amounts if spent is not None])
 
@@ -240,9 +240,9 @@ def _table_of_runs(records: Sequence[RunRecord], store: Store, *, narrow: bool) 
     for record, results in zip(records, overall, strict=True):
         row: list[object] = []
         if narrow:
-            row.append(f"{record.label}\n{record.model}")
+            row.append(f"{record.label}\n{record.model}" if record.has_model else record.label)
         else:
-            row += [record.label, record.model]
+            row += [record.label, record.model_cell]
         for metric in metrics:
             if metric in results:
                 row.append(short_text(results[metric], separator))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import random
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -19,8 +18,10 @@ from lmassay.redaction import without_keys
 from lmassay.reporting.example_choice import MAX_ROWS, ChosenRows
 from lmassay.reporting.example_texts import texts_of
 from lmassay.reporting.html_document import environment
+from lmassay.reporting.units import EXAMPLE
 from lmassay.storage.store import Store
 from lmassay.types import Response, Row, RunRecord, compact
+from lmassay.types.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,18 @@ def browser_rows(store: Store, record: RunRecord, title: str, chosen: ChosenRows
         )
 
 
-def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples", total: int | None = None) -> Markup:
+def browser(
+    rows: Iterable[BrowserRow],
+    *,
+    unit: str = EXAMPLE,
+    heading: str = "",
+    anchor: str = "examples",
+    total: int | None = None,
+) -> Markup:
     """Table, controls and data as markup for ``document(browser=True)``; empty if there are no rows.
 
-    ``total`` is the number of all examples if the rows were chosen from them.
+    ``unit`` is what a row is about, in the singular. ``total`` is the number of all examples if the rows were chosen
+    from them.
     """
     shown, count = sample(rows)
     if total is None:
@@ -76,8 +85,10 @@ def browser(rows: Iterable[BrowserRow], *, heading: str = "Examples", total: int
         environment()
         .get_template("browser.html")
         .render(
-            heading=heading,
-            anchor=re.sub(r"\W+", "-", heading).strip("-").lower() or "examples",
+            heading=heading or f"{unit.capitalize()}s",
+            anchor=anchor,
+            unit=unit,
+            counted=counted,
             shown=len(shown),
             total=total,
             has_first=any(row.comes_first for row in shown),

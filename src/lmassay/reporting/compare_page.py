@@ -37,6 +37,7 @@ from lmassay.reporting.comparison_tables import ranking_table
 from lmassay.reporting.example_choice import MAX_ROWS
 from lmassay.reporting.html_document import document, environment
 from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.units import shared_unit
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change
 from lmassay.statistics.gate import GateVerdict, unpaired_text
@@ -45,6 +46,7 @@ from lmassay.types import RunRecord
 from lmassay.types.wording import counted, enumerated
 
 _MAX_LISTED_CHANGES = 10
+_CHANGED_ANCHOR = "examples-that-changed"
 _MAX_CHARACTERS = 300
 
 
@@ -75,16 +77,23 @@ def render(comparison: RunComparison) -> str:
         sections.append(_PageSection("Verdict", _verdict(comparison.verdict, comparison)))
     sections.append(_PageSection("What is compared", _runs(comparison)))
     sections.append(_PageSection("Differences", _differences(comparison)))
-    sections.append(_PageSection("Flips", _flips(comparison, changed), folds=True))
+    sections.append(_PageSection("Changed scores", _flips(comparison, changed), folds=True))
     reproduced: list[tuple[RunRecord, str]] = []
     for run in (*comparison.bases, *comparison.others):
         record = run.side.record
         reproduced.append((record, rerun_command(record, run.store.folder)))
-    heading = "Examples that changed"
-    examples = browser(_changed_rows(comparison, changed), heading=heading, total=_count_changed(comparison))
+    unit = shared_unit(run.side.record for run in (*comparison.bases, *comparison.others))
+    heading = f"{unit.capitalize()}s that changed"
+    examples = browser(
+        _changed_rows(comparison, changed),
+        unit=unit,
+        heading=heading,
+        anchor=_CHANGED_ANCHOR,
+        total=_count_changed(comparison),
+    )
     links = [(section.anchor, section.heading) for section in sections]
     if examples:
-        links.append(("examples-that-changed", heading))
+        links.append((_CHANGED_ANCHOR, heading))
     links.append(("provenance", "Provenance"))
     body = (
         environment()
@@ -176,7 +185,7 @@ def _runs(comparison: RunComparison) -> list[Block]:
                     name(run.title, record.id),
                     text_cell(role),
                     text_cell(record.task, record.label),
-                    text_cell(record.model),
+                    text_cell(record.model_cell),
                     text_cell(record.status, record.note),
                     count(counts["scored"]),
                     count(counts["unscored"]),
@@ -224,8 +233,9 @@ def _differences(comparison: RunComparison) -> list[Block]:
         "relative",
         "p",
     ]
+    unit = shared_unit(run.side.record for run in (*comparison.bases, *comparison.others))
     caption = (
-        f"New minus base, on the examples that both runs scored; {comparison.pairing}. Interval and two-sided p from "
+        f"New minus base, on the {unit}s that both runs scored; {comparison.pairing}. Interval and two-sided p from "
         "the same paired t-test."
     )
     if has_several_runs:
@@ -307,9 +317,10 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
         rows.append(TableRow(cells))
     text_headers = ["score", "run"] if has_several_runs else ["score"]
     header = header_row(text_headers, ["compared", "fell", "rose", "unchanged", "left out"])
+    units = shared_unit(run.side.record for run in (*comparison.bases, *comparison.others)) + "s"
     caption = (
-        "Examples whose score differs between the two runs. Examples in error or without a score in either run are "
-        "left out; they never count as flips."
+        f"{units.capitalize()} whose score differs between the two runs. {units.capitalize()} in error or without a "
+        "score in either run are left out; they never count as changed."
     )
     return [Table(caption, [header], [Body(rows)]), *_listed_changes(comparison, changed)]
 

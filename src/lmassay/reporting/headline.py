@@ -18,8 +18,8 @@ from lmassay.statistics.power import distinguishable
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
-from lmassay.types.wording import NO_MODEL
 from lmassay.types.wording import counted as counted  # plug-ins import it from here
+from lmassay.types.wording import model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _with_model_names(shown: Sequence[Headline], run_marks: Marks) -> list[Headl
     for position, headline in enumerate(shown):
         key = (headline.evaluation.name, headline.records[0].task, headline.model)
         same_model.setdefault(key, []).append(position)
-    names = ["no model" if headline.model == NO_MODEL else headline.model for headline in shown]
+    names = [model_name(headline.model) for headline in shown]
     for positions in same_model.values():
         configs = []
         for position in positions:
@@ -292,7 +292,7 @@ def _default_headline(records: Sequence[RunRecord]) -> Headline | None:
         evaluation=evaluation,
         metric=metrics[0],
         result=result,
-        scope=counted(result.n, "example"),
+        scope=counted(result.n, record.unit),
         records=[record],
     )
 

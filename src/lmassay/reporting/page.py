@@ -24,6 +24,7 @@ from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.summary import summary_tables
 from lmassay.reporting.tiles import anchor, overview_tiles
+from lmassay.reporting.units import counted_units, shared_unit
 from lmassay.storage.provenance import rerun_command, started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
@@ -85,7 +86,8 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
     for record, title in zip(labelled.records, titles, strict=True):
         provenance.append(_provenance(store, record, title))
     chosen = choose_examples(store, labelled.records)
-    examples = browser(_chosen_rows(store, labelled.records, titles, chosen), total=chosen.total)
+    unit = shared_unit(labelled.records)
+    examples = browser(_chosen_rows(store, labelled.records, titles, chosen), unit=unit, total=chosen.total)
     models = list(dict.fromkeys(record.model for record in labelled.records))
     heading = _CARD if is_card else _REPORT
     # A card always has the same tasks, so its title names the models.
@@ -101,7 +103,7 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
             about=_about(store, labelled.records),
             about_data=card_data_text(labelled.records) if is_card else "",
             summary=_summary(store, labelled, titles, tiles, below_tiles, layout, is_card=is_card),
-            links=_links(sections, has_examples=bool(examples)),
+            links=_links(sections, unit if examples else ""),
             sections=sections,
             browser=examples,
             provenance=provenance,
@@ -112,12 +114,12 @@ def render(store: Store, records: Sequence[RunRecord], layout: TableLayout | Non
     return document(title, Markup(body), sections=True, browser=bool(examples))  # noqa: S704 - the template escaped it
 
 
-def _links(sections: Sequence[PageSection], *, has_examples: bool) -> list[tuple[str, str]]:
-    """The contents of the page: (anchor, title) of each section."""
+def _links(sections: Sequence[PageSection], unit: str) -> list[tuple[str, str]]:
+    """The contents of the page: (anchor, title) of each section. The unit is empty if the page has no examples."""
     links = [("overview", "Summary")]
     links += [(section.anchor, section.title) for section in sections]
-    if has_examples:
-        links.append(("examples", "Examples"))
+    if unit:
+        links.append(("examples", f"{unit.capitalize()}s"))
     links.append(("provenance", "Provenance"))
     return links
 
@@ -136,9 +138,11 @@ def _subject(subjects: Sequence[str], models: Sequence[str], *, is_card: bool) -
 
 def _about(store: Store, records: Sequence[RunRecord]) -> str:
     """How much was run, and when."""
-    examples = sum(sum(store.count(record.id).values()) for record in records)
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record.unit] = counts.get(record.unit, 0) + sum(store.count(record.id).values())
     days = sorted({record.created[:10] for record in records})
-    parts = [counted(len(records), "run"), counted(examples, "example")]
+    parts = [counted(len(records), "run"), counted_units(counts)]
     if days:
         parts.append(days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}")
     return ", ".join(parts)

@@ -109,7 +109,7 @@ def _id_ending(record: RunRecord) -> str:
 
 def run_titles(records: Sequence[RunRecord]) -> list[str]:
     """Titles for runs of several tasks: label and model, with the task in front where these are not unique."""
-    names = [f"{record.label} on {record.model}" for record in records]
+    names = [record.title for record in records]
     titles = []
     for name, record in zip(names, records, strict=True):
         is_unique = names.count(name) == 1
@@ -124,7 +124,7 @@ def short_run_titles(records: Sequence[RunRecord]) -> list[str]:
 
     The mark of a run that was measured differently is part of its title, too.
     """
-    titles = [record.model for record in records]
+    titles = [record.model if record.has_model else record.label for record in records]
     for distinction in (_label, _difference_to, _id_ending_among):
         titles = _with_distinction(titles, records, distinction)
     marked = []

@@ -118,4 +118,4 @@ def results_table(record: RunRecord, results: Sequence[Result]) -> Table:
         ]
         rows.append(TableRow(cells))
     header = header_row(["metric", "group"], ["value", "interval", "n", "errors", "unscored"])
-    return Table(f"{record.label} on {record.model}", [header], [Body(rows)])
+    return Table(record.title, [header], [Body(rows)])

@@ -12,11 +12,11 @@ from lmassay.reporting.comparison_data import DIRECTION_TEXTS
 from lmassay.reporting.numbers import interval_text, value_text
 from lmassay.reporting.run_table import TIE_MARK, best_marks
 from lmassay.reporting.tiles import anchor
+from lmassay.reporting.units import shared_unit
 from lmassay.reporting.variants import question_signature, variant_of
 from lmassay.statistics.ranking import Mark
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, canonical
-from lmassay.types.wording import NO_MODEL
 
 MAX_METRICS = 3
 _DIGITS = 3
@@ -70,19 +70,22 @@ class _TaskTable:
         if has_remarks:
             header.append(text_cell("status and notes"))
         unscored_by = self._unscored_by_metric(metrics)
+        unit = shared_unit(self.records)
         if unscored_by:
-            notes.insert(0, f"Some metrics left examples unscored ({unscored_by}); the section says why.")
+            notes.insert(0, f"Some metrics left {unit}s unscored ({unscored_by}); the section says why.")
         elif not states and metrics and all(record.status == "done" for record in self.records):
-            notes.insert(0, "All examples were scored.")
+            notes.insert(0, f"All {unit}s were scored.")
         return Table(" ".join([*self._mark_notes(marks), *notes]), [header], [Body(rows)])
 
     def _name(self, record: RunRecord) -> Cell:
         """Label and model. If only the models differ, the model is the name."""
         label, small = record.label, record.model
-        if len(self.records) > 1 and len({record.label for record in self.records}) == 1:
+        only_models_differ = len(self.records) > 1 and len({record.label for record in self.records}) == 1
+        if not record.has_model:
+            return Cell(label, kind="name", link=f"#{anchor(record.task)}")
+        if only_models_differ:
             label, small = record.model, record.label
-        below = () if small == NO_MODEL else (small,)
-        return Cell(label, below, kind="name", link=f"#{anchor(record.task)}")
+        return Cell(label, (small,), kind="name", link=f"#{anchor(record.task)}")
 
     def _states(self) -> list[str]:
         """The states without a score that any example is in; usually none."""

@@ -9,6 +9,7 @@ from typing import Any
 from lmassay.errors import UserError, did_you_mean
 from lmassay.running.differences import ABSENT, short_texts, varied_keys
 from lmassay.types import OVERALL, RunRecord
+from lmassay.types.wording import model_name
 
 METRIC = "metric"
 """The key of an axis with one entry per metric."""
@@ -86,7 +87,7 @@ def _texts_by(key: str, records: Sequence[RunRecord], option: str) -> dict[str, 
     if key in _FIELDS:
         texts_of_run: dict[str, str] = {}
         for record in records:
-            fields = {"model": record.model, "label": record.label, "task": record.task}
+            fields = {"model": model_name(record.model), "label": record.label, "task": record.task}
             texts_of_run[record.id] = fields[key]
         return texts_of_run
     path = _full_path(key, records, option)

@@ -42,7 +42,7 @@ from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, model_name
 
 _DIGITS = 3
 
@@ -87,7 +87,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         for model, reasons in reasons_by_model.items():
             for evaluation, reason in reasons.items():
                 question = questions.get(evaluation, evaluation)
-                cells = [name(question), text_cell(model), Cell(state), Cell(""), text_cell(reason)]
+                cells = [name(question), text_cell(model_name(model)), Cell(state), Cell(""), text_cell(reason)]
                 rows.append((evaluation, TableRow(cells)))
     if not rows:
         return []
@@ -198,7 +198,7 @@ def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -
     for model, reason_by_evaluation in reasons.items():
         if evaluation.name in reason_by_evaluation:
             reason = reason_by_evaluation[evaluation.name]
-            entries.append((model, TileEntry(model, state, reason=reason)))
+            entries.append((model, TileEntry(model_name(model), state, reason=reason)))
     return entries
 
 

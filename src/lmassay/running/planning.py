@@ -24,7 +24,7 @@ from lmassay.running.sampling import check_sampling, sampled_design
 from lmassay.storage import provenance
 from lmassay.storage.files import sha256
 from lmassay.types import CardPart, Design, Provenance, digest
-from lmassay.types.wording import NO_MODEL
+from lmassay.types.wording import NO_MODEL, run_title
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,11 @@ class Plan:
         if self.model is None:
             return NO_MODEL
         return label_of(self.model)
+
+    @property
+    def title(self) -> str:
+        """Label and model; the label if there is no model."""
+        return run_title(self.label, self.model_label)
 
     @property
     def design(self) -> Design:

@@ -558,8 +558,7 @@ def unpaired_text(row: Comparison) -> str:
     parts = []
     for count, run in ((row.only_base, "base"), (row.only_new, "new")):
         if count:
-            examples = "example" if count == 1 else "examples"
-            parts.append(f"{count:,} {examples} that only the {run} run scored")
+            parts.append(f"{counted(count, 'example')} that only the {run} run scored")
     return f"not compared: {', '.join(parts)}" if parts else ""
 
 
@@ -573,8 +572,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 note = f" ({side.record.note})" if side.record.note else ""
                 reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
-                examples = "example" if failed == 1 else "examples"
-                reasons.append(f"{side.record.id} has {failed:,} {examples} in error")
+                reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} in error")
     if not reasons:
         return ""
     # A base run that is compared with several new ones is named once.

@@ -140,7 +140,7 @@ def listed(runs: Sequence[RunRecord]) -> str:
     for run in runs:
         identity = _identity(run)
         detail = f", {variation_of(run).identity} {identity}" if identity else ""
-        described.append(f"{run.id} ({run.label} on {run.model}{detail})")
+        described.append(f"{run.id} ({run.title}{detail})")
     return ", ".join(described)
 
 

@@ -24,7 +24,7 @@ class Side:
     @property
     def name(self) -> str:
         """Label and model, for tables."""
-        return f"{self.record.label} on {self.record.model}"
+        return self.record.title
 
     @property
     def depends_on(self) -> Mapping[str, str]:

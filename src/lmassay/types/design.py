@@ -78,6 +78,11 @@ class Design:
     Intervals and comparisons are then clustered both ways."""
 
     @property
+    def unit(self) -> str:
+        """What one row of scores is about, in the singular: an example, or a repetition such as a split."""
+        return "example" if self.replicates is None else self.replicates.group
+
+    @property
     def cluster(self) -> str | None:
         """The group by which examples are clustered, if any."""
         if not self.clusters:

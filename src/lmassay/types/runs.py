@@ -10,6 +10,7 @@ from typing import Any
 from lmassay.types.design import Design, Settings, design_from_dict
 from lmassay.types.metrics import Metric, metric_as_dict, metric_from_dict
 from lmassay.types.scores import OVERALL, Result
+from lmassay.types.wording import NO_MODEL, run_title
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class RunRecord:
     task: str
     """The name of the task."""
     model: str
-    """The label of the model."""
+    """The label of the model; ``none`` for a task without one."""
     label: str
     """A short name for what was run, which distinguishes the runs of a sweep."""
     status: str
@@ -169,9 +170,29 @@ class RunRecord:
     """The user's note and tags."""
 
     @property
+    def title(self) -> str:
+        """Label and model, as the run is named in sentences and headings; the label if there is no model."""
+        return run_title(self.label, self.model)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the run's task has a model."""
+        return self.model not in ("", NO_MODEL)
+
+    @property
+    def model_cell(self) -> str:
+        """The model in the column of a table; a dash if there is none."""
+        return self.model if self.has_model else "–"
+
+    @property
     def design(self) -> Design:
         """The design that the run's task declares."""
         return self.provenance.design
+
+    @property
+    def unit(self) -> str:
+        """What the run scores, in the singular: ``example``, or ``split`` in few-shot runs."""
+        return self.design.unit
 
     @property
     def depends_on(self) -> Mapping[str, str]:

@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 NO_MODEL = "none"
-"""The label of the model in the record of a run without one. Pages do not show it as the name of a model."""
+"""The label of the model in the record of a run without one. It is not shown as the name of a model."""
+
+
+def model_name(model: str) -> str:
+    """Return the label of a model as a heading or entry; ``no model`` for a run without one."""
+    return "no model" if model in ("", NO_MODEL) else model
+
+
+def run_title(label: str, model: str) -> str:
+    """Return the label of a run with its model, if the run has one.
+
+    >>> run_title("charswap", "opus-mt"), run_title("ridge", NO_MODEL)
+    ('charswap on opus-mt', 'ridge')
+    """
+    if model in ("", NO_MODEL):
+        return label
+    return f"{label} on {model}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -13,7 +13,7 @@ from lmassay.reporting.run_order import SORT_KEYS, main_result, sorted_runs
 from lmassay.storage.run_filter import STATUSES, RunFilter
 from lmassay.storage.store import Spending
 from lmassay.types import OVERALL, Result, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, model_name
 from lmassay.view.folder import RunState, Snapshot
 
 NEWEST = "newest"
@@ -163,7 +163,7 @@ def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListR
         return [("", rows)] if rows else []
     groups: dict[str, list[ListRow]] = {}
     for row in rows:
-        name = row.record.model if by == "model" else row.record.task
+        name = model_name(row.record.model) if by == "model" else row.record.task
         groups.setdefault(name or "unknown", []).append(row)
     return sorted(groups.items(), key=lambda group: group[0].casefold())
 

@@ -235,6 +235,8 @@ class ExampleTable:
     """How many examples meet the filter."""
     query: ExampleQuery
     problem: str = ""
+    unit: str = "example"
+    """What a row is about, in the singular."""
 
     @property
     def pages(self) -> int:
@@ -245,9 +247,9 @@ class ExampleTable:
     def range_text(self) -> str:
         """Which examples are shown."""
         if not self.rows:
-            return counted(self.total, "example")
+            return counted(self.total, self.unit)
         first = (self.query.page - 1) * PAGE_SIZE + 1
-        return f"{first:,} to {first + len(self.rows) - 1:,} of {counted(self.total, 'example')}"
+        return f"{first:,} to {first + len(self.rows) - 1:,} of {counted(self.total, self.unit)}"
 
 
 def example_table(store: Store, state: RunState, query: ExampleQuery) -> ExampleTable:
@@ -262,7 +264,7 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
         rows = [_example_row(store, record, position, row, titles, metrics) for position, row in page.rows]
     except DamageError as error:
         return ExampleTable((), (), (), 0, query, error.problem)
-    return ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query)
+    return ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query, unit=record.unit)
 
 
 def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:

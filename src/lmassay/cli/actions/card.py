@@ -52,7 +52,7 @@ from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, run_title
 
 _PAGE_SUFFIXES = (".html", ".htm")
 DEFAULT_LANGUAGE = CardRequest("standard").language
@@ -121,7 +121,7 @@ def card(
     with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
         runs = record_runs(plans, store, sweep, _card_part(parts, size, data, language))
         # The board has one bar for each evaluation and model.
-        group_of_run = {run.record.id: f"{run.plan.task.name} on {run.plan.model_label}" for run in runs}
+        group_of_run = {run.record.id: run_title(run.plan.task.name, run.plan.model_label) for run in runs}
         with progress_board(group_of_run) as display:
             exit_code = work_through(runs, store, executor, display)
         records = [record for record in store.runs() if record.sweep == sweep]

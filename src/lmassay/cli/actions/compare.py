@@ -305,7 +305,7 @@ def _table_of_differences(comparison: RunComparison, *, narrow: bool) -> tuple[l
     headers.append("n")
     # Runs of different sweeps may have the same label, so the labels are made distinct.
     records = [compared.side.record for compared in (*comparison.bases, *comparison.others)]
-    names = {record.id: f"{record.label} on {record.model}" for record in distinct_labels(records)}
+    names = {record.id: record.title for record in distinct_labels(records)}
     rows: list[list[object]] = []
     for row in comparison.rows:
         cells: list[object] = [row.metric]
@@ -352,7 +352,7 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
         counts = f"{fell:,} from 1 to 0, {rose:,} from 0 to 1, {flips.both_one:,} both 1, {flips.both_zero:,} both 0"
     else:
         counts = f"{fell:,} fell, {rose:,} rose, {flips.n - len(flips.changes):,} unchanged"
-    title = f"flips in {flips.metric}{_of_run(comparison, flips.new)}: {counts}; {flips.left_out.text()}"
+    title = f"changes in {flips.metric}{_of_run(comparison, flips.new)}: {counts}; {flips.left_out.text()}"
     click.echo("")
     if not flips.changes or not limit:
         print_sentence(title)

@@ -98,9 +98,10 @@ def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
     label = f"{record.task}: {record.label}"
     if narrow:
         # The end of an id is enough to name a run, and the model goes below the label.
-        row: list[object] = [record.id.rpartition("-")[2], f"{label}\n{record.model}"]
+        name = f"{label}\n{record.model}" if record.has_model else label
+        row: list[object] = [record.id.rpartition("-")[2], name]
     else:
-        row = [record.id, label, record.model]
+        row = [record.id, label, record.model_cell]
     row.append(record.status)
     result = main_result(record) if metric is None else record.result(metric)
     if result is None:

@@ -343,10 +343,10 @@ def _run_one(
     # The names come from the record: a run that is resumed is planned without the other runs of its sweep, so its plan
     # does not know the options that the sweep varies.
     record = run.record
-    description = f"{count} {record.task}: {record.label} on {record.model}"
+    description = f"{count} {record.task}: {record.title}"
     for note in run.plan.notes:
         warn(note)
-    with display.work(record.id, description) as advance, plugin_output_to_stderr():
+    with display.work(record.id, description, record.unit) as advance, plugin_output_to_stderr():
         record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
     return "the budget is used up" if record.status == "stopped" else ""
 

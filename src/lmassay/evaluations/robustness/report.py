@@ -110,7 +110,7 @@ def _table(store: Store, records: Sequence[RunRecord], metrics: Sequence[tuple[s
     rows = []
     for record in records:
         counts = store.count(record.id)
-        cells = [name(record.label), Cell(record.model, kind="text")]
+        cells = [name(record.label), Cell(record.model_cell, kind="text")]
         cells += [_cell(metric, record.result(metric)) for metric, _ in metrics]
         cells += [count(counts["scored"]), count(counts["error"]), count(counts["unscored"])]
         rows.append(TableRow(cells))
@@ -146,7 +146,8 @@ def success_figure(records: Sequence[RunRecord]) -> Figure | Note | None:
     for record in records:
         result = record.result("success")
         if result is not None:
-            rates.append((f"{record.label} · {record.model}", result))
+            title = f"{record.label} · {record.model}" if record.has_model else record.label
+            rates.append((title, result))
     if len(rates) < 2:
         return None
     if are_equal(result.value for _, result in rates):
@@ -233,7 +234,7 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | Note | No
     if not points:
         return None
     threshold = _threshold(record)
-    title = f"{record.label} on {record.model}"
+    title = record.title
     distinct = distinct_points((values["s_src"], values[y_metric]) for values in points)
     if len(distinct) < MIN_POINTS:
         places = " or ".join(f"s_src {x:.3f} and {y_metric} {y:.3f}" for x, y in distinct)

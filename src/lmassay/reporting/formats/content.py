@@ -103,20 +103,20 @@ def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section)
     # A run without results has no place in a table, but readers must see that it exists.
     for record in records:
         if not record.results:
-            yield Note(f"{record.label} on {record.model} has no results; its status is {record.status}.")
+            yield Note(f"{record.title} has no results; its status is {record.status}.")
     if not section.tells_errors:
         for record in records:
             yield from _errors(store, record)
     for record in records:
         reasons = unscored_text(store.unscored_reasons(record))
         if reasons:
-            yield Note(f"Unscored examples of {record.label} on {record.model}: {reasons}.")
+            yield Note(f"Unscored {record.unit}s of {record.title}: {reasons}.")
 
 
 def _errors(store: Store, record: RunRecord) -> Iterator[Block]:
     errors = store.errors(record.id)
     if errors:
-        yield Heading(f"Errors of {record.label} on {record.model}", is_open=True)
+        yield Heading(f"Errors of {record.title}", is_open=True)
     for message, times in errors:
         yield Note(f"{times} × {message}")
 
@@ -170,7 +170,7 @@ def _runs(records: Sequence[RunRecord]) -> Iterator[Note]:
     for record in records:
         command = started_by(record)
         yield Note(
-            f"{record.id} ({record.status}): {record.task}, {record.label} on {record.model}. "
+            f"{record.id} ({record.status}): {record.task}, {record.title}. "
             f"Created {record.created}. Signature: {record.signature} Command: {command}{_annotation_text(record)}"
         )
 

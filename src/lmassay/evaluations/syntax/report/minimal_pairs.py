@@ -356,7 +356,7 @@ def _accuracy(run: MinimalPairsRun, group: ParadigmGroup) -> Accuracy | None:
 
 def _examples(run: MinimalPairsRun) -> Examples:
     pairs = counted(len(run.worst), "pair")
-    summary = f"Most confident mistakes of {run.record.label} on {run.record.model} ({pairs})"
+    summary = f"Most confident mistakes of {run.record.title} ({pairs})"
     return Examples(summary, [_displayed_example(row) for row in run.worst])
 
 

@@ -283,8 +283,7 @@ def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
     for run in runs:
         if run.worst:
             summary = (
-                f"Where {run.record.label} on {run.record.model} fails most ({len(run.worst)} contexts, by the "
-                "probability of wrong verbs)"
+                f"Where {run.record.title} fails most ({len(run.worst)} contexts, by the probability of wrong verbs)"
             )
             blocks.append(Examples(summary, [_displayed_example(row) for row in run.worst]))
     return blocks

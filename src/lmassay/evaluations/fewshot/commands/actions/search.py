@@ -119,7 +119,7 @@ class _Search:
             raise _NoScoreError from error
 
     def _run(self, plan: Plan, count: str) -> float | None:
-        title = f"{count} {plan.task.name}: {plan.label} on {plan.model_label}"
+        title = f"{count} {plan.task.name}: {plan.title}"
         say(title)
         for note in plan.notes:
             if note not in self.printed_notes:
