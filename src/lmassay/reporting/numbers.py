@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -9,6 +10,7 @@ from lmassay.statistics.observations import FEW_LABELS, counted_labels, label_in
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted
 
+_NEGATIVE = re.compile(r"(?<![\w.-])-(?=\d)")
 _MAX_NAMED_REASONS = 4
 _MAX_NAMED_GROUPS = 4
 
@@ -79,6 +81,15 @@ def no_interval_notes(results: Iterable[Result]) -> list[str]:
     for reason, metrics in without_interval.items():
         notes.append(f"[n/a] No interval for {', '.join(metrics)}: {reason}.")
     return notes
+
+
+def minus(text: str) -> str:
+    """Numbers with true minus signs, for pages and papers; terminals and files keep the hyphen, which can be parsed.
+
+    >>> minus("-0.25 [-0.5, 0.0], 2026-11-17")
+    '−0.25 [−0.5, 0.0], 2026-11-17'
+    """
+    return _NEGATIVE.sub("−", text)
 
 
 def clusters_text(result: Result) -> str:

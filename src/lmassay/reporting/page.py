@@ -19,6 +19,7 @@ from lmassay.reporting.example_choice import ChosenExamples, choose_examples
 from lmassay.reporting.formats.content import DAMAGED_RUNS, comparison_blocks, damage_notes, problem_blocks
 from lmassay.reporting.headline import card_data_text
 from lmassay.reporting.html_document import document, environment
+from lmassay.reporting.numbers import minus
 from lmassay.reporting.run_labels import LabelledRuns, label_runs, run_titles
 from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
@@ -231,7 +232,7 @@ def _gist(tiles: Sequence[Tile]) -> str:
     tile = tiles[0]
     texts = []
     for entry in tile.entries[:_MAX_NAMES]:
-        text = f"{entry.model} {entry.value} {entry.interval}".rstrip()
+        text = f"{entry.model} {minus(entry.value)} {minus(entry.interval)}".strip()
         # The number may rest on fewer examples than a row of the summary, such as those that an attack changed.
         about = entry.scope or entry.reason
         texts.append(f"{text} ({about})" if about else text)

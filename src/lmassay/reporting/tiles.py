@@ -42,7 +42,7 @@ from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
-from lmassay.types.wording import counted, model_name
+from lmassay.types.wording import NO_MODEL, counted, model_name
 
 _DIGITS = 3
 
@@ -163,7 +163,8 @@ def _tiles(
     tiles: list[Tile] = []
     for first in one_per_metric(headlines_of_evaluation):
         same_metric = [headline for headline in headlines_of_evaluation if headline.metric == first.metric]
-        model_entries = [(headline.model, _entry(headline)) for headline in same_metric]
+        is_only = len(same_metric) == 1 and not entries_without_number
+        model_entries = [(headline.model, _entry(headline, is_only=is_only)) for headline in same_metric]
         # On a card, further metrics are details of the first tile, which lists these models already.
         if not tiles or not is_card:
             model_entries += entries_without_number
@@ -261,9 +262,11 @@ def _rank(value: float, better: Better) -> float:
     return -value if better == "higher" else value
 
 
-def _entry(headline: Headline) -> TileEntry:
+def _entry(headline: Headline, *, is_only: bool) -> TileEntry:
+    """The number of a model. The only one of a tile needs no name if there is no model."""
+    is_nameless = is_only and headline.shown_model == model_name(NO_MODEL)
     return TileEntry(
-        headline.shown_model,
+        "" if is_nameless else headline.shown_model,
         value=value_text(headline.result, _DIGITS),
         interval=interval_text(headline.result, _DIGITS),
         scope=_scope(headline),

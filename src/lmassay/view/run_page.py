@@ -18,6 +18,7 @@ from lmassay.reporting.example_texts import Texts, texts_of
 from lmassay.reporting.numbers import no_interval_notes, number_text
 from lmassay.reporting.overview import overview_of
 from lmassay.reporting.sections import results_table
+from lmassay.reporting.snippets import distinct_parts
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.example_pages import ExampleFilter, example_page
 from lmassay.storage.provenance import rerun_command, started_by
@@ -261,7 +262,7 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
     try:
         page = example_page(store, record.id, query.filter(), (query.page - 1) * PAGE_SIZE, PAGE_SIZE)
         metrics = _shown_metrics(record, [row for _, row in page.rows], query.metric)
-        rows = [_example_row(store, record, position, row, titles, metrics) for position, row in page.rows]
+        rows = _example_rows(store, record, page.rows, titles, metrics)
     except DamageError as error:
         return ExampleTable((), (), (), 0, query, error.problem)
     return ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query, unit=record.unit)
@@ -277,15 +278,28 @@ def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[
     return metrics[:_MAX_METRIC_COLUMNS]
 
 
-def _example_row(
-    store: Store, record: RunRecord, position: int, row: Row, titles: Sequence[str], metrics: Sequence[str]
-) -> ExampleRow:
-    texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
-    shown = [_text_called(title, texts) for title in titles] if titles else _first_text_and_answer(texts)
-    reason = ""
-    if row.state != "scored":
-        reason = row.error or "; ".join(dict.fromkeys(row.score.unscored.values()))
-    return ExampleRow(position, row, [_snippet(text) for text in shown], _snippet(reason), _scores(row, metrics))
+def _example_rows(
+    store: Store,
+    record: RunRecord,
+    rows: Sequence[tuple[int, Row]],
+    titles: Sequence[str],
+    metrics: Sequence[str],
+) -> list[ExampleRow]:
+    shown_texts = []
+    for _, row in rows:
+        texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
+        if titles:
+            shown_texts.append([_text_called(title, texts) for title in titles])
+        else:
+            shown_texts.append(list(_first_text_and_answer(texts)))
+    columns = [distinct_parts(column, _MAX_SNIPPET) for column in zip(*shown_texts, strict=True)]
+    example_rows = []
+    for (position, row), texts_of_row in zip(rows, zip(*columns, strict=True), strict=True):
+        reason = ""
+        if row.state != "scored":
+            reason = row.error or "; ".join(dict.fromkeys(row.score.unscored.values()))
+        example_rows.append(ExampleRow(position, row, texts_of_row, _snippet(reason), _scores(row, metrics)))
+    return example_rows
 
 
 def _text_called(title: str, texts: Texts) -> str:

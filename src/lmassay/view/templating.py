@@ -14,6 +14,7 @@ import lmassay
 from lmassay.redaction import without_keys
 from lmassay.reporting.html_document import environment as page_environment
 from lmassay.reporting.html_document import without_unwritable
+from lmassay.reporting.numbers import minus
 from lmassay.types.wording import counted, duration_text
 
 
@@ -37,6 +38,7 @@ def _environment() -> Environment:
     templates.globals["counted"] = counted
     templates.globals["duration"] = duration_text
     templates.filters["moment"] = moment_text
+    templates.filters["minus"] = minus
     templates.filters["in_path"] = _in_path
     return templates
 

@@ -23,6 +23,7 @@ from lmassay.reporting.blocks import (
     Tiles,
 )
 from lmassay.reporting.formats.content import Chapter, Pictures
+from lmassay.reporting.numbers import minus
 
 EAST_ASIAN, OTHER = "eastasian", "otherscript"
 """The commands around text that needs a font of the reader's system."""
@@ -463,11 +464,6 @@ def breakable(text: str) -> str:
 
 def _with_breaks(word: re.Match[str]) -> str:
     return re.sub(r"[^\w\s](?=.)", rf"\g<0>{_BREAK}", word[0])
-
-
-def minus(text: str) -> str:
-    """A number with a true minus sign."""
-    return re.sub(r"(?<![\w.-])-(?=\d)", "−", text)
 
 
 def needs_fonts(text: str) -> bool:

@@ -301,7 +301,7 @@ class Browser {
       if (column.kind === "id") cell.scope = "row";
       // On a narrow screen, where the table has no header, each cell names its column.
       cell.dataset.title = visible(column.title);
-      if (column.kind === "text") cell.append(this.inShort(column, of));
+      if (column.kind === "text") cell.append(this.inShort(column, of, this.view[place - 1]));
       else if (column.kind === "score") cell.textContent = rounded(column.of[of]);
       else cell.textContent = this.text(column.of[of]).slice(0, 160);
       row.append(cell);
@@ -311,8 +311,9 @@ class Browser {
     return row;
   }
 
-  // The beginning of a text without what all rows share; a text that was changed begins shortly before the change.
-  inShort(column, row) {
+  // The beginning of a text without what all rows share; a text that was changed begins shortly before the change, and one
+  // that begins like the text in the row above goes on where the two differ.
+  inShort(column, row, above) {
     const value = column.of[row];
     const shown = make("div");
     shown.dir = "auto";
@@ -333,8 +334,7 @@ class Browser {
       return shown;
     }
     const from = column.skip?.get(value) ?? 0;
-    const text = this.text(value).slice(from, from + 240).replace(/\s+/g, " ");
-    shown.textContent = from ? `… ${text}` : text;
+    shown.textContent = distinctPart(this.text(value), from, above === undefined ? "" : this.text(column.of[above]));
     return shown;
   }
 

@@ -5,7 +5,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve));
 // Safari has no requestIdleCallback.
 const whenIdle = (work) => (window.requestIdleCallback ? requestIdleCallback(work) : setTimeout(work, 500));
 const counted = new Intl.NumberFormat("en").format;
-const rounded = (value) => (Number.isNaN(value) ? "" : Number.isInteger(value) ? String(value) : value.toFixed(4));
+const rounded = (value) => (Number.isNaN(value) ? "" : Number.isInteger(value) ? String(value).replace("-", "−") : value.toFixed(4).replace("-", "−"));
 const searchable = (text) => text.normalize("NFC").toLowerCase();
 // Control characters are invisible, so they are replaced by the symbols for them (U+2400 and after).
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)));
@@ -122,6 +122,23 @@ function sharedBeginnings(data, column) {
   const skip = new Map();
   column.forEach((value, row) => value >= 0 && skip.set(value, cut.get(data.columns.run[row]) ?? 0));
   return skip;
+}
+
+// A text from a place on, without most of what it shares with the text of the row above: questions about one story
+// differ only after the story.
+const SHOWN_OF_SHARED = 18;
+const MIN_SHARED_WITH_ABOVE = 60;
+function distinctPart(text, from, above) {
+  const inOneLine = (part) => part.replace(/\s+/g, " ");
+  let same = from;
+  while (same < text.length && text[same] === above[same]) same++;
+  const atWord = text.slice(0, same).search(/\S*$/);
+  const lead = from ? "… " : "";
+  const isWorthSkipping = same < text.length && atWord - from > MIN_SHARED_WITH_ABOVE;
+  if (!isWorthSkipping) return lead + inOneLine(text.slice(from, from + 240));
+  // Whole words of the beginning; a script without spaces is cut anywhere.
+  const begin = inOneLine(text.slice(from, from + SHOWN_OF_SHARED)).replace(/(?<=\S) \S*$/, "");
+  return `${lead}${begin} … ${inOneLine(text.slice(atWord, atWord + 240))}`;
 }
 
 // The rows in ascending order of a column. Rows without a value are separate: they come last in either direction.
