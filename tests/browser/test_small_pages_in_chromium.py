@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lmassay.reporting.blocks import Body, Cell, Table, TableRow, header_row, name
 from lmassay.reporting.browser import BrowserRow, browser
-from lmassay.reporting.html_document import document
+from lmassay.reporting.html_document import document, environment
 from tests.browser.reader import Reader
 
 ASK = "Read the passage and answer with one letter.\nPassage: "
@@ -37,6 +38,38 @@ def test_the_instructions_that_all_prompts_share_are_left_out_of_the_table(small
     assert ASK in reader.choose(0)
     reader.sort("text")
     assert reader.column("text") == ["… a letter", "… the box", "… the boy"]
+
+
+def test_a_text_that_begins_like_the_one_above_shows_where_they_differ(chromium, tmp_path):
+    story = "The pensioner and the student were waiting at the counter of the library on a rainy day."
+    rows = [question(0, f"{story} Who was late?"), question(1, f"{story} Who was early?"), question(2, "a bell")]
+    (tmp_path / "page.html").write_text(document("small", browser(rows), browser=True), encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.come_to_examples()
+    assert reader.column("text") == [f"… {story} Who was late?", "… The pensioner and … early?", "… a bell"]
+
+
+def test_a_table_that_goes_on_has_a_shadow_at_its_edge_but_not_in_print(chromium, tmp_path):
+    header = header_row(["run"], [f"metric {number}" for number in range(12)])
+    wide = Table("", [header], [Body([TableRow([name("a" * 60), *[Cell("-0.1234")] * 12])])])
+    body = environment().get_template("blocks.html").module.show(wide)
+    (tmp_path / "page.html").write_text(document("wide", body), encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.resize(390)
+    scroller = "document.querySelector('.scroll')"
+    assert reader.js(f"return {scroller}.scrollWidth > {scroller}.clientWidth")
+    background = f"return getComputedStyle({scroller}).backgroundImage"
+    assert reader.js(background).count("linear-gradient") == 2
+    label = "document.querySelector('tbody th .clip')"
+    assert reader.js(f"return {label}.title") == "a" * 60
+    assert "−0.1234" in reader.js("return document.querySelector('td').textContent")
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert reader.js(background) == "none"
+    finally:
+        chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_answers_stand_beside_the_texts_whole_or_cut(small):
