@@ -1,13 +1,14 @@
-"""What a task gets from its base class."""
+"""What a task gets from its base class, and what is made of the answers of a model."""
 
 from __future__ import annotations
 
 import pytest
 
-from lmassay import Metric, Task
-from lmassay.errors import PluginError
+from lmassay import Generate, Metric, Model, Task
+from lmassay.contracts import ask
+from lmassay.errors import FatalModelError, ModelError, PluginError
 from lmassay.statistics.table import ScoreTable
-from lmassay.types import Design, Example, Row, Score, Settings
+from lmassay.types import Design, Example, Response, Row, Score, Settings
 
 
 def table_of(*scores: dict[str, float]) -> ScoreTable:
@@ -49,3 +50,68 @@ def test_metrics_are_reported_in_the_order_in_which_they_are_declared():
 
     results = Declared().aggregate(table_of({"art": 1.0, "zeal": 0.0, "helper": 3.0}), Settings())
     assert [result.metric for result in results] == ["zeal", "art"]
+
+
+# --- models that raise ------------------------------------------------------------------------------------------------
+
+
+class Yielding(Model):
+    """Echoes prompts in order, and raises where the prompt is an exception's name."""
+
+    name = "yielding"
+    can = frozenset({"generate"})
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def generate(self, requests):
+        self.calls.append([request.prompt for request in requests])
+        for request in requests:
+            if request.prompt == "bad":
+                raise ModelError("the server has lost it")
+            if request.prompt == "fatal":
+                raise FatalModelError("wrong key")
+            yield request.prompt.upper()
+
+
+class Listing(Yielding):
+    """Returns a list, so that all answers are lost when it raises."""
+
+    def generate(self, requests):
+        return list(super().generate(requests))
+
+
+class Numbering(Yielding):
+    """Answers the last request first."""
+
+    def generate(self, requests):
+        for number in reversed(range(len(requests))):
+            (answer,) = super().generate(requests[number : number + 1])
+            yield number, Response(answer)
+
+
+def answers(model: Model, *prompts: str) -> list[str | None]:
+    requests = [Generate(prompt=prompt) for prompt in prompts]
+    responses = dict(ask(model, "generate", requests))
+    assert sorted(responses) == list(range(len(prompts)))
+    return [responses[n].answer if responses[n].error is None else None for n in range(len(prompts))]
+
+
+def test_a_model_error_is_the_response_to_one_request_and_the_others_are_answered():
+    model = Yielding()
+    assert answers(model, "bad", "a", "b", "bad", "c") == [None, "A", "B", None, "C"]
+    assert model.calls == [["bad", "a", "b", "bad", "c"], ["a", "b", "bad", "c"], ["c"]]
+    (response,) = [response for _, response in ask(model, "generate", [Generate(prompt="bad")])]
+    assert response.error == "the server has lost it"
+
+
+def test_all_requests_without_an_answer_are_errors_if_nobody_knows_which_one_failed():
+    listing = Listing()
+    assert answers(listing, "a", "bad", "b") == [None, None, None]
+    assert len(listing.calls) == 1, "nothing is asked or paid twice"
+    assert answers(Numbering(), "a", "bad", "b") == [None, None, "B"]
+
+
+def test_a_fatal_error_ends_the_run():
+    with pytest.raises(FatalModelError, match="wrong key"):
+        answers(Yielding(), "a", "fatal", "b")

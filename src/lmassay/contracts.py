@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lmassay.errors import LmassayError, PluginError, error_with_location
+from lmassay.errors import FatalModelError, LmassayError, ModelError, PluginError, error_with_location
 from lmassay.types import (
     Candidates,
     Continuation,
@@ -355,7 +355,8 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
     """Send requests of one kind to a model and yield (request number, response) as the answers arrive.
 
     Each request gets exactly one response. A model that returns anything else is reported with a PluginError.
-    Requests that are not text are not sent; their responses say so.
+    Requests that are not text are not sent; their responses say so. A ModelError that a user's model raises becomes the
+    response to the request that failed, and the remaining requests are sent again.
     """
     not_text = [number for number, request in enumerate(requests) if not is_text(request)]
     # A model that looks up answers by line or id does not read the texts.
@@ -367,37 +368,84 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
             for index, response in ask(model, verb, [requests[number] for number in sent]):
                 yield sent[index], response
         return
-    answered: set[int] = set()
-    for count, reply in enumerate(_replies(model, verb, requests)):
-        number, response = reply if _has_number(reply) else (count, reply)
-        if isinstance(response, str | Continuation | Candidates | Substitutions):
-            response = Response(response)
-        is_open = 0 <= number < len(requests) and number not in answered
-        if not is_open or not isinstance(response, Response):
-            raise PluginError(f"the model {model.name} returned {reply!r}, which does not answer an open request")
-        answered.add(number)
-        yield number, response
-    if len(answered) != len(requests):
-        raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(requests)} requests")
+    waiting = list(range(len(requests)))
+    while waiting:
+        call = _Call(model, verb, [requests[number] for number in waiting])
+        for index, response in call.responses():
+            yield waiting[index], response
+        for index in call.failed:
+            yield waiting[index], Response(error=call.reason)
+        waiting = [waiting[index] for index in call.not_reached]
 
 
-def _replies(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[Any]:
-    """Call the model's method. An exception in a user's class is reported as a PluginError with the model's name."""
-    methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
-        "generate": model.generate,
-        "logprobs": model.logprobs,
-        "slot": model.slot,
-        "gradients": model.gradients,
-    }
-    try:
-        yield from methods[verb](requests)
-    except LmassayError:
-        raise
-    except Exception as error:
-        # An exception in lmassay's own model is a bug and keeps its traceback.
-        if type(model).__module__.startswith("lmassay."):
+class _Call:
+    """One call of a method of a model, and what became of each of its requests."""
+
+    def __init__(self, model: Model, verb: str, requests: Sequence[Request]) -> None:
+        self._model = model
+        self._verb = verb
+        self._requests = requests
+        self.failed: list[int] = []
+        """The requests that a ModelError was about."""
+        self.not_reached: list[int] = []
+        """The requests after the failed one, which the model has not begun."""
+        self.reason = ""
+        """The message of the ModelError."""
+
+    def responses(self) -> Iterator[tuple[int, Response]]:
+        """Yield the responses with the positions of their requests."""
+        model = self._model
+        answered: set[int] = set()
+        replies: ModelReplies = ()
+        in_order = True
+        is_own_model = type(model).__module__.startswith("lmassay.")
+        try:
+            replies = self._replies()
+            for count, reply in enumerate(replies):
+                has_number = _has_number(reply)
+                in_order = in_order and not has_number
+                number, response = reply if has_number else (count, reply)
+                if isinstance(response, str | Continuation | Candidates | Substitutions):
+                    response = Response(response)
+                is_open = 0 <= number < len(self._requests) and number not in answered
+                if not is_open or not isinstance(response, Response):
+                    raise PluginError(
+                        f"the model {model.name} returned {reply!r}, which does not answer an open request"
+                    )
+                answered.add(number)
+                yield number, response
+        except FatalModelError:
             raise
-        raise PluginError(f"the model {model.name} failed: {error_with_location(error)}") from error
+        except ModelError as error:
+            # lmassay's models answer a failed request with an error themselves; what they raise concerns all requests.
+            if is_own_model:
+                raise
+            self.reason = str(error)
+            remaining = [number for number in range(len(self._requests)) if number not in answered]
+            # A generator that yields in order was about to answer the next request. Otherwise it is unknown which one
+            # failed: none of them gets an answer, and `lmassay resume` tries them again.
+            known = in_order and isinstance(replies, Iterator)
+            self.failed = remaining[:1] if known else remaining
+            self.not_reached = remaining[len(self.failed) :]
+            return
+        except LmassayError:
+            raise
+        except Exception as error:
+            # An exception in lmassay's own model is a bug and keeps its traceback.
+            if is_own_model:
+                raise
+            raise PluginError(f"the model {model.name} failed: {error_with_location(error)}") from error
+        if len(answered) != len(self._requests):
+            raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(self._requests)} requests")
+
+    def _replies(self) -> ModelReplies:
+        methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
+            "generate": self._model.generate,
+            "logprobs": self._model.logprobs,
+            "slot": self._model.slot,
+            "gradients": self._model.gradients,
+        }
+        return methods[self._verb](self._requests)
 
 
 def _has_number(reply: Any) -> bool:

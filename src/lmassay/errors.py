@@ -103,7 +103,11 @@ class BudgetReached(UserError):  # noqa: N818 - the name reads better without "E
 
 
 class ModelError(LmassayError):
-    """One request failed permanently; the run records it and goes on."""
+    """One request failed permanently; the run records it and goes on.
+
+    A model that raises it in a generator loses the answer to the next request only. If it raises it before it returns
+    anything, none of the requests of the call has an answer.
+    """
 
 
 class FatalModelError(ModelError):
