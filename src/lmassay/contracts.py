@@ -396,7 +396,7 @@ class _Call:
         """Yield the responses with the positions of their requests."""
         model = self._model
         answered: set[int] = set()
-        replies: ModelReplies = ()
+        replies: Iterable[Any] = ()
         in_order = True
         is_own_model = type(model).__module__.startswith("lmassay.")
         try:
@@ -438,7 +438,7 @@ class _Call:
         if len(answered) != len(self._requests):
             raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(self._requests)} requests")
 
-    def _replies(self) -> ModelReplies:
+    def _replies(self) -> Iterable[Any]:
         methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
             "generate": self._model.generate,
             "logprobs": self._model.logprobs,
