@@ -67,6 +67,7 @@ def test_a_path_that_does_not_exist_is_an_error(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_reformatted_copy_leaves_the_original_alone(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ruff", reason="ruff is not installed")
     before = (package / "one.py").read_text(encoding="utf-8")
     main([str(package), "--reformat", "--json"])
     assert (package / "one.py").read_text(encoding="utf-8") == before
