@@ -308,7 +308,7 @@ CONCENTRATED_ROWS, CONCENTRATED_WIDTH = 50, 1.1
 
 
 def score_makers(rng: np.random.Generator) -> dict[str, tuple[Callable[[int], Floats], float]]:
-    """Name → a function that draws so many scores between 0 and 1, and their mean."""
+    """Name → a function that draws n scores between 0 and 1, and the mean of the distribution."""
 
     def mixture(n: int) -> Floats:
         return np.where(rng.random(n) < 0.9, rng.beta(60, 0.6, n), rng.beta(6, 2, n))

@@ -482,7 +482,7 @@ def contradictions(costs: Costs, seed: int) -> list[str]:
     alone = simulate(slow, costs, 4, seed).requests_per_second
     if abs(alone / expected - 1) > TOLERANCE:
         problems.append(f"one worker answers {alone:.3f} requests per second instead of {expected:.3f}")
-    # So many workers that the process is always busy.
+    # With this many workers, the process is always busy.
     fast = Cluster(workers=500, seconds=costs.around, chunk=65_536, smallest=8, largest=256)
     limit = 1 / costs.per_request(mean_batch(fast))
     most = simulate(fast, costs, 4, seed).requests_per_second

@@ -17,7 +17,7 @@ _DECIMALS = 6
 
 
 def distinct_points(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that can be told apart, in order of appearance.
+    """The points that a reader can distinguish, in order of appearance.
 
     >>> distinct_points([(0.1, 0.2), (0.1, 0.2), (0.3, 0.2)])
     [(0.1, 0.2), (0.3, 0.2)]

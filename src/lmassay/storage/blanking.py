@@ -14,8 +14,8 @@ from lmassay.types import Result, RowBatch, RunRecord, compact, provenance_from_
 def json_without_keys(text: str) -> str:
     """Return JSON without the keys in use.
 
-    The values are read only if there is a key in the text. In the text itself, a key that is a number could not be told
-    from other numbers.
+    The JSON is parsed only if its text contains a key. Keys are blanked out of the parsed values, because a key that
+    consists of digits also matches parts of unrelated numbers in the text.
     """
     if without_keys(text) == text:
         return text

@@ -81,7 +81,7 @@ def _require_data(reproduction: Reproduction) -> None:
     for name in reproduction.datasets:
         entry = catalogue().find(name)
         files = list(entry.files())
-        # A source may lack files, so a data set that was fetched in part is used as far as it goes.
+        # A source may lack files, so a data set of which only some files could be fetched is used without the others.
         if len(missing_files(files)) == len(files):
             raise DataError(f"the data set {name} is not on this machine; run lmassay data get {name}")
 

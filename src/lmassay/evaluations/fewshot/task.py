@@ -1,7 +1,7 @@
-"""The few-shot evaluation: how well does a model do after a few examples, and can one tell in advance?
+"""The few-shot evaluation: how well does a model learn from a few examples, and do dev scores predict test scores?
 
-A run is one configuration of hyper-parameters. Its examples are trainings: one per split, pattern and repetition. The
-requests are that these trainings be done, and the score of a training is how its classifier does on dev and test.
+A run is one configuration of hyper-parameters. Its examples are trainings: one per split, pattern and repetition. A
+request asks for one training, and its score is how well the trained classifier does on dev and test.
 """
 
 from __future__ import annotations

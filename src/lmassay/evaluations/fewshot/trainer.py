@@ -1,4 +1,4 @@
-"""Carries out one training: reads the data, lets the method learn, and tests the classifier."""
+"""Run one training: read the data, fit the method, and test the classifier."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION = 2
-"""Raise it when the same training may come out differently than before."""
+"""Increase it if the same training may now have another outcome, so that stored outcomes are not reused."""
 # A classifier without choices has one set of weights.
 _ONLY_CHOICE = Choice(every=None, step=0, dev={}, stopped_at=0)
 
@@ -48,7 +48,7 @@ def teach(
     earlier: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Do the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
+    """Run the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
 
     ``data_paths`` says where the data are on this machine, ``earlier`` are the outcomes of the trainings that this one
     builds upon, and ``on_progress`` is called with the share that is done.

@@ -65,7 +65,7 @@ def test_both_ways_of_reading_agree(tmp_path):
         assert parsed.column("b") == ["two\r\nlines", 'x"y', 'say "a\t"z', "", "", ""]
         assert [parsed.line(row) for row in range(6)] == [2, 4, 5, 6, 7, 8]
         assert parsed.missing() == [0, 3]
-        assert parsed.words("b") == 1
+        assert parsed.missing_word_count("b") == 1
 
 
 def test_control_characters_that_stand_for_quotes_inside_are_no_trouble(tmp_path):

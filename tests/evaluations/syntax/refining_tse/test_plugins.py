@@ -322,6 +322,15 @@ def test_a_metric_may_not_take_the_name_of_ours(tmp_path, name):
         RefiningTse("pairs.jsonl", {name: {"file": "x.py:Y"}}, base_dir=tmp_path)
 
 
+def test_max_rows_limits_the_rows_as_in_the_task_syntax(tmp_path):
+    pair = {"sentence_good": "The dog sings.", "sentence_bad": "The dog sing.", "label": -1}
+    write_lines(tmp_path / "pairs.jsonl", [json.dumps(pair)] * 5)
+    write_lines(tmp_path / "verbs.csv", ["idx,sing,plur,freq", "_,sings,sing,_"])
+    task = RefiningTse({"all": str(tmp_path / "pairs.jsonl")}, verbs=tmp_path / "verbs.csv", max_rows=3)
+    assert sum(len(example.inputs["rows"]) for example in task.examples()) == 3
+    assert task.signature()["max_rows"] == 3
+
+
 def test_lemma_stats_are_kept_when_asked_for(tmp_path, source):
     write_lines(
         tmp_path / "pairs.jsonl", ['{"sentence_good": "The dog is", "sentence_bad": "The dog are", "label": -1}']

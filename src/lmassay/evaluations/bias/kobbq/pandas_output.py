@@ -120,7 +120,7 @@ def rewritten(table: TsvTable, name: str, column: Sequence[str], *, as_is: str =
 def _is_unchanged(table: TsvTable, name: str, as_is: bool) -> bool:
     """Return True if pandas would write a column exactly as it is in the file."""
     # A word such as NA is read as missing and written as an empty cell.
-    if table.words(name):
+    if table.missing_word_count(name):
         return False
     if as_is:
         return True

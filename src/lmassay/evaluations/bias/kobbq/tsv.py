@@ -26,7 +26,7 @@ MISSING = frozenset(
 _MISSING_BYTES = frozenset(word.encode() for word in MISSING)
 _MAX_MISSING_WORD_LENGTH = max(map(len, _MISSING_BYTES))
 _BOM = b"\xef\xbb\xbf"
-# A cell and the separator behind it; a quote counts only at the beginning of a cell, as in csv and pandas.
+# A cell and the separator after it; a quote counts only at the beginning of a cell, as in csv and pandas.
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^\t\n\r]*)|((?!")[^\t\n\r]*))(\t|\r\n|\n|\r|\Z)')
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 _TAB, _FEED, _RETURN, _QUOTE = b'\t\n\r"'
@@ -60,11 +60,11 @@ class RegularBody:
                 quoted_rows = self.quoted[:, index].nonzero()[0]
                 for row in quoted_rows.tolist():
                     column[row] = _unquoted(column[row])
-            for row in self.words(index):
+            for row in self.rows_with_missing_word(index):
                 column[row] = b""
         return columns
 
-    def words(self, index: int) -> list[int]:
+    def rows_with_missing_word(self, index: int) -> list[int]:
         """Return the rows in which a column has a word that means "missing"."""
         lengths = self.ends[:, index] - self.starts[:, index]
         has_word = self.missing[:, index] & (lengths > 0)
@@ -93,7 +93,7 @@ class ScannedBody:
             columns.append([b"" if cell in _MISSING_BYTES else cell for cell in self.texts[index]])
         return columns
 
-    def words(self, index: int) -> list[int]:
+    def rows_with_missing_word(self, index: int) -> list[int]:
         """Return the rows in which a column has a word that means "missing"."""
         return [row for row, cell in enumerate(self.texts[index]) if cell and cell in _MISSING_BYTES]
 
@@ -150,9 +150,9 @@ class TsvTable:
             return [int(number) for number in self.body.missing.sum(axis=0)]
         return [self.cells(name).count(b"") for name in self.header]
 
-    def words(self, name: str) -> int:
+    def missing_word_count(self, name: str) -> int:
         """Return how many cells of a column have a word that means "missing"."""
-        return len(self.body.words(self.header.index(name)))
+        return len(self.body.rows_with_missing_word(self.header.index(name)))
 
     def require_unique(self, name: str, texts: Sequence[str] | None = None) -> dict[str, int]:
         """Return value → row of a column; raise a DataError if a value is missing or occurs twice."""
@@ -247,14 +247,14 @@ def _regular_body(data: bytes, start: int, width: int) -> RegularBody | None:
     kinds = codes[separators]
     returns = separators[kinds == _RETURN]
     if len(returns):
-        # A carriage return belongs to the line feed behind it; alone it would end a row.
+        # A carriage return belongs to the line feed after it; alone it would end a row.
         if (codes[returns + 1] != _FEED).any():
             return None
         separators = separators[kinds != _RETURN]
         kinds = codes[separators]
     if not len(kinds) or len(kinds) % width:
         return None
-    # A regular row has tabs between its cells and a line feed behind the last one.
+    # A regular row has tabs between its cells and a line feed after the last one.
     kinds = kinds.reshape(-1, width)
     if (kinds[:, :-1] != _TAB).any() or (kinds[:, -1] != _FEED).any():
         return None
@@ -401,7 +401,7 @@ def _read_records(path: Path, data: bytes, start: int, remedy: str) -> Iterator[
 
 
 def _quoted_record(path: Path, data: bytes, position: int, line: int, remedy: str) -> tuple[list[bytes], int]:
-    """Return the cells of a row that may contain quotes, and the position behind it."""
+    """Return the cells of a row that may contain quotes, and the position after it."""
     cells = []
     while True:
         match = _CELL.match(data, position)

@@ -1,4 +1,4 @@
-"""Default against debiased prompts and model against model: paired by example, tested, in tables and arrow charts."""
+"""Compare prompt files, models and settings: paired tests by example, shown as tables and arrow charts."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ class DataProcessor(ABC):
         """The examples of one file; ``set_type`` is the name of the part and begins every guid."""
 
     def get_train_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:
-        """The training examples; ``use_cloze`` is there for FewNLU's sake."""
+        """The training examples.
+
+        ``use_cloze`` has no effect; FewNLU's own processors, which users bring along, have this parameter.
+        """
         return self.read(data_dir, "train")
 
     def get_dev32_examples(self, data_dir: str | Path, use_cloze: bool = True) -> list[InputExample]:

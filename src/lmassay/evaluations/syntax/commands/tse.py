@@ -47,7 +47,7 @@ def _run_options(function: F) -> F:
                 "--lemma-stats",
                 cls=AddedOption,
                 is_flag=True,
-                help="Keep rank and probability of every verb form in every context; this needs much disk space.",
+                help="Keep rank and probability of every verb form in every context; this needs a lot of disk space.",
             ),
             click.option(
                 "--again",
@@ -135,7 +135,7 @@ def run_all() -> None:
 @click.option(
     "--compat",
     type=click.Choice(["none", "released"]),
-    help="Use only runs of this kind. By default, runs with --compat released are used only for models without others.",
+    help="Use only runs of this kind. By default, runs with --compat released are used only if a model has no others.",
 )
 @calls("lmassay.evaluations.syntax.commands.actions.tse:plots")
 def plots() -> None:

@@ -33,7 +33,7 @@ from lmassay.evaluations.syntax.unimorph import PLURAL, SINGULAR
 def verbs() -> None:
     """Build a verb list for EW and MW from SOURCE: a lexicon in UniMorph's format, or base forms of English verbs.
 
-    A lexicon has rows of lemma, form and features with tabs between them, such as gehen, geht, V;IND;PRS;3;SG. Forms of
+    A lexicon has tab-separated rows of lemma, form and features, such as gehen, geht, V;IND;PRS;3;SG. Forms of
     several words and forms that are both singular and plural are dropped and counted. A file of base forms may have
     several on a line; lmassay conjugates them.
 

@@ -1,7 +1,7 @@
 """Read refining-tse's configurations as they are, check them completely, and translate them into lmassay's terms.
 
-Paths start at the working folder, as in the original. What is not there is looked for next to the configuration and in
-the folders above it, so that a configuration also runs from elsewhere.
+Paths are relative to the working folder, as in the original. A path that does not exist there is searched for next to
+the configuration and in the folders above it, so that a configuration can be run from any folder.
 """
 
 from __future__ import annotations
@@ -203,10 +203,10 @@ def short_name(model: str) -> str:
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
     """Read and check a configuration; ``model`` replaces the model that it names."""
     file = read_yaml(path)
-    checking = _ConfigReader(path, file.data, model, plugins)
-    config = checking.config()
-    if config is None or checking.mistakes:
-        raise file.error(checking.mistakes)
+    reader = _ConfigReader(path, file.data, model, plugins)
+    config = reader.config()
+    if config is None or reader.mistakes:
+        raise file.error(reader.mistakes)
     return config
 
 
@@ -366,7 +366,7 @@ class _ConfigReader:
         return path.resolve()
 
     def _find_path(self, name: str) -> Path | None:
-        """Return a path below the working folder, the configuration's folder or one above it; None if there is none."""
+        """Look for a path in the working folder, the configuration's folder and those above it; None if not found."""
         path = Path(name).expanduser()
         for root in (Path(), *self._path.resolve().parents):
             if (root / path).exists():

@@ -22,11 +22,11 @@ from lmassay.reporting.figure_files import FigureFile, FigureFormat
 from lmassay.reporting.figure_files import write_figures as write_figure_files
 from lmassay.reporting.figure_style import standalone
 
-# Paul Tol's "muted" palette, which holds up under every kind of colour blindness, with black for the set that is not a
-# template of Marvin & Linzen; his "bright" one for the user's own templates. Both are classes of templates/figures.css,
-# with the colours of templates/theme.css.
+# The published sets have the colours of Paul Tol's "muted" palette, which readers with any kind of colour vision can
+# distinguish, and black for BLiMP, the only set that is not from Marvin & Linzen. The user's own sets have his "bright"
+# palette. Both are classes of templates/figures.css, with the colours of templates/theme.css.
 _OWN_COLOURS = 7
-# Markers that the ten templates of the paper do not have; seven colours and eight markers tell 56 templates apart.
+# Markers that the ten templates of the paper do not have; seven colours and eight markers distinguish 56 templates.
 _OWN_MARKERS: tuple[Marker, ...] = (
     "triangle",
     "diamond",
@@ -37,7 +37,8 @@ _OWN_MARKERS: tuple[Marker, ...] = (
     "triangle-left",
     "triangle-right",
 )
-_FEW = ("ML_simple_agrmt", "ML_obj", "ML_obj_rel_no_comp_across", "blimp")
+# The figures of single models show only these sets, if they have results; those of the supplement show all sets.
+_MAIN_TEMPLATES = ("ML_simple_agrmt", "ML_obj", "ML_obj_rel_no_comp_across", "blimp")
 _VOTINGS: tuple[Voting, Voting] = ("ew", "mw")
 _COLUMN_WIDTH = 400.0
 _PANEL_HEIGHT = 220.0
@@ -84,8 +85,9 @@ def charts(results: FolderResults) -> Iterator[tuple[str, Chart]]:
         return
     for panel in present:
         templates = [name for name in results.templates if (panel.model, name, panel.voting) in results.experiments]
-        few = [name for name in templates if name in _FEW] or templates
-        yield f"{panel.model}-{panel.voting}", _chart(results, [panel], few, _SCORE)
+        main_templates = [name for name in templates if name in _MAIN_TEMPLATES]
+        # A user who evaluated other sets only gets a figure of those.
+        yield f"{panel.model}-{panel.voting}", _chart(results, [panel], main_templates or templates, _SCORE)
     yield "supp_top-bottom-scores", _chart(results, grid, results.templates, _SCORE)
     one_each = _one_for_each_model(present)
     yield "supp_probcounted", _chart(results, one_each, results.templates, _COUNTED)

@@ -1,7 +1,7 @@
 """Write a run as refining-tse would have written it.
 
 ``<logger.path>/<dataset>_<model>_<metrics>/`` contains config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ for what the original keeps in a format that can run code when it is read, and an empty figs/.
+json/ for what the original pickles (reading a pickle can run code), and an empty figs/.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def check_writable(config: TseConfig) -> None:
 
 
 def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
-    """Return what ``tse plots`` must know about a folder: numbers as released are not mixed with others."""
+    """Return what ``tse plots`` must know about a folder, so that numbers as released are never mixed with others."""
     return {
         "model": outcome.config.model.name,
         "compat": outcome.compat,

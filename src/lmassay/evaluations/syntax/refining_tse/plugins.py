@@ -332,7 +332,7 @@ class RefiningTse(Syntax):
     """The task ``syntax`` with options that only users of refining-tse need.
 
     ``metrics`` are the user's own classes: {name: {file: file.py:Class, settings: {…}}}. ``lemma_stats`` keeps rank,
-    probability and cumulative probability of every verb form in every context, which takes much space.
+    probability and cumulative probability of every verb form in every context, which takes a lot of space.
     """
 
     name = "refining_tse"
@@ -360,8 +360,19 @@ class RefiningTse(Syntax):
         label: str = "",
         base_dir: Path = Path(),
     ) -> None:
-        text = (verbs, cutoffs_top, cutoffs_bottom, capitalize, period)
-        super().__init__(data, *text, max_per_file, max_rows, compat=compat, label=label, base_dir=base_dir)
+        super().__init__(
+            data,
+            verbs=verbs,
+            cutoffs_top=cutoffs_top,
+            cutoffs_bottom=cutoffs_bottom,
+            capitalize=capitalize,
+            period=period,
+            max_per_file=max_per_file,
+            max_rows=max_rows,
+            compat=compat,
+            label=label,
+            base_dir=base_dir,
+        )
         self._user_metrics = user_metrics(metrics or {}, base_dir)
         # The user's metrics are means over rows, as TSE is.
         own_weights = {metric.name: rows_of(metric.name) for metric in self._user_metrics}
@@ -523,8 +534,8 @@ def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], 
 
 def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     """Return the mean over rows, as for the built-in TSE: a context counts as often as it has a score."""
-    has = ~np.isnan(table.column(name))
-    counts = table.column(rows_of(name))[has].astype(np.int64)
+    has_score = ~np.isnan(table.column(name))
+    counts = table.column(rows_of(name))[has_score].astype(np.int64)
     in_data = np.array([int(count) for count in table.groups["rows"]])
     n = int(counts.sum())
     n_error = int(in_data[table.in_error()].sum())

@@ -17,7 +17,7 @@ from lmassay.types import Result, Row, RunRecord
 MAX_EXAMPLES = 8
 MEAN = MEAN_OF_CONSTRUCTIONS
 Side = Literal["top", "bottom"]
-# So many of the worst contexts are looked at to find some with different nouns.
+# The examples shown have different nouns; they are chosen among this many of the worst contexts.
 _CANDIDATES = 200
 _CUTOFF_METRIC = re.compile(r"ew@(top|bottom)(\d+(?:\.\d+)?(?:e-\d+)?)")
 

@@ -135,7 +135,7 @@ def _warnings(table: TsvTable, guids: Sequence[str]) -> list[str]:
     if not table.complete:
         last_row = table.where(table.count - 1)
         warnings.append(f"{last_row}: the last row has no line end, so its answer may be cut off; {UNFINISHED}")
-    missing_words = table.words("raw")
+    missing_words = table.missing_word_count("raw")
     if missing_words:
         warnings.append(
             f"{missing_words} answers are a word that pandas reads as a missing value (None, NA, nan …): they count as "
