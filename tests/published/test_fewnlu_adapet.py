@@ -51,7 +51,7 @@ def test_no_run_is_left_out():
 
 
 def gradient_norm(learner):
-    grown = [p.grad for p in learner.network.parameters() if p.grad is not None]
+    grown = [p.grad for p in learner.module.parameters() if p.grad is not None]
     return torch.stack([gradient.double().norm() for gradient in grown]).norm().item()
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+if TYPE_CHECKING:
+    from lmassay.reporting.run_table import TableLayout
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,8 +32,67 @@ _OPTIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The values of these options."""
+
+    rows: str
+    columns: str
+    metrics: Sequence[str]
+    digits: int
+    with_intervals: bool
+    with_n: bool
+    caption: str
+    alpha: float | None
+
+    @property
+    def choose_contents(self) -> bool:
+        """Whether rows, columns or metrics are given; a report has such a table only then."""
+        return bool(self.rows or self.columns or self.metrics)
+
+    @property
+    def describe_a_table(self) -> bool:
+        """Whether an option is given that has no meaning without a table."""
+        return bool(self.caption or self.with_intervals or self.with_n or self.alpha is not None)
+
+    def layout(self) -> TableLayout:
+        """Return the layout of the table."""
+        # Imported here, because the options are also declared for --help, which must not load the reports.
+        from lmassay.reporting.run_table import TableLayout
+        from lmassay.statistics import ALPHA
+
+        return TableLayout(
+            rows=self.rows.strip(),
+            columns=self.columns.strip(),
+            metrics=self.metrics,
+            digits=self.digits,
+            with_intervals=self.with_intervals,
+            with_n=self.with_n,
+            caption=self.caption,
+            alpha=self.alpha or ALPHA,
+        )
+
+
 def table_options(command: Command) -> Command:
-    """Add the options of a table: its rows, columns, metrics and what a cell shows."""
+    """Add the options of a table to a command, which receives them as one :class:`TableOptions` in ``table``."""
+
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        rows: str,
+        columns: str,
+        metrics: Sequence[str],
+        digits: int,
+        with_intervals: bool,
+        with_n: bool,
+        caption: str,
+        alpha: float | None,
+        **options: Any,
+    ) -> Any:
+        table = TableOptions(rows, columns, metrics, digits, with_intervals, with_n, caption, alpha)
+        return command(*args, table=table, **options)
+
+    # Click lists options in the reverse order of decoration.
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return cast(Command, wrapped)

@@ -267,11 +267,17 @@ def _competition(records: Sequence[RunRecord], rows: Axis, columns: Axis) -> _Co
         return _Competition("of the row", lambda entry: entry.row)
     keys = [key.strip() for key in rows.key.split(",")]
     other_keys = [key for key in keys if key != MODEL]
-    if len(keys) == len(other_keys) or not other_keys:
+    has_models = len(other_keys) < len(keys)
+    if not has_models or not other_keys:
         return _Competition("of the column", lambda entry: entry.column)
-    others = axis_by(",".join(other_keys), records, "--rows").values
+    # A model under a weak attack must not beat one under a strong attack, so the other keys must agree.
+    value_of_others = axis_by(",".join(other_keys), records, "--rows").values
+
+    def same_column_and_others(entry: _Entry) -> Hashable:
+        return entry.column, value_of_others[entry.record.id]
+
     text = f"of the column with the same {' and '.join(other_keys)}"
-    return _Competition(text, lambda entry: (entry.column, others[entry.record.id]))
+    return _Competition(text, same_column_and_others)
 
 
 def _n_text(entries: Mapping[tuple[str, tuple[str, ...]], _Entry]) -> str:

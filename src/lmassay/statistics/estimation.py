@@ -458,16 +458,22 @@ def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
 def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: float) -> Estimate:
     """The mean of rates or bounded means; its variance is ``variance_ratio`` times that of a single one."""
     are_rates = all(one.kind == "rate" for one in estimates)
-    # Variances are averaged, so numbers of rows are by their harmonic mean.
-    harmonic_mean = len(estimates) / sum(1 / one.effective for one in estimates)
-    # 0 means that an estimate has no such limit; the limits of the others still hold.
+    kind: Kind = "bounded mean"
+    if are_rates:
+        kind = "rate"
+    # A variance is inversely proportional to the number of rows. The mean has the average variance, so its number of
+    # rows is the harmonic mean of theirs.
+    sum_of_inverses = sum(1 / one.effective for one in estimates)
+    harmonic_mean = len(estimates) / sum_of_inverses
+    # The most cautious of the estimates decides near 0 and 1. A limit of 0 means that an estimate has none.
     limits = [one.effective_without_errors for one in estimates if one.effective_without_errors > 0]
+    largest_unseen_weight = max(one.unseen_weight for one in estimates)
     return replace(
         mean,
-        kind="rate" if are_rates else "bounded mean",
+        kind=kind,
         effective=harmonic_mean / variance_ratio,
         effective_without_errors=min(limits, default=0.0),
-        unseen_weight=max(one.unseen_weight for one in estimates),
+        unseen_weight=largest_unseen_weight,
     )
 
 

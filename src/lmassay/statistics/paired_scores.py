@@ -37,6 +37,7 @@ class PairedColumn:
     before: NDArray[np.float64]
     after: NDArray[np.float64]
     weights: NDArray[np.float64] | None
+    """None if all units count equally."""
     clusters: Sequence[Sequence[str]]
     """One sequence of labels for each grouping of the units."""
     units: Sequence[str]

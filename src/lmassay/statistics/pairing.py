@@ -217,16 +217,20 @@ def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after:
     """The scores of paired units, which have the same weight and the same clusters in both runs."""
     import numpy as np
 
-    weights = np.array([unit.weight for unit in before])
-    are_equal_weights = bool((weights == weights[0]).all())
+    values_before = np.array([unit.value for unit in before])
+    values_after = np.array([unit.value for unit in after])
+    weights: NDArray[np.float64] | None = np.array([unit.weight for unit in before])
+    if (weights == weights[0]).all():
+        weights = None
     clusters: list[list[str]] = []
+    # With two-way clustering, a unit has a cluster in each grouping, such as its noun and its verb pair.
     for grouping in range(len(before[0].clusters)):
         clusters.append([unit.clusters[grouping] for unit in before])
     return PairedColumn(
         coefficient=1.0,
-        before=np.array([unit.value for unit in before]),
-        after=np.array([unit.value for unit in after]),
-        weights=None if are_equal_weights else weights,
+        before=values_before,
+        after=values_after,
+        weights=weights,
         clusters=clusters,
         units=_labels_of_fewest_clusters(clusters) or names,
     )

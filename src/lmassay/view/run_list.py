@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
 
@@ -139,10 +139,14 @@ class RunList:
 def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
     """Return the runs that a query selects."""
     states = query.select(snapshot.runs)
+    # Labels depend on which runs are listed together: they name what distinguishes these.
     labelled = label_runs([state.record for state in states])
-    metric = query.sort.removeprefix(_METRIC) if query.sort.startswith(_METRIC) else ""
+    metric = ""
+    if query.sort.startswith(_METRIC):
+        metric = query.sort.removeprefix(_METRIC)
     rows: list[ListRow] = []
     for state, record in zip(states, labelled.records, strict=True):
+        # A list that is sorted by a metric shows that metric, so that the order can be seen.
         result = record.result(metric) if metric else main_result(record)
         text = "" if result is None else short_text(result)
         rows.append(ListRow(state, record.label, result, text))
@@ -165,7 +169,8 @@ def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListR
     for row in rows:
         name = model_name(row.record.model) if by == "model" else row.record.task
         groups.setdefault(name or "unknown", []).append(row)
-    return sorted(groups.items(), key=lambda group: group[0].casefold())
+    names = sorted(groups, key=str.casefold)
+    return [(name, groups[name]) for name in names]
 
 
 def _summary(states: Sequence[RunState], total: int) -> str:
@@ -207,32 +212,53 @@ class Choices:
 
 def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
     """Return the values of all runs, and the chosen value even if no run has it any more."""
-    records = [state.record for state in snapshot.runs]
-    tags: list[str] = []
-    metrics: dict[str, None] = {}
-    for record in records:
-        tags += record.annotation.tags
-        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would make the list long.
-        for result in record.results:
-            if result.group == OVERALL and "." not in result.metric and "@" not in result.metric:
-                metrics[result.metric] = None
-    present = {record.status for record in records} | set(_one_value(query.status))
-    sort = [(NEWEST, "newest first"), ("created", "oldest first"), ("label", "label"), ("model", "model")]
-    sort.append(("task", "task"))
-    sort += [(f"{_METRIC}{metric}", f"best {metric}") for metric in sorted(metrics)]
+    # An address may name a value whose last run was deleted. Its control must still show it, or the empty list would
+    # have no visible reason.
+    statuses = {query.status}
+    evaluations = {query.evaluation}
+    tasks = {query.task}
+    models = {query.model}
+    tags = {query.tag}
+    metrics: set[str] = set()
+    for state in snapshot.runs:
+        record = state.record
+        statuses.add(record.status)
+        evaluations.add(record.provenance.evaluation or "")
+        tasks.add(record.task)
+        models.add(record.model)
+        tags.update(record.annotation.tags)
+        metrics.update(_sortable_metrics(record))
     return Choices(
-        status=[status for status in STATUSES if status in present],
-        evaluation=_distinct((record.provenance.evaluation or "" for record in records), query.evaluation),
-        task=_distinct((record.task for record in records), query.task),
-        model=_distinct((record.model for record in records), query.model),
-        tag=_distinct(tags, query.tag),
-        sort=sort,
+        status=[status for status in STATUSES if status in statuses],
+        evaluation=_sorted_names(evaluations),
+        task=_sorted_names(tasks),
+        model=_sorted_names(models),
+        tag=_sorted_names(tags),
+        sort=_sort_choices(metrics),
     )
 
 
-def _distinct(values: Iterable[str], chosen: str) -> list[str]:
-    return sorted({value for value in (*values, chosen) if value}, key=str.casefold)
+def _sortable_metrics(record: RunRecord) -> Iterator[str]:
+    for result in record.results:
+        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would make the list long.
+        is_metric = "." not in result.metric and "@" not in result.metric
+        if result.group == OVERALL and is_metric:
+            yield result.metric
 
 
-def _one_value(value: str) -> list[str]:
-    return [value] if value else []
+def _sort_choices(metrics: Iterable[str]) -> list[tuple[str, str]]:
+    sort = [
+        (NEWEST, "newest first"),
+        ("created", "oldest first"),
+        ("label", "label"),
+        ("model", "model"),
+        ("task", "task"),
+    ]
+    for metric in sorted(metrics):
+        sort.append((f"{_METRIC}{metric}", f"best {metric}"))
+    return sort
+
+
+def _sorted_names(names: Iterable[str]) -> list[str]:
+    """Sort names without regard to case. An empty one means that a run has none, so it is left out."""
+    return sorted(filter(None, names), key=str.casefold)

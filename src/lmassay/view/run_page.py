@@ -144,32 +144,51 @@ def _main_results(record: RunRecord) -> list[Block]:
     """The headline metrics by group, as `lmassay show` prints them; without a headline, the overall results."""
     overview = overview_of(record)
     if overview is None:
-        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) are among all results.
-        overall = [
-            result for result in record.results if result.group == OVERALL and not set(".@") & set(result.metric)
-        ]
-        return [replace(results_table(record, overall), caption="")] if overall else []
+        return _overall_results(record)
     rows = []
     shown: list[Result] = []
     for depth, label, results in overview.rows:
-        cells = []
+        cells = [name(label)]
         for metric in overview.metrics:
             result = results.get(metric)
-            cells.append(measured(result) if result is not None else Cell(""))
-            if result is not None:
-                shown.append(result)
+            if result is None:
+                cells.append(Cell(""))
+                continue
+            cells.append(measured(result))
+            shown.append(result)
         for metric in overview.counted:
             result = results.get(metric)
-            cells.append(Cell("" if result is None else f"{result.n:,}"))
-        rows.append(TableRow([name(label), *cells], "part" if depth else "plain"))
-    counts = ["n"] if len(overview.counted) == 1 else [f"n {metric}" for metric in overview.counted]
-    titles = [*(_metric_title(record, metric) for metric in overview.metrics), *counts]
+            count = "" if result is None else f"{result.n:,}"
+            cells.append(Cell(count))
+        rows.append(TableRow(cells, "part" if depth else "plain"))
+    titles = [_metric_title(record, metric) for metric in overview.metrics]
+    if len(overview.counted) == 1:
+        titles.append("n")
+    else:
+        # The metrics have different numbers of examples, so each number says which metric it belongs to.
+        titles += [f"n {metric}" for metric in overview.counted]
     confidence = f"{100 * record.settings.confidence:g} %"
-    blocks: list[Block] = [Table(f"With {confidence} intervals.", [header_row(["group"], titles)], [Body(rows)])]
-    blocks += [Note(text) for text in no_interval_notes(shown)]
+    header = header_row(["group"], titles)
+    blocks: list[Block] = [Table(f"With {confidence} intervals.", [header], [Body(rows)])]
+    for text in no_interval_notes(shown):
+        blocks.append(Note(text))
     for metric, text in overview.lines:
         blocks.append(Note(f"{metric}: {text}"))
     return blocks
+
+
+def _overall_results(record: RunRecord) -> list[Block]:
+    """The overall results of a run without headline metrics."""
+    overall = []
+    for result in record.results:
+        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would hide the metrics themselves; the
+        # table of all results has them.
+        is_metric = "." not in result.metric and "@" not in result.metric
+        if result.group == OVERALL and is_metric:
+            overall.append(result)
+    if not overall:
+        return []
+    return [replace(results_table(record, overall), caption="")]
 
 
 def _metric_title(record: RunRecord, metric: str) -> str:

@@ -13,9 +13,8 @@ from lmassay.cli.console import say, warn
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.endings import HTML, format_by_ending
 from lmassay.cli.options import chosen_runs
+from lmassay.cli.table_options import TableOptions
 from lmassay.errors import UserError
-from lmassay.reporting.run_table import TableLayout
-from lmassay.statistics import ALPHA
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 
@@ -38,14 +37,7 @@ def report(
     figures: Path | None,
     figure_formats: Sequence[FigureFormat],
     every: bool,
-    rows: str,
-    columns: str,
-    metrics: Sequence[str],
-    digits: int,
-    with_intervals: bool,
-    with_n: bool,
-    caption: str,
-    alpha: float | None,
+    table: TableOptions,
     results: Path,
 ) -> None:
     """Write a report about runs; without RUN, about all runs of the latest command."""
@@ -59,13 +51,11 @@ def report(
         raise UserError("--fragment requires --format tex")
     target = _target(output, form)
     layout = None
-    if rows or columns or metrics:
-        layout = TableLayout(
-            rows.strip(), columns.strip(), metrics, digits, with_intervals, with_n, caption, alpha or ALPHA
-        )
+    if table.choose_contents:
+        layout = table.layout()
         if form == "csv" or only_figures:
             raise UserError("--rows, --columns and --metric are for HTML, Markdown and LaTeX; see also `lmassay table`")
-    elif caption or with_intervals or with_n or alpha is not None:
+    elif table.describe_a_table:
         raise UserError("--caption, --interval, --n and --alpha describe a table; give --rows, --columns or --metric")
     from lmassay.reporting.formats.content import chapters
     from lmassay.reporting.report_text import report_text

@@ -8,11 +8,11 @@ from pathlib import Path
 from lmassay.cli.console import say, warn
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.options import chosen_runs
+from lmassay.cli.table_options import TableOptions
 from lmassay.cli.table_output import print_sentence, print_wide_table
 from lmassay.errors import UserError
 from lmassay.reporting.run_labels import label_runs
-from lmassay.reporting.run_table import RunTable, TableLayout, run_table
-from lmassay.statistics import ALPHA
+from lmassay.reporting.run_table import RunTable, run_table
 from lmassay.storage.files import atomic_write
 from lmassay.storage.run_filter import RunFilter
 from lmassay.storage.store import DAMAGED, Store
@@ -21,30 +21,20 @@ from lmassay.types import RunRecord
 
 def table(
     runs: Sequence[str],
-    rows: str,
-    columns: str,
-    metrics: Sequence[str],
-    digits: int,
-    with_intervals: bool,
-    with_n: bool,
-    caption: str,
+    table: TableOptions,
     label: str,
-    alpha: float | None,
     output: Path | None,
     selected: RunFilter,
     results: Path,
 ) -> None:
     """Print or write a table of runs."""
-    layout = TableLayout(
-        rows.strip(), columns.strip(), metrics, digits, with_intervals, with_n, caption, alpha or ALPHA
-    )
     write = None if output is None else _writer(output, label)
     if label and (output is None or output.suffix.lower() != ".tex"):
         raise UserError("--label is for LaTeX; write a .tex file with -o")
     with Store(results) as store:
         chosen = store.runs() if selected and not runs else chosen_runs(store, runs)
         records = _usable(selected.select(chosen), results)
-        made = run_table(store, label_runs(records).records, layout)
+        made = run_table(store, label_runs(records).records, table.layout())
     if write is None or output is None:
         _print(made)
         return

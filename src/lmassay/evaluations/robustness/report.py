@@ -233,15 +233,21 @@ def scatter_figure(record: RunRecord, summary: RowSummary) -> Figure | Note | No
             points.append(row.score.values)
     if not points:
         return None
-    threshold = _threshold(record)
     title = record.title
-    distinct = distinct_points((values["s_src"], values[y_metric]) for values in points)
+    coordinates = [(values["s_src"], values[y_metric]) for values in points]
+    distinct = distinct_points(coordinates)
     if len(distinct) < MIN_POINTS:
-        places = " or ".join(f"s_src {x:.3f} and {y_metric} {y:.3f}" for x, y in distinct)
-        sentences = f"all {len(points)} sentences have" if len(points) > 1 else "the only sentence has"
-        return Note(f"No scatter plot of {title}: {sentences} {places}.")
+        # Dots on top of each other would look like one or two sentences; the sentence says how many there are.
+        locations = " or ".join(f"s_src {x:.3f} and {y_metric} {y:.3f}" for x, y in distinct)
+        subject = "the only sentence has"
+        if len(points) > 1:
+            subject = f"all {len(points)} sentences have"
+        return Note(f"No scatter plot of {title}: {subject} {locations}.")
+    threshold = _threshold(record)
     chart = scatter_chart(points, y_metric, threshold, f"{title}: s_src against {y_metric}")
+    # TEAPOT's two criteria (Michel et al. 2019), with and without references.
     criterion = "s_src + d_tgt" if has_reference else "s_src / s_tgt"
+    # The summary keeps a sample of a long run, and the caption must not claim to show all of it.
     count = counted(len(points), "sentence")
     if len(points) < summary.scored:
         count = f"{len(points)} of {summary.scored} sentences"
@@ -252,9 +258,11 @@ def scatter_chart(scores: Sequence[Mapping[str, float]], y_metric: str, threshol
     """A dot per sentence, over the region in which the attack succeeds."""
     marks: list[Mark] = [success_region(y_metric, threshold)]
     for values in scores:
+        x = values["s_src"]
+        y = values[y_metric]
         style = "dot hit" if values.get("success") else "dot miss"
-        title = f"s_src {values['s_src']:.3f}, {y_metric} {values[y_metric]:.3f}"
-        marks.append(Dot(values["s_src"], values[y_metric], style=style, radius=2.6, title=title))
+        tooltip = f"s_src {x:.3f}, {y_metric} {y:.3f}"
+        marks.append(Dot(x, y, style=style, radius=2.6, title=tooltip))
     panel = Panel(y=LinearAxis(y_metric), x=LinearAxis("s_src"), marks=marks, height=262)
     return Chart(description, [panel], width=330)
 

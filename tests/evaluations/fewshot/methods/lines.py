@@ -16,11 +16,11 @@ class Lines(Learner):
     def __init__(self, *, dropout: float = 0.0) -> None:
         generator = torch.Generator().manual_seed(3)
         self.dropout = torch.nn.Dropout(dropout)
-        self.network = torch.nn.Sequential(torch.nn.Linear(8, 2), self.dropout)
+        self.module = torch.nn.Sequential(torch.nn.Linear(8, 2), self.dropout)
         self.seen: list[list[int]] = []
         self.looked_in_training = False
         with torch.no_grad():
-            for parameter in self.network.parameters():
+            for parameter in self.module.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:
@@ -31,14 +31,14 @@ class Lines(Learner):
         return functional.cross_entropy(self._scores(items), torch.tensor([item.label for item in items]))
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
-        self.looked_in_training |= self.network.training
+        self.looked_in_training |= self.module.training
         # Evaluation that draws numbers must not be felt by the training.
         torch.rand(7)
         return self._scores(items)
 
     def _scores(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         bags = torch.stack([torch.bincount(torch.tensor(item.ids), minlength=8) for item in items])
-        scores: torch.Tensor = self.network(bags.float())
+        scores: torch.Tensor = self.module(bags.float())
         return scores
 
 

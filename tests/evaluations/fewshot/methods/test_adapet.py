@@ -138,23 +138,23 @@ def test_soft_labels_alone_are_refused(tiny, joy):
 
 
 def gradients(learner, items):
-    learner.network.zero_grad()
+    learner.module.zero_grad()
     learner.draws = Draws(3)
     loss = learner.loss(items)
     loss.backward()
-    return loss.item(), torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
+    return loss.item(), torch.cat([p.grad.flatten() for p in learner.module.parameters() if p.grad is not None])
 
 
 def parts(learner, items):
     """The gradients of the two losses."""
     gradient_parts = []
     for part in (lambda: learner.label_loss(items), lambda: learner.conditioned_loss(learner.hide(items))):
-        learner.network.zero_grad()
+        learner.module.zero_grad()
         learner.draws = Draws(3)
         part().backward()
         gradient_parts.append(
             torch.cat(
-                [torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learner.network.parameters()]
+                [torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in learner.module.parameters()]
             )
         )
     return gradient_parts

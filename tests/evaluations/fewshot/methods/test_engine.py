@@ -69,7 +69,7 @@ def taught(learner: Lines, items: list[EncodedItem] | None = None, **options: An
 
 
 def weights(learner: Lines) -> torch.Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in learner.network.parameters()])
+    return torch.cat([parameter.detach().flatten() for parameter in learner.module.parameters()])
 
 
 def test_max_steps_is_the_number_of_updates_and_the_last_has_an_effect() -> None:
@@ -243,7 +243,7 @@ def test_scores_come_in_the_order_of_the_items() -> None:
 def test_scores_that_are_no_numbers_are_reported() -> None:
     learner = Lines()
     with torch.no_grad():
-        next(iter(learner.network.parameters())).fill_(math.nan)
+        next(iter(learner.module.parameters())).fill_(math.nan)
     with pytest.raises(ModelError, match="NaN"):
         scores(learner, some_items(), 4)
 

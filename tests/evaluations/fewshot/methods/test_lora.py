@@ -41,7 +41,7 @@ def test_before_training_it_is_pet_itself(tmp_path, family):
     inputs = inputs_of(tmp_path, model_of(family))
     adapted, plain = Lora(**QUICK).learner(inputs), Pet(**QUICK).learner(inputs)
     for learner in (adapted, plain):
-        learner.network.eval()
+        learner.module.eval()
     with torch.inference_mode():
         items = plain.encode(inputs.train, training=False)
         torch.testing.assert_close(adapted.logits(items), plain.logits(items))

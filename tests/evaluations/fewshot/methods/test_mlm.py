@@ -42,7 +42,7 @@ QUICK: dict[str, Any] = {"max_steps": 3, "batch_size": 8, "learning_rate": 1e-3,
 
 def learner(tiny: Opened, task: NluTask) -> Cloze:
     cloze = Cloze(open_network(tiny("bert")), task, Reading())
-    cloze.network.eval()
+    cloze.module.eval()
     return cloze
 
 

@@ -223,7 +223,7 @@ def test_continuous_prompts_keep_their_places_when_masks_are_trimmed(tiny, small
 def copa(tiny, small_task):
     task = small_task("copa")
     learner = learner_for(task, open_network(tiny("bert")), Reading(0, 150))
-    learner.network.eval()
+    learner.module.eval()
     return task, learner
 
 
@@ -358,7 +358,7 @@ def test_a_referent_that_is_written_gives_the_label_true(wsc):
 def test_the_loss_is_a_mean_over_tokens(wsc):
     task, learner = wsc
     items = learner.encode(task.examples("train"), training=True)
-    learner.network.eval()
+    learner.module.eval()
     with torch.no_grad():
         both = learner.loss(items).item()
         apart = [learner.loss([item]).item() * len(item.extra["target"]) for item in items]
@@ -415,7 +415,7 @@ def test_other_right_answers_are_not_wrong():
 def record(tiny, small_task):
     task = small_task("record")
     learner = learner_for(task, open_network(tiny("bert")), Reading(0, 150))
-    learner.network.eval()
+    learner.module.eval()
     return task, learner
 
 

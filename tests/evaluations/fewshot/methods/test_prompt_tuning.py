@@ -22,7 +22,7 @@ def setup_module() -> None:
 def test_only_the_prompt_changes(tmp_path, family):
     inputs = inputs_of(tmp_path, model_of(family))
     method = PromptTuning(n_tokens=3, **QUICK)
-    before = {name: p.detach().clone() for name, p in method.learner(inputs).network.named_parameters()}
+    before = {name: p.detach().clone() for name, p in method.learner(inputs).module.named_parameters()}
     fitted = method.fit(inputs)
     after = dict(fitted.net.module.named_parameters())
     assert [name for name in before if not torch.equal(before[name], after[name])] == [

@@ -29,7 +29,7 @@ def test_every_family_learns_through_its_slots(tmp_path, family):
     inputs = inputs_of(tmp_path, model_of(family))
     method = PTuning(pattern=2, prompt_encoder_head_type="mlp", **QUICK)
     learner = method.learner(inputs)
-    before = {name: p.detach().clone() for name, p in learner.network.named_parameters()}
+    before = {name: p.detach().clone() for name, p in learner.module.named_parameters()}
     fitted = method.fit(inputs)
     after = dict(fitted.net.module.named_parameters())
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -68,7 +68,7 @@ def test_the_same_lesson_gives_the_same_numbers(tmp_path, head):
 def test_padding_beside_a_longer_text_does_not_change_the_scores(tmp_path):
     inputs = inputs_of(tmp_path, model_of("roberta"))
     learner = PTuning(pattern=2, **QUICK).learner(inputs)
-    learner.network.eval()
+    learner.module.eval()
     items = learner.encode(inputs.train[:3], training=False)
     with torch.inference_mode():
         together = learner.logits(items)

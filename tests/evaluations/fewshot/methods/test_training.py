@@ -175,7 +175,7 @@ def test_micro_batches_of_any_size_teach_the_same(
     for size in (16, 4, 1):
         made = METHODS[method](**LOOP, micro_batch=size, **options)
         fitted = made.fit(TrainingInputs(task, steady, train, unlabeled=unlabeled, seed=1, sampler_seed=3))
-        weights = torch.cat([parameter.detach().flatten() for parameter in fitted.learner.network.parameters()])
+        weights = torch.cat([parameter.detach().flatten() for parameter in fitted.learner.module.parameters()])
         trainings.append((fitted.course.losses, weights.numpy()))
     for losses, weights in trainings[1:]:
         assert losses == pytest.approx(trainings[0][0], abs=1e-5)

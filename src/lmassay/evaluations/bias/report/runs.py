@@ -488,17 +488,31 @@ def _stem(prompt_file: str) -> str:
 
 def _variants(runs: Sequence[BiasRun]) -> list[str]:
     """Describe each run by what distinguishes it from other runs of its model: prompt file, settings or id."""
-    # A name begins with the model, because only runs of one model need to be distinguished.
-    names: list[tuple[str, ...]] = [(run.model,) for run in runs]
-    names = _extend_ambiguous(names, [prompt_file_title(run, runs) for run in runs])
+    names: list[tuple[str, ...]] = []
+    prompt_files: list[str] = []
+    id_endings: list[str] = []
+    # Keys in the order in which they first appear, so that the names do not depend on the order within a set.
     setting_keys: dict[str, None] = {}
     for run in runs:
-        setting_keys |= dict.fromkeys(run.settings)
+        # A name begins with the model, because only runs of one model need to be distinguished.
+        names.append((run.model,))
+        prompt_files.append(prompt_file_title(run, runs))
+        id_endings.append(run.record.id.rpartition("-")[2])
+        setting_keys.update(dict.fromkeys(run.settings))
+    # A reader thinks of the prompt file first, so settings are named only if the prompt files are the same.
+    names = _extend_ambiguous(names, prompt_files)
     for key in setting_keys:
-        names = _extend_ambiguous(names, [f"{key} {run.settings.get(key, 'unset')}" for run in runs])
+        settings = []
+        for run in runs:
+            value = run.settings.get(key, "unset")
+            settings.append(f"{key} {value}")
+        names = _extend_ambiguous(names, settings)
     # The end of the id is the last resort: it distinguishes repetitions of one run.
-    names = _extend_ambiguous(names, [run.record.id.rpartition("-")[2] for run in runs])
-    return [" · ".join(parts) for _model, *parts in names]
+    names = _extend_ambiguous(names, id_endings)
+    variants = []
+    for _model, *parts in names:
+        variants.append(" · ".join(parts))
+    return variants
 
 
 def _extend_ambiguous(names: Sequence[tuple[str, ...]], texts: Sequence[str]) -> list[tuple[str, ...]]:
@@ -510,5 +524,7 @@ def _extend_ambiguous(names: Sequence[tuple[str, ...]], texts: Sequence[str]) ->
     for name, text in zip(names, texts, strict=True):
         # A text that all runs of this name share would not distinguish them.
         is_distinctive = len(texts_by_name[name]) > 1
-        extended.append((*name, text) if is_distinctive else name)
+        if is_distinctive:
+            name = (*name, text)
+        extended.append(name)
     return extended

@@ -120,7 +120,7 @@ class AdapetLearner(Learner):
         self.net = net
         self.options = options
         self._kind = task.kind
-        self.network: torch.nn.Module = net.module
+        self.module: torch.nn.Module = net.module
         # PET's own learner reads the examples. Its scores are also ADAPET's if an answer has several tokens.
         self._pet = learner_for(task, net, reading, reference=options.reference, eval_batch_size=eval_batch_size)
         self._label_words: list[int] = []

@@ -27,7 +27,7 @@ class Classifier(Learner):
         self.net = net
         self.task = task
         self.temperature = temperature
-        self.network: torch.nn.Module = net.module
+        self.module: torch.nn.Module = net.module
         self.pvp: Any = reading.pvp(task, net.tokenizer)
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:

@@ -83,7 +83,7 @@ class Cloze(Learner):
         self.net = net
         self.task = task
         self.reading = reading
-        self.network: torch.nn.Module = net.module
+        self.module: torch.nn.Module = net.module
         self.temperature = temperature
         self.pvp: Any = reading.pvp(task, net.tokenizer)
         self.verbalizer = Verbalizer(self.pvp.label_token_ids(), net.device)
@@ -147,7 +147,7 @@ class CausalCloze(Learner):
         self.task = task
         self.reading = reading
         self.temperature = temperature
-        self.network: torch.nn.Module = net.module
+        self.module: torch.nn.Module = net.module
         self.verbalizer = self._verbalizer("")
         self._verbalizers: dict[str, Verbalizer] = {"": self.verbalizer}
         """By the bracket or quote that a prompt ends with: the label words have other tokens after it."""

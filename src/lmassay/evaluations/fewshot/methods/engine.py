@@ -106,7 +106,7 @@ def train(
     curve: list[tuple[int, dict[str, float]]] = []
     updates = islice(_updates(learner, items, hyper, sampler_seed), plan.updates)
     try:
-        learner.network.train()
+        learner.module.train()
         for update, micro_batches in enumerate(updates, start=1):
             share = linear(update - 1, plan.total, plan.warmup, from_zero=hyper.reference)
             set_rate(optimiser, share)
@@ -122,7 +122,7 @@ def train(
             if due and evaluate_dev is not None:
                 dev = evaluate_dev()
                 # The evaluation has switched the network to evaluation mode.
-                learner.network.train()
+                learner.module.train()
                 curve.append((update, dev))
                 _keep_best(due, update, dev, parameters)
             report_progress(update / plan.updates)
@@ -134,7 +134,7 @@ def train(
             raise ModelError(_TOO_LARGE) from error
         raise
     finally:
-        learner.network.eval()
+        learner.module.eval()
         optimiser.zero_grad(set_to_none=True)
     report_progress(1.0)
     course = TrainingCourse(len(losses), losses, learning_rates, curve)
@@ -151,9 +151,9 @@ def scores(learner: Learner, items: Sequence[EncodedItem], batch_size: int) -> N
     """Label scores, one row per item. Items of similar length share a batch; random generators are left untouched."""
     if not items:
         raise ModelError("there is nothing to classify")
-    learner.network.eval()
+    learner.module.eval()
     rows: list[NDArray[np.float64]] = [np.empty(0)] * len(items)
-    device = next(learner.network.parameters()).device
+    device = next(learner.module.parameters()).device
     try:
         with torch.no_grad(), untouched_draws(device):
             for indices in by_length(items, batch_size):

@@ -47,9 +47,10 @@ class EncodedItem:
 
 
 class Learner(ABC):
-    """A network with its loss and its label scores; ``network`` holds all parameters that are trained or kept."""
+    """A language model with the loss and the label scores of a method."""
 
-    network: torch.nn.Module
+    module: torch.nn.Module
+    """Contains all parameters that are trained or kept: those of the language model and any that a method adds."""
     net: Network
     """The language model, with its tokenizer and device."""
 
@@ -89,7 +90,7 @@ class Learner(ABC):
 
         Parameters with their own learning rate are not decayed (the prompt encoder in FewNLU).
         """
-        for name, parameter in self.network.named_parameters():
+        for name, parameter in self.module.named_parameters():
             if parameter.requires_grad:
                 yield name, parameter, None
 

@@ -73,7 +73,7 @@ class WithMlmLoss(Learner):
         self._batches = batches
         self._weights = weights
         self._summed = summed
-        self.network = inner.network
+        self.module = inner.module
         self.regroups = inner.regroups  # type: ignore[misc]  # that of the inner learner
 
     def encode(self, examples: Sequence[InputExample], *, training: bool) -> list[EncodedItem]:

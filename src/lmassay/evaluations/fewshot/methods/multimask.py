@@ -59,7 +59,7 @@ class MultiMask(Learner):
         self.net = net
         self.pvp = pvp
         self.rule = rule
-        self.network: torch.nn.Module = net.module
+        self.module: torch.nn.Module = net.module
         self.gaps: Gaps
         strategy = known_decoding(decoding)
         if net.kind == "causal":

@@ -37,7 +37,7 @@ class PromptedLearner(Learner):
         self.inner = inner
         self.net = net
         self.encoder = encoder
-        self.network = inner.network
+        self.module = inner.module
         self.regroups = inner.regroups  # type: ignore[misc]  # that of the inner learner
         self._rate = learning_rate
         self._front = front

@@ -152,7 +152,7 @@ class Training(Method, ABC):
                 missing = ", ".join(learner.net.drawn[:3])
                 raise DataError(f"the saved model in {folder} lacks trained weights ({missing}); it is not complete")
             _load_added(learner.net.module, folder)
-        learner.network.eval()
+        learner.module.eval()
         only_choice = Choice(every=None, step=0, dev={}, stopped_at=0)
         result = TrainingResult(TrainingCourse(updates=0), [only_choice], {}, {})
         return FittedNetwork(learner, learner.net, result, self.eval_batch, inputs.seed)
