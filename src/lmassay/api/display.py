@@ -59,12 +59,20 @@ def warning(text: str) -> Markup:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], kinds: str) -> Markup:
     """Return a table; ``kinds`` has a letter for each column: t for text, n for numbers."""
+    # Markup.format escapes what it inserts, so no label or model name can become HTML.
+    header_cell = Markup('<th scope="col"{}>{}</th>')
+    data_cell = Markup("<td{}>{}</td>")
+    line = Markup("<tr>{}</tr>")
     classes = [Markup(' class="num"') if kind == "n" else NOTHING for kind in kinds]
-    header_cells = [Markup('<th scope="col"{}>{}</th>').format(*pair) for pair in zip(classes, headers, strict=True)]
-    lines = [Markup("<tr>{}</tr>").format(NOTHING.join(header_cells))]
+    header_cells = []
+    for css_class, header in zip(classes, headers, strict=True):
+        header_cells.append(header_cell.format(css_class, header))
+    lines = [line.format(NOTHING.join(header_cells))]
     for row in rows:
-        cells = [Markup("<td{}>{}</td>").format(*pair) for pair in zip(classes, map(_shortened, row), strict=True)]
-        lines.append(Markup("<tr>{}</tr>").format(NOTHING.join(cells)))
+        cells = []
+        for css_class, text in zip(classes, row, strict=True):
+            cells.append(data_cell.format(css_class, _shortened(text)))
+        lines.append(line.format(NOTHING.join(cells)))
     return Markup("<table>{}</table>").format(NOTHING.join(lines))
 
 

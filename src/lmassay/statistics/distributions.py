@@ -119,15 +119,20 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     in_order = np.take_along_axis(values, order, axis=-1)
     n = values.shape[-1]
     places = np.broadcast_to(np.arange(n), values.shape)
+    # After sorting, equal values are next to each other: where does a group of them begin and end?
     is_first = np.ones(values.shape, dtype=bool)
     is_first[..., 1:] = in_order[..., 1:] != in_order[..., :-1]
     is_last = np.ones(values.shape, dtype=bool)
     is_last[..., :-1] = is_first[..., 1:]
-    # The first and the last place of the group of equal values that each place belongs to.
-    first = np.maximum.accumulate(np.where(is_first, places, 0), axis=-1)
-    last = np.minimum.accumulate(np.where(is_last, places, n)[..., ::-1], axis=-1)[..., ::-1]
+    # The first and the last place of the group that each place belongs to. The last places are found from behind.
+    first_places = np.where(is_first, places, 0)
+    first = np.maximum.accumulate(first_places, axis=-1)
+    last_places = np.where(is_last, places, n)
+    last = np.minimum.accumulate(last_places[..., ::-1], axis=-1)[..., ::-1]
+    # Places count from 0, ranks from 1.
+    mean_ranks = (first + last) / 2 + 1
     ranked = np.empty(values.shape, dtype=float)
-    np.put_along_axis(ranked, order, (first + last) / 2 + 1, axis=-1)
+    np.put_along_axis(ranked, order, mean_ranks, axis=-1)
     return ranked
 
 

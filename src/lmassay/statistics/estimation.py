@@ -162,9 +162,11 @@ def wilson(rate: Floats | float, n: Floats | float, quantile: float) -> tuple[fl
     """Wilson's interval (1927) of a rate in a number of tosses that need not be whole; arrays are taken elementwise."""
     import numpy as np
 
+    # The rates that a score test at this quantile does not reject: middle ± half.
     square = quantile**2
-    middle = (rate + square / (2 * n)) / (1 + square / n)
-    half = quantile / (1 + square / n) * np.sqrt(rate * (1 - rate) / n + square / (4 * n**2))
+    shrinkage = 1 + square / n
+    middle = (rate + square / (2 * n)) / shrinkage
+    half = quantile / shrinkage * np.sqrt(rate * (1 - rate) / n + square / (4 * n**2))
     # At a rate of 0 or 1 one end is exact; elsewhere rounding must not leave the range.
     lower = np.where(rate == 0, 0.0, np.maximum(middle - half, 0.0))
     upper = np.where(rate == 1, 1.0, np.minimum(middle + half, 1.0))

@@ -68,11 +68,14 @@ class ScoreChanges(Sequence[Change]):
         """The same changes in the order of their size; those of equal size stay in their order."""
         import numpy as np
 
-        order = np.argsort(-np.abs(self._after - self._before), kind="stable")
-        return ScoreChanges([self.ids[row] for row in order.tolist()], self._before[order], self._after[order])
+        sizes = np.abs(self._after - self._before)
+        order = np.argsort(-sizes, kind="stable")
+        ids = [self.ids[row] for row in order.tolist()]
+        return ScoreChanges(ids, self._before[order], self._after[order])
 
     def _where(self, mask: NDArray[np.bool_]) -> ScoreChanges:
-        return ScoreChanges(list(compress(self.ids, mask)), self._before[mask], self._after[mask])
+        ids = list(compress(self.ids, mask))
+        return ScoreChanges(ids, self._before[mask], self._after[mask])
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +201,10 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     before = pairs.before
     after = pairs.after
     is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
+    # Scores that differ by rounding only, such as those of two batch sizes, are not changes.
     is_changed = ~same_scores(before, after)
-    changes = ScoreChanges(list(compress(pairs.ids, is_changed)), before[is_changed], after[is_changed])
+    changed_ids = list(compress(pairs.ids, is_changed))
+    changes = ScoreChanges(changed_ids, before[is_changed], after[is_changed])
     both_one = 0
     both_zero = 0
     if is_rate:
@@ -244,7 +249,8 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
     in_base = ~np.isnan(before)
     in_other = ~np.isnan(after)
     is_paired = in_base & in_other
-    pairs = _ScoredPairs(list(compress(base.table.ids, is_paired)), before[is_paired], after[is_paired])
+    paired_ids = list(compress(base.table.ids, is_paired))
+    pairs = _ScoredPairs(paired_ids, before[is_paired], after[is_paired])
     failed = np.zeros(len(before), dtype=bool)
     unscored = np.zeros(len(before), dtype=bool)
     for side in (base, other):
@@ -254,12 +260,11 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
         unscored |= ~in_error & ~has_score
     # A row with scores of other metrics only is not about this one, such as a disambiguated question.
     is_about = in_base | in_other | unscored
-    left_out = ExcludedExamples(
-        error=int((failed & ~is_paired).sum()),
-        unscored=int((is_about & ~failed & ~is_paired).sum()),
-        only_base=0,
-        only_new=0,
-    )
+    # An example in error in one run and unscored in the other counts once, as an error.
+    is_failed = failed & ~is_paired
+    is_unscored = is_about & ~failed & ~is_paired
+    # Aligned runs have the same examples, so none is in one run only.
+    left_out = ExcludedExamples(error=int(is_failed.sum()), unscored=int(is_unscored.sum()), only_base=0, only_new=0)
     return pairs, left_out
 
 
@@ -300,9 +305,11 @@ def _excluded(
             elif state == "unscored":
                 unscored.add(name)
     both = base_states.keys() & other_states.keys()
+    failed_in_one = (both & failed) - compared
+    unscored_in_one = (both & (before | after | unscored)) - failed - compared
     return ExcludedExamples(
-        error=len((both & failed) - compared),
-        unscored=len((both & (before | after | unscored)) - failed - compared),
+        error=len(failed_in_one),
+        unscored=len(unscored_in_one),
         only_base=len(before - other_states.keys()),
         only_new=len(after - base_states.keys()),
     )

@@ -82,6 +82,7 @@ class Rows:
 
 def write_once(path: Path, content: str) -> None:
     """Write a file whose path contains a digest of its content, unless it is there."""
+    # The content is compared, because the file may be damaged, and the path has only the beginning of the digest.
     if path.is_file() and path.read_text(encoding="utf-8") == content:
         return
     with atomic_write(path) as stream:
@@ -113,11 +114,12 @@ def with_found_inputs(value: Any, results: Path) -> Any:
         return [with_found_inputs(inner, results) for inner in value]
     if not isinstance(value, str):
         return value
-    place = _INPUT_PATH.search(value)
-    if place is None or Path(value).exists():
+    input_path = _INPUT_PATH.search(value)
+    if input_path is None or Path(value).exists():
         return value
-    found = results.resolve() / INPUTS_FOLDER / place["digest"] / place["name"]
-    return str(found) if found.is_file() else value
+    # The digest in the path identifies the data, so a file with the same digest in this folder has the same data.
+    moved = results.resolve() / INPUTS_FOLDER / input_path["digest"] / input_path["name"]
+    return str(moved) if moved.is_file() else value
 
 
 def rows(data: Any, name: str = "") -> Rows:
@@ -145,20 +147,27 @@ def rows_of(data: Any, where: str, name: str = "", columns: Sequence[str] = ()) 
     if not items:
         raise DataError(f"{where}: the data are empty; give at least one text or row")
     file = file_name(name or DEFAULT_NAME)
-    if isinstance(items[0], Mapping) or (columns and isinstance(items[0], tuple | list)):
+    # The first item decides. If others are of another kind, the message about them says what they should be.
+    has_rows = isinstance(items[0], Mapping) or (columns and isinstance(items[0], tuple | list))
+    if has_rows:
         checked_rows = []
         for number, item in enumerate(items):
+            # A table marks missing values with None. In a list of mappings, None is a value that somebody wrote.
             checked_rows.append(_checked_row(item, f"{where}[{number}]", columns, drops_none=is_table))
         return Rows(rows=tuple(checked_rows), name=file)
-    return Rows(texts=tuple(_checked_text(item, f"{where}[{number}]") for number, item in enumerate(items)), name=file)
+    checked_texts = []
+    for number, item in enumerate(items):
+        checked_texts.append(_checked_text(item, f"{where}[{number}]"))
+    return Rows(texts=tuple(checked_texts), name=file)
 
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a table or column of a library for data frames."""
+    # Recognised by the name of its module, so that none of these libraries has to be imported or installed.
+    library = type(value).__module__.partition(".")[0]
+    # numpy's numbers are of the same module as its arrays.
     is_scalar = hasattr(value, "ndim") and value.ndim == 0
-    return (
-        type(value).__module__.partition(".")[0] in _FRAME_LIBRARIES and isinstance(value, Iterable) and not is_scalar
-    )
+    return library in _FRAME_LIBRARIES and isinstance(value, Iterable) and not is_scalar
 
 
 def file_name(name: str) -> str:

@@ -212,9 +212,11 @@ def _hardest(table: ScoreTable, scored_rows: NDArray[np.int64]) -> list[int]:
     """The rows with the highest s_src + d_tgt; of rows with the same value, the earlier ones."""
     s_src = table.column("s_src")[scored_rows]
     d_tgt = table.column("d_tgt")[scored_rows]
-    # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt.
+    # Without a reference, the output without attack takes its place, so d_tgt is 1 - s_tgt. A row with neither counts
+    # as not damaged.
     s_tgt = table.column("s_tgt")[scored_rows]
-    damage = np.where(np.isnan(d_tgt), 1 - np.where(np.isnan(s_tgt), 1.0, s_tgt), d_tgt)
+    damage_without_reference = np.where(np.isnan(s_tgt), 0.0, 1 - s_tgt)
+    damage = np.where(np.isnan(d_tgt), damage_without_reference, d_tgt)
     fitness = np.nan_to_num(s_src) + damage
     best_first = np.argsort(-fitness, kind="stable")[:MAX_EXAMPLES]
     return [int(row) for row in scored_rows[best_first]]

@@ -774,11 +774,15 @@ def _change_labels(sources: Sequence[str], adversarial: Sequence[str]) -> list[s
 def _unchanged(table: ScoreTable, settings: Settings) -> Result:
     """The share of inputs that the attack left unchanged, over all inputs, also those without an answer."""
     names, codes = table.codes(GROUP)
-    # Runs that an earlier version began have examples without this group.
-    is_known = np.ones(len(table), dtype=bool) if "" not in names else codes != names.index("")
-    is_unchanged = np.zeros(len(table), dtype=bool) if UNCHANGED not in names else codes == names.index(UNCHANGED)
+    is_known = np.ones(len(table), dtype=bool)
+    if "" in names:
+        # Runs that an earlier version began have examples without this group.
+        is_known = codes != names.index("")
+    is_unchanged = np.zeros(len(table), dtype=bool)
+    if UNCHANGED in names:
+        is_unchanged = codes == names.index(UNCHANGED)
     unchanged = is_unchanged[is_known].astype(float)
-    clusters = [table.codes(group)[1][is_known] for group in table.repeated_by]
+    clusters = _clusters_of(table, is_known)
     estimated = intervals.mean_estimate(unchanged, clusters)
     counts = (len(unchanged), 0, 0)
     return intervals.result_of(estimated, "unchanged", "overall", counts, settings, table.repeated_by)
@@ -806,6 +810,15 @@ def _spread(table: ScoreTable, metric: str) -> list[Result]:
     return results
 
 
+def _clusters_of(table: ScoreTable, is_used: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """The clusters of the rows that are used, once for each grouping; with several samples, those of a sentence."""
+    clusters = []
+    for group in table.repeated_by:
+        _, codes = table.codes(group)
+        clusters.append(codes[is_used])
+    return clusters
+
+
 # Sums below this are rounding errors.
 _ROUNDING = 1e-9
 
@@ -824,7 +837,7 @@ def signed_drop(table: ScoreTable, settings: Settings) -> Result:
     # A sentence whose score did not change says no more about the next one than in any other difference, although its
     # linearised value is not 0.
     has_both = ~np.isnan(table.column("s_out")) & ~np.isnan(table.column("s_adv"))
-    clusters = [table.codes(group)[1][has_both] for group in table.repeated_by]
+    clusters = _clusters_of(table, has_both)
     term = Term(shares, clusters=clusters, step=1.0, unchanged=intervals.same_scores(out, adv))
     estimated = estimate([term], bounds=(None, largest_drop), is_difference=True)
     return intervals.result_of(

@@ -38,6 +38,7 @@ class LoggedPairs(MinimalPairs):
         self._imported = imported
         self._import_notes = notes
         self._absent = absent
+        # Only logs that lmassay exported have groups. Without them, pairs are treated as independent.
         if all(CLUSTER in _logged_groups(sample) for sample in self._all_samples):
             self.design = replace(self.design, clusters=(CLUSTER,))
 
@@ -169,12 +170,17 @@ def _request_order(sample: LogSample) -> tuple[int, int] | None:
     """Return which request is about the good and which about the bad sentence; None if it compares something else."""
     good = sample.doc.get("sentence_good")
     bad = sample.doc.get("sentence_bad")
-    if not isinstance(good, str) or not isinstance(bad, str) or sample.log_likelihoods() is None:
+    if not isinstance(good, str) or not isinstance(bad, str):
         return None
+    if sample.log_likelihoods() is None or len(sample.answers) != 2:
+        return None
+    # The harness puts a space before the continuation.
     continuations = [str(request[1]).strip() for request in sample.requests]
-    if len(sample.answers) != 2 or sorted(continuations) != sorted((good.strip(), bad.strip())):
-        return None
-    return (0, 1) if continuations[0] == good.strip() else (1, 0)
+    if continuations == [good.strip(), bad.strip()]:
+        return 0, 1
+    if continuations == [bad.strip(), good.strip()]:
+        return 1, 0
+    return None
 
 
 def _is_right(sample: LogSample) -> bool:

@@ -334,16 +334,19 @@ def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
 
     Each context is weighted by the number of its rows (verb pairs) in the data.
     """
+    # n counts rows of the data, as in the paper, although the table has a line per context.
     rows = np.array([float(count) for count in table.groups["rows"]])
+    scored_rows = np.nan_to_num(table.column("tse_rows"))
     in_error = table.in_error()
+    n = int(scored_rows[part.where].sum())
     n_error = int(rows[part.where & in_error].sum())
-    n = int(np.nan_to_num(table.column("tse_rows"))[part.where].sum())
     n_unscored = int(rows[part.where & ~in_error].sum()) - n
     observed = _observed(table, "tse", part.where)
     if observed is None:
         return Result("tse", part.group, None, None, None, 0, n_error, n_unscored)
     estimated = intervals.mean_estimate(observed.values, observed.clusters, weights=observed.weights)
-    return intervals.observed_result(estimated, observed, "tse", part.group, (n, n_error, n_unscored), settings)
+    counts = (n, n_error, n_unscored)
+    return intervals.observed_result(estimated, observed, "tse", part.group, counts, settings)
 
 
 def _observed(table: ScoreTable, metric: str, where: Mask) -> Observations | None:
@@ -361,8 +364,10 @@ def _invalid(table: ScoreTable, cutoff: str, settings: Settings, part: TablePart
     n_unscored = int(part.where.sum()) - n - n_error
     if n == 0:
         return Result(f"invalid@{cutoff}", part.group, None, None, None, 0, n_error, n_unscored)
+    # A context has a mass but no EW if none of its lemmas is within the cut-off.
     has_no_lemma = np.isnan(table.column(f"ew@{cutoff}"))[has_cutoff]
-    estimated = intervals.mean_estimate(has_no_lemma.astype(float), [table.codes(CLUSTER)[1][has_cutoff]])
+    _, cluster_codes = table.codes(CLUSTER)
+    estimated = intervals.mean_estimate(has_no_lemma.astype(float), [cluster_codes[has_cutoff]])
     counts = (n, n_error, n_unscored)
     return intervals.result_of(estimated, f"invalid@{cutoff}", part.group, counts, settings, (CLUSTER,))
 

@@ -174,14 +174,19 @@ class CompletionsBlanks(CompletionsScorer):
         return NextTokens(by_id, tokens_in, tokens_out)
 
     async def _looked_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
-        ids = np.array(list(next_tokens.by_id), dtype=np.int64)
         logprobs = np.array(list(next_tokens.by_id.values()), dtype=np.float32)
-        row_of_id = {int(token): row for row, token in enumerate(ids)}
+        row_of_token: dict[int, int] = {}
+        for row, token in enumerate(next_tokens.by_id):
+            row_of_token[token] = row
+        # -1 stands for a word that is not a single token of this model: it has no probability at the blank, as with
+        # local models.
         rows = np.full(len(request.candidates), -1, dtype=np.int64)
-        for index, spelling in enumerate(await self._spell(request.candidates, is_first_word)):
-            if len(spelling) == 1:
-                rows[index] = row_of_id.get(spelling[0], -1)
-        return candidate_columns(logprobs, np.exp(logprobs) if request.ranked else None, rows)
+        spellings = await self._spell(request.candidates, is_first_word)
+        for index, tokens in enumerate(spellings):
+            if len(tokens) == 1:
+                rows[index] = row_of_token.get(tokens[0], -1)
+        probabilities = np.exp(logprobs) if request.ranked else None
+        return candidate_columns(logprobs, probabilities, rows)
 
     # --- how words are spelled ----------------------------------------------------------------------------------------
 

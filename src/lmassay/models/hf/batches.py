@@ -77,14 +77,22 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[str, torch.Tensor]:
-    """Sequences as one rectangle, padded on the right."""
+    """Sequences as one rectangle, padded on the right.
+
+    Padding is masked, so most models give the same results with any ``pad``. RoBERTa derives the positions of tokens
+    from its own padding token and needs that one.
+    """
     longest = max(map(len, rows))
-    ids = np.full((len(rows), longest), pad, dtype=np.int64)
-    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    shape = (len(rows), longest)
+    ids = np.full(shape, pad, dtype=np.int64)
+    mask = np.zeros(shape, dtype=np.int64)
     for line, row in enumerate(rows):
         ids[line, : len(row)] = row
         mask[line, : len(row)] = 1
-    return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+    return {
+        "input_ids": torch.from_numpy(ids).to(device),
+        "attention_mask": torch.from_numpy(mask).to(device),
+    }
 
 
 def padded_at_left(rows: Sequence[Tokens], device: torch.device) -> dict[str, torch.Tensor]:

@@ -49,11 +49,17 @@ def can_cache_paths(model: Any, device: torch.device) -> bool:
 
     The cache of layers that forget distant tokens or fold them into a state cannot be cut and copied.
     """
+    # Any tokens will do. All sequences begin with the same two, which are then read from the cache.
     first, *rows = _within_vocabulary(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
+    input_ids = torch.tensor([first], device=device)
     with torch.inference_mode():
-        own_cache = model(input_ids=torch.tensor([first], device=device), use_cache=True).past_key_values
-    if type(own_cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in own_cache.layers):
+        own_cache = model(input_ids=input_ids, use_cache=True).past_key_values
+    # Compared by type, because sliding-window layers are subclasses, and these forget tokens.
+    if type(own_cache) is not DynamicCache:
         return False
+    for layer in own_cache.layers:
+        if type(layer) is not DynamicLayer:
+            return False
     reader = PrefixReader(model, device, min_prefix=1)
     first_layout = reader.layout([first], [0], use_cache=True)
     logits_at(model, first_layout.inputs, [(0, 0)])
@@ -61,7 +67,9 @@ def can_cache_paths(model: Any, device: torch.device) -> bool:
     layout = reader.layout(rows, [2, 2], use_cache=True)
     if layout.tree is None or layout.tree.cached != 2:
         return False
-    return _agree(model, _last_logits(model, layout, rows), _logits_one_by_one(model, device, rows))
+    logits = _last_logits(model, layout, rows)
+    expected = _logits_one_by_one(model, device, rows)
+    return _agree(model, logits, expected)
 
 
 @_false_if_unsupported

@@ -195,8 +195,11 @@ class CausalLM:
         if not bool(torch.isfinite(log_totals).all()):
             raise FatalModelError(NO_NUMBERS)
         rows = torch.tensor(rows_needed, device=logits.device)
-        chosen = logits[rows, torch.tensor(list(targets), device=logits.device)]
-        logprobs: Floats = (chosen - log_totals[rows]).double().clamp(min=LEAST).cpu().numpy()
+        columns = torch.tensor(list(targets), device=logits.device)
+        # The log-softmax of the targets only, which needs no second matrix as wide as the vocabulary.
+        chosen = logits[rows, columns] - log_totals[rows]
+        # An impossible token (minus infinity) becomes a very small number, so that sums and differences stay finite.
+        logprobs: Floats = chosen.double().clamp(min=LEAST).cpu().numpy()
         return logprobs
 
     def _logprobs_and_boundaries(

@@ -59,7 +59,9 @@ class TokenEmbedder:
         order = sorted(range(len(texts)), key=lambda index: (len(texts[index]), texts[index]))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
-            for index, result in zip(batch, self._embed_batch([texts[index] for index in batch]), strict=True):
+            batch_texts = [texts[index] for index in batch]
+            results = self._embed_batch(batch_texts)
+            for index, result in zip(batch, results, strict=True):
                 embedded[index] = result
         return [embedded[index] for index in range(len(texts))]
 

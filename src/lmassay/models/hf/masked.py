@@ -62,8 +62,10 @@ class MaskedLM:
         def work(indices: Sequence[int]) -> Iterator[list[tuple[int, Result]]]:
             logits = self._logits([blanks[index] for index in indices]).float().cpu().numpy()
             for first, row in zip(indices, logits, strict=True):
+                # Equal blanks may be asked about different words, so each of them is reduced.
                 yield [(index, reduce(index, row)) for index in equal[first]]
 
+        # A batch is padded to its longest sequence, so sequences of similar length waste the least.
         order = sorted(equal, key=length)
         batches = self._batcher.run(order, by_padded_size(length), work)
         for first, results in zip(order, batches, strict=True):
@@ -142,22 +144,25 @@ class MaskedReader:
         before = context.ids[: context.position]
         after = context.ids[context.position + 1 :]
         for number, token in enumerate(ids):
+            visible = ids[:number]
             masks = (self._mask,) * (len(ids) - number)
-            row = (*before, *ids[:number], *masks, *after)
+            row = (*before, *visible, *masks, *after)
             yield MaskedBlank(row, context.position + number), token
 
     def _blanks_of_text(self, text: PseudoLikelihoodText) -> Iterator[tuple[MaskedBlank, int]]:
         """The blanks of a text's pseudo-log-likelihood (Salazar et al. 2020): each token is masked in turn.
 
-        ``within_word_l2r`` also masks the later tokens of the same word (Kauf & Ivanova 2023).
+        ``within_word_l2r`` also masks the later tokens of the same word (Kauf & Ivanova 2023): the second half of a
+        rare word gives away its first half, so the original measure rates rare words too high.
         """
-        for number, (position, word) in enumerate(zip(text.positions, text.words, strict=True)):
+        places = list(zip(text.positions, text.words, strict=True))
+        for number, (position, word) in enumerate(places):
             row = list(text.ids)
             row[position] = self._mask
             if self._pll == "within_word_l2r":
-                for later, later_word in zip(text.positions[number:], text.words[number:], strict=True):
+                for later_position, later_word in places[number:]:
                     if later_word == word:
-                        row[later] = self._mask
+                        row[later_position] = self._mask
             yield MaskedBlank(tuple(row), position), text.ids[position]
 
     def _score_blanks(
@@ -187,6 +192,7 @@ class MaskedReader:
             scores_of.setdefault(index, []).append(scores[entry])
         for index, values in scores_of.items():
             errors = [value for value in values if isinstance(value, ModelError)]
+            # A sum over only some of the tokens would look like a better score, so one error is the item's error.
             if errors:
                 yield index, errors[0]
             else:

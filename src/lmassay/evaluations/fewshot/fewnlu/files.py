@@ -56,10 +56,12 @@ class FewNluWriter:
     def write_all(self, rounds: Sequence[Round]) -> FewNluSummary:
         """Write the files of all rounds; returns the summary of the last one."""
         for number, one_round in enumerate(rounds):
+            # Only generations (g0, g1 …) label examples for the round after them; a final student does not.
             next_generation = None
             if one_round.folder.startswith("g") and number + 1 < len(rounds):
                 next_generation = rounds[number + 1]
             summary = self._write_round(one_round, next_generation)
+        # The results of the last generation are also in the output folder itself.
         if self.evaluated and rounds[-1].folder.startswith("g"):
             _write(self.folder / "result_test.txt", summary.lines)
         return summary
@@ -68,6 +70,7 @@ class FewNluWriter:
         """Write the files of one generation: a folder per training, and the means over all of them."""
         scores: dict[str, Scores] = {"test": {}, "dev": {}}
         for key, trainings in one_round.trainings.items():
+            # An average over the remaining trainings would look like the average over all.
             if any(training.key not in self.outcomes for training in trainings):
                 continue
             folder = self.folder / one_round.folder / key.folder
@@ -153,7 +156,11 @@ class FewNluWriter:
             own, unlabeled = trainer.source_examples(self.task, spec, training.data_paths, unlabeled=True)
             examples, _ = trainer.training_examples(own, unlabeled, self.task, spec, outcomes)
             name = f"p{key.pattern}-f{key.fold}-i{key.repetition}-unlabeled-train.jsonl"
-            lines = [json.dumps(_example_json(example), ensure_ascii=False) for example in examples[len(own) :]]
+            # The learner's own examples come first; the file has only those that teachers labelled.
+            labelled_by_teachers = examples[len(own) :]
+            lines = []
+            for example in labelled_by_teachers:
+                lines.append(json.dumps(_example_json(example), ensure_ascii=False))
             _write(self.folder / one_round.folder / "next-gen-train-data" / name, lines)
 
 

@@ -59,11 +59,17 @@ class MaskedGaps(Gaps):
     def costs(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[torch.Tensor]]:
         """See ``Gaps``. One pass through the network for all texts."""
         # Only the masks that some text needs are read; WSC's padding is part of its text.
-        counts = [max(map(len, texts_of_item), default=0) for texts_of_item in texts]
-        positions = [item.masks[:count] for item, count in zip(items, counts, strict=True)]
+        counts = []
+        positions = []
+        for item, texts_of_item in zip(items, texts, strict=True):
+            count = max(map(len, texts_of_item), default=0)
+            counts.append(count)
+            positions.append(item.masks[:count])
         log_p = _log_softmax(self._read(items, positions))
+        # One row per position, item by item.
+        log_p_by_item = log_p.split(counts)
         costs = []
-        for log_p_of_item, texts_of_item in zip(log_p.split(counts), texts, strict=True):
+        for log_p_of_item, texts_of_item in zip(log_p_by_item, texts, strict=True):
             costs.append([-_at_tokens(log_p_of_item, text) for text in texts_of_item])
         return costs
 
@@ -105,7 +111,11 @@ class CausalGaps(Gaps):
     def scores(self, items: Sequence[EncodedItem], texts: Texts) -> list[list[float]]:
         """See ``Gaps``. Texts of similar length are read together."""
         continued, positions, flat_texts = _continued(items, texts)
-        order = sorted(range(len(continued)), key=lambda number: len(continued[number].ids))
+
+        def length(number: int) -> int:
+            return len(continued[number].ids)
+
+        order = sorted(range(len(continued)), key=length)
         totals = [0.0] * len(continued)
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
@@ -273,6 +283,7 @@ def log_probabilities(
 
 def _first_reading(read: Reader, gaps: Sequence[Gap], length: int, batch_size: int) -> torch.Tensor:
     """Log-probabilities of each gap's tokens when nothing is filled yet: gaps × length. Each item is read once."""
+    # Items are known by their identity: they have lists, so they cannot be keys themselves.
     items: dict[int, EncodedItem] = {}
     gaps_of_item: dict[int, list[int]] = defaultdict(list)
     for number, gap in enumerate(gaps):
@@ -332,7 +343,12 @@ def greedy_fill(
 ) -> list[list[int]]:
     """What the network itself writes into each item's masks: the likeliest token of one position after the other."""
     written: list[list[int]] = [[] for _ in items]
-    order = sorted(range(len(items)), key=lambda number: (len(items[number].masks), len(items[number].ids)))
+
+    def masks_and_length(number: int) -> tuple[int, int]:
+        return len(items[number].masks), len(items[number].ids)
+
+    # An item is read once per mask, so items with equally many masks are finished together.
+    order = sorted(range(len(items)), key=masks_and_length)
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
         copies = [_copy_of(items[number]) for number in batch]

@@ -96,13 +96,19 @@ def _read(hyps: Sequence[str], refs: Sequence[str], order: int) -> _Chunk:
 
 def _renumbered(chunk: _Chunk) -> _Chunk:
     """The same chunk with ids that are numbered per pair, for scripts with many characters such as Chinese."""
-    pair = np.tile(np.arange(chunk.pairs), 2).repeat(chunk.counts + chunk.order)
+    # All hypotheses come first, then all references, each followed by a gap of ``order`` ids.
+    lengths = chunk.counts + chunk.order
+    pair = np.tile(np.arange(chunk.pairs), 2).repeat(lengths)
     ids = chunk.ids.astype(np.intp)
     present = np.zeros((chunk.pairs, chunk.distinct + 1), dtype=np.bool_)
     present[pair, ids] = True
+    # 0 is white space, which keeps its id.
     present[:, 0] = False
+    # The characters of a pair get the ids 1, 2, … in the order of their old ids. A single pair has few of them, so an
+    # id needs fewer bits and an n-gram fits into one integer.
     own_ids = np.cumsum(present, axis=1, dtype=np.uint32)
-    return chunk._replace(ids=own_ids[pair, ids].astype(np.uint64), distinct=int(own_ids[:, -1].max()))
+    most_characters = int(own_ids[:, -1].max())
+    return chunk._replace(ids=own_ids[pair, ids].astype(np.uint64), distinct=most_characters)
 
 
 def _windows(ids: Keys, width: int, bits: int) -> Keys:
@@ -150,10 +156,12 @@ def _sorted_keys(chunk: _Chunk) -> Keys:
     windows = _windows(chunk.ids, chunk.order, chunk.bits)
     positions = _unpaired(chunk, windows)
     bounds = np.searchsorted(positions, [*chunk.starts, len(chunk.ids)])
-    number = np.tile(np.arange(chunk.pairs, dtype=np.uint64), 2) << np.uint64(chunk.order * chunk.bits)
+    # The number of the pair is in the highest bits, so that sorting keeps the n-grams of a pair together.
+    n_gram_bits = chunk.order * chunk.bits
+    pair = np.tile(np.arange(chunk.pairs, dtype=np.uint64), 2) << np.uint64(n_gram_bits)
     keys = np.empty(len(positions) + 1, dtype=np.uint64)
-    np.bitwise_or(windows.take(positions), number.repeat(np.diff(bounds)), out=keys[:-1])
-    keys[-1] = chunk.pairs << chunk.order * chunk.bits
+    np.bitwise_or(windows.take(positions), pair.repeat(np.diff(bounds)), out=keys[:-1])
+    keys[-1] = chunk.pairs << n_gram_bits
     # The lowest bit is the side, so that equal n-grams of both sides are neighbours after sorting.
     keys <<= np.uint64(1)
     keys[bounds[chunk.pairs] : -1] |= np.uint64(1)

@@ -100,7 +100,12 @@ def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", 
         flipped = tuple(_flipped(unit) for unit in word)
         if letters == "all":
             return [WordEdit(0, len(word), [flipped])]
-        return [WordEdit(i, i + 1, [(unit,)]) for i, unit in enumerate(flipped) if unit != word[i]]
+        edits = []
+        for index, unit in enumerate(flipped):
+            # A digit, or a letter without another case, would be replaced by itself.
+            if unit != word[index]:
+                edits.append(WordEdit(index, index + 1, [(unit,)]))
+        return edits
 
     return edit_words(text, rng, rate, propose)
 

@@ -87,7 +87,9 @@ def word_forms(
 ) -> list[WordForm]:
     """Return a word in every form; ``readers`` give the features that follow from the spelling of each form."""
     inflected = []
-    for combination in itertools.product(*(feature.values for feature in inflects)):
+    value_lists = [feature.values for feature in inflects]
+    for combination in itertools.product(*value_lists):
+        # A form that leaves a feature open serves all its values, so its key need only be a part of the combination.
         keys = [key for key in forms if key <= set(combination)]
         wanted = " ".join(combination)
         if not keys:
@@ -95,7 +97,9 @@ def word_forms(
         if len(keys) > 1:
             raise GrammarMistake(f"the word '{lemma}' has more than one form for '{wanted}'; leave one of them out")
         text = forms[keys[0]]
-        values = {feature.name: value for feature, value in zip(inflects, combination, strict=True)}
+        values: dict[str, str] = {}
+        for feature, value in zip(inflects, combination, strict=True):
+            values[feature.name] = value
         values |= inherent
         for name, read in readers.items():
             values[name] = read(text)
@@ -110,7 +114,12 @@ def english_noun(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[
     ('taxi driver', 'taxi drivers')
     """
     modifiers, _, head = lemma.rpartition(" ")
-    singular, plural = irregular.get(head) or (head, _with_s(head, ("s", "x", "z", "ch", "sh")))
+    if head in irregular:
+        singular, plural = irregular[head]
+    else:
+        # Most nouns in -o take -s (photos, pianos); the others (heroes) are listed as irregular.
+        singular = head
+        plural = _with_s(head, ("s", "x", "z", "ch", "sh"))
     return _joined(modifiers, singular), _joined(modifiers, plural)
 
 
@@ -121,7 +130,11 @@ def english_verb(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[
     ('carries the bag', 'carry the bag')
     """
     head, _, object_ = lemma.partition(" ")
-    singular, plural = irregular.get(head) or (_with_s(head, ("s", "x", "z", "ch", "sh", "o")), head)
+    if head in irregular:
+        singular, plural = irregular[head]
+    else:
+        singular = _with_s(head, ("s", "x", "z", "ch", "sh", "o"))
+        plural = head
     return _joined(singular, object_), _joined(plural, object_)
 
 
@@ -178,6 +191,7 @@ def read_features(source: GrammarSource, entries: Mapping[str, Any]) -> dict[str
                 raise GrammarMistake(f"'{name}' has another meaning in a grammar; choose another name")
             feature = _feature(name, entry)
             for value in feature.values:
+                # A template names values without their features ({Noun pl}), so a value must say which feature it is.
                 if value in owners:
                     raise GrammarMistake(
                         f"'{value}' is already a value of {owners[value]}; a value belongs to one feature"
@@ -210,10 +224,10 @@ def read_irregular(source: GrammarSource, entries: Mapping[str, Any], features: 
     irregular: dict[str, tuple[str, str]] = {}
     for word, forms in entries.items():
         with source.at(f"irregular.{word}"):
-            values = _number(features).values
-            if not isinstance(forms, dict) or set(forms) != set(values):
-                raise GrammarMistake(f"give all of its forms: {{{values[0]}: …, {values[1]}: …}}")
-            irregular[word] = (text(forms[values[0]]), text(forms[values[1]]))
+            singular, plural = _number(features).values
+            if not isinstance(forms, dict) or set(forms) != {singular, plural}:
+                raise GrammarMistake(f"give all of its forms: {{{singular}: …, {plural}: …}}")
+            irregular[word] = (text(forms[singular]), text(forms[plural]))
     return irregular
 
 
@@ -241,7 +255,8 @@ def read_lexicon(
                 unions[name] = entry
             else:
                 categories[name] = _CategoryReader(entry, features, irregular).read(name)
-    # A union may include only categories with their own words, not other unions.
+    # A union may include only categories with their own words, not other unions, so the order in the file is free and
+    # there are no cycles.
     plain = dict(categories)
     for name, entry in unions.items():
         with source.at(f"lexicon.{name}.includes"):
@@ -260,6 +275,7 @@ def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory
         members.append(plain[part])
     first, *others = members
     for other in others:
+        # A slot of the union must know which features its word has, whichever word it is.
         if (other.inflects, other.inherent) != (first.inflects, first.inherent):
             raise GrammarMistake(f"'{first.name}' and '{other.name}' have different features; give them the same")
     forms: list[WordForm] = []
@@ -269,7 +285,8 @@ def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory
         lemmas += dict.fromkeys(form.lemma for form in member.forms)
     check_no_repetition(lemmas)
     are_verbs = all(member.contrast == VERB for member in members)
-    return WordCategory(name, first.inflects, first.inherent, tuple(forms), _contrast(name, entry, are_verbs=are_verbs))
+    contrast = _contrast(name, entry, are_verbs=are_verbs)
+    return WordCategory(name, first.inflects, first.inherent, tuple(forms), contrast)
 
 
 def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
@@ -279,7 +296,9 @@ def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
         if not contrast:
             raise GrammarMistake("contrast: give a word such as 'verb', or leave the key out")
         return contrast
-    return VERB if are_verbs or name.lower().startswith(VERB) else name.lower()
+    if are_verbs or name.lower().startswith(VERB):
+        return VERB
+    return name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +330,7 @@ class _CategoryReader:
         forms: list[WordForm] = []
         for word in words:
             forms += word_forms(word.lemma, word.forms, self._inflects, inherent | word.own, readers)
+        # Agreement compares features, so a word that lacks one would agree with nothing, without a message.
         all_features: dict[str, None] = {}
         for form in forms:
             all_features |= dict.fromkeys(form.values)
@@ -361,6 +381,7 @@ class _CategoryReader:
             else:
                 forms[self._form_key(name)] = text(value)
         if not lemma:
+            # A word that has only forms, such as {sg: himself, pl: themselves}, is called by the first of them.
             lemma = next(iter(forms.values()), "")
         if not lemma.strip():
             raise GrammarMistake(
@@ -369,6 +390,7 @@ class _CategoryReader:
         if self._rule:
             regular = self._rule(lemma, self._irregular)
             for value, form in zip(self._inflects[0].values, regular, strict=True):
+                # A form that the word gives itself (child: {pl: children}) takes precedence over the rule.
                 forms.setdefault(frozenset([value]), form)
         elif not self._inflects:
             forms[frozenset()] = lemma
@@ -381,17 +403,21 @@ class _CategoryReader:
             return text(item), {}
         if len(item) == 1:
             ((lemma, details),) = item.items()
+            # Otherwise the only entry is a form: {closed: 이}.
             if isinstance(details, dict):
                 return lemma, details
         return "", item
 
     def _form_key(self, name: str) -> frozenset[str]:
-        values = {value for feature in self._inflects for value in feature.values}
-        for part in name.split():
+        values: list[str] = []
+        for feature in self._inflects:
+            values += feature.values
+        parts = name.split()
+        for part in parts:
             if part not in values:
                 hint = did_you_mean(part, [*values, *self._features])
                 raise GrammarMistake(f"'{part}' is neither a feature nor a value that these words inflect for{hint}")
-        return frozenset(name.split())
+        return frozenset(parts)
 
     def _value(self, feature: str, value: str) -> str:
         values = self._features[feature].values

@@ -450,13 +450,20 @@ class RefiningTse(Syntax):
 
     def _metric_inputs(self, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
         """Return what ``_compute`` gets: log-probabilities of the words, and of all other words as the last column."""
-        logprobs = np.stack([np.asarray(answer.logprobs, dtype=np.float64) for answer in answers])
+        rows = [np.asarray(answer.logprobs, dtype=np.float64) for answer in answers]
+        logprobs = np.stack(rows)
+        # A word that the model does not know has no log-probability in any context.
         is_unknown = np.isnan(logprobs).all(axis=0)
-        indices = np.where(is_unknown, -1, np.arange(logprobs.shape[1]))
+        columns = np.arange(logprobs.shape[1])
+        indices = np.where(is_unknown, -1, columns)
         words = WordIndex(self._candidates, indices.tolist())
         known_logprobs = np.where(np.isnan(logprobs), -np.inf, logprobs)
-        other_words = np.maximum(1 - np.exp(known_logprobs).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return np.hstack([known_logprobs, np.log(other_words)]), words
+        # The original passes the logits of the whole vocabulary, and a metric may take their softmax. With the
+        # probability of all other words as one more column, the softmax gives the same probabilities.
+        known_mass = np.exp(known_logprobs).sum(axis=1, keepdims=True)
+        # Rounding may leave nothing or less for the other words, and a logarithm needs a positive number.
+        other_mass = np.maximum(1 - known_mass, np.finfo(np.float64).tiny)
+        return np.hstack([known_logprobs, np.log(other_mass)]), words
 
     def _full_logits(self, metric: UserMetric, answers: Sequence[Candidates]) -> tuple[NDArray[np.float64], WordIndex]:
         """Return what ``_compute`` gets with ``full_logits``: the logits of the whole vocabulary."""
@@ -521,31 +528,40 @@ def _with_user_scores(score: Score, name: str, scored_rows: Sequence[RowScore], 
     """Add the mean over the rows of a context, their number, the same by pair of verbs, and each row in the details."""
     if not scored_rows:
         return replace(score, unscored={**score.unscored, name: "the metric gave no score"})
-    details = {**score.details.get("own", {}), name: [list(scored) for scored in scored_rows]}
-    mean = sum(scored.score for scored in scored_rows) / len(scored_rows)
-    by_row = [(scored.row, scored.score) for scored in scored_rows]
+    stored_rows = []
+    score_by_row = []
+    for scored in scored_rows:
+        stored_rows.append(list(scored))
+        score_by_row.append((scored.row, scored.score))
+    n_rows = len(scored_rows)
+    mean = sum(score for _, score in score_by_row) / n_rows
+    values = {name: mean, rows_of(name): float(n_rows)}
+    own_details = {**score.details.get("own", {}), name: stored_rows}
+    outcomes = {name: by_verb_pair(example, score_by_row)}
     return replace(
         score,
-        values={**score.values, name: mean, rows_of(name): float(len(scored_rows))},
-        details={**score.details, "own": details},
-        outcomes={**score.outcomes, name: by_verb_pair(example, by_row)},
+        values={**score.values, **values},
+        details={**score.details, "own": own_details},
+        outcomes={**score.outcomes, **outcomes},
     )
 
 
 def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     """Return the mean over rows, as for the built-in TSE: a context counts as often as it has a score."""
+    # The table has a line per context, but n, errors and unscored examples are counted in rows of the data.
     has_score = ~np.isnan(table.column(name))
-    counts = table.column(rows_of(name))[has_score].astype(np.int64)
-    in_data = np.array([int(count) for count in table.groups["rows"]])
-    n = int(counts.sum())
-    n_error = int(in_data[table.in_error()].sum())
-    n_unscored = int(in_data.sum()) - n_error - n
+    scored_rows = table.column(rows_of(name))[has_score].astype(np.int64)
+    rows_of_contexts = np.array([int(count) for count in table.groups["rows"]])
+    n = int(scored_rows.sum())
+    n_error = int(rows_of_contexts[table.in_error()].sum())
+    n_unscored = int(rows_of_contexts.sum()) - n_error - n
     clusters = Syntax.design.clusters
     observed = observations(table, name, clusters=clusters, weight=rows_of(name), crossed=VERB_PAIR)
     if observed is None:
         return Result(name, "overall", None, None, None, 0, n_error, n_unscored)
     estimated = intervals.mean_estimate(observed.values, observed.clusters, weights=observed.weights)
-    return intervals.observed_result(estimated, observed, name, "overall", (n, n_error, n_unscored), settings)
+    counts = (n, n_error, n_unscored)
+    return intervals.observed_result(estimated, observed, name, "overall", counts, settings)
 
 
 def _candidates_of(responses: Sequence[Response]) -> Candidates:
