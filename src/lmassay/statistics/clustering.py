@@ -36,11 +36,15 @@ def groupings_of(terms: Sequence[Term]) -> list[Grouping]:
     import numpy as np
 
     groupings = []
+    lengths = [len(term.values) for term in terms]
+    ends_of_terms = np.cumsum(lengths)[:-1]
     for index in range(len(terms[0].clusters)):
+        # A template that occurs in two terms, such as both kinds of contexts, is one cluster: its errors in the two
+        # are related. So the labels of all terms are numbered together.
         labels = np.concatenate([np.asarray(term.clusters[index]) for term in terms])
         names, codes = np.unique(labels, return_inverse=True)
-        ends_of_terms = np.cumsum([len(term.values) for term in terms])[:-1]
-        groupings.append(Grouping(names, np.split(codes.astype(np.int64), ends_of_terms)))
+        codes_by_term = np.split(codes.astype(np.int64), ends_of_terms)
+        groupings.append(Grouping(names, codes_by_term))
     return groupings
 
 

@@ -265,9 +265,11 @@ def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _
     if not condition.relative:
         return _Question(condition, base, new, row, pairs, row.estimate, condition.threshold)
     if not row.base_mean:
+        # No change can be expressed as a share of 0.
         return _Question(condition, base, new, row, pairs, row.estimate, None)
     estimated = _against_share(row.estimate, pairs, condition.threshold)
-    return _Question(condition, base, new, row, pairs, estimated, condition.threshold * abs(row.base_mean))
+    threshold = condition.threshold * abs(row.base_mean)
+    return _Question(condition, base, new, row, pairs, estimated, threshold)
 
 
 def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate:
@@ -277,10 +279,13 @@ def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate
     ``new - base - share · base``, whose spread comes from single pairs. The larger standard error counts, because only
     that of the difference has pseudo-observations.
     """
+    # A share of a negative mean is a share of its size, so the sign changes with that of the mean.
     share = math.copysign(share, share * pairs.base_mean())
     terms = []
     for column in pairs.columns:
-        values = column.changes() - share * (column.before - column.mean(column.before))
+        # Centred, because only the spread is used: the value of the difference stays that of the comparison.
+        centred_before = column.before - column.mean(column.before)
+        values = column.changes() - share * centred_before
         terms.append(Term(values, column.coefficient, column.clusters, column.weights))
     contrast = estimate(terms, is_difference=True)
     return replace(difference, standard_error=max(difference.standard_error, contrast.standard_error))

@@ -326,6 +326,7 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
         return []
     orders = np.array([int(count) for count in table.groups["orders"]])[where]
     if not len(orders) or orders.max() < 2:
+        # Every question was asked in one order only, so nothing can be inconsistent.
         return []
     all_questions = []
     for question, sample in zip(table.groups["question"], table.sample_numbers(), strict=True):
@@ -342,14 +343,17 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
     largest = np.full(len(questions), -np.inf)
     np.minimum.at(smallest, codes[has_choice], choice[has_choice])
     np.maximum.at(largest, codes[has_choice], choice[has_choice])
-    complete = (answers_of_question == orders_of_question) & (orders_of_question > 1)
-    n_error = len(np.unique(codes[table.in_error()[where]]))
+    has_all_answers = answers_of_question == orders_of_question
+    complete = has_all_answers & (orders_of_question > 1)
+    # One failed request is enough for an error, so the questions are counted, not the rows.
+    questions_in_error = np.unique(codes[table.in_error()[where]])
+    n_error = len(questions_in_error)
     n_unscored = int((~complete).sum()) - n_error
     if not complete.any():
         return [Result("consistency", group, None, None, None, 0, n_error, n_unscored)]
     is_same = (smallest == largest)[complete].astype(float)
-    templates = dict(zip(all_questions, table.groups[CLUSTER], strict=True))
-    clusters = [templates[question] for question in questions[complete]]
+    template_of_question = dict(zip(all_questions, table.groups[CLUSTER], strict=True))
+    clusters = [template_of_question[question] for question in questions[complete]]
     estimate = intervals.mean_estimate(is_same, [clusters])
     counts = (len(is_same), n_error, n_unscored)
     return [intervals.result_of(estimate, "consistency", group, counts, settings, (CLUSTER,))]

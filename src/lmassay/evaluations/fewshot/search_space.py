@@ -149,6 +149,7 @@ class _Decider:
         if isinstance(value, list):
             return self._from_list(value, key, name, lambda entry, inner: self.plugin(kind, entry, key, inner))
         if isinstance(value, dict) and isinstance(value.get("name"), list):
+            # A list of names is short for a list of plug-ins with the same options.
             named = [{**value, "name": each} for each in value["name"]]
             return self.plugin(kind, named, key, name)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):

@@ -479,10 +479,15 @@ class Syntax(Task):
         whole = metrics.without_cutoff(forms)
         columns: dict[str, Floats] = {"ew": whole.ew, "mw": whole.mw, "mass": whole.mass}
         if forms.above is None:
+            # A cut-off is a share of the probability mass, which this model does not return.
             return columns
         for side, cutoffs in self._cutoffs.items():
-            curve = metrics.top_curve(forms, cutoffs) if side == "top" else metrics.bottom_curve(forms, cutoffs)
-            for metric, values in zip(_CURVE_METRICS, (curve.ew, curve.mw, curve.mass), strict=True):
+            if side == "top":
+                curve = metrics.top_curve(forms, cutoffs)
+            else:
+                curve = metrics.bottom_curve(forms, cutoffs)
+            curve_columns = (curve.ew, curve.mw, curve.mass)
+            for metric, values in zip(_CURVE_METRICS, curve_columns, strict=True):
                 for index, cutoff in enumerate(cutoffs):
                     columns[_curve_name(metric, side, cutoff)] = values[:, index]
         return columns
@@ -547,12 +552,15 @@ def _few_verb_pairs_note(contexts: Sequence[VerbContext]) -> list[str]:
 def by_verb_pair(example: Example, scores: Sequence[tuple[int, float]]) -> list[Outcome]:
     """Return the mean score of each pair of verbs; ``scores`` are (row, score) of the rows of a context."""
     label_of_row = {row: verb_pair(good, bad) for row, good, bad in example.inputs["rows"]}
-    by_label: dict[str, list[float]] = {}
+    scores_by_label: dict[str, list[float]] = {}
     for row, score in scores:
-        by_label.setdefault(label_of_row[row], []).append(score)
+        label = label_of_row[row]
+        scores_by_label.setdefault(label, []).append(score)
     outcomes = []
-    for label, values in by_label.items():
-        outcomes.append(Outcome(label, sum(values) / len(values), float(len(values))))
+    for label, values in scores_by_label.items():
+        mean = sum(values) / len(values)
+        # A pair of verbs that the data repeat in this context counts as often as it occurs.
+        outcomes.append(Outcome(label, mean, float(len(values))))
     return outcomes
 
 

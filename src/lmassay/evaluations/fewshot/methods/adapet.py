@@ -320,7 +320,8 @@ def decoupled_text_loss(costs: Sequence[Sequence[torch.Tensor]], right: Sequence
             log_p_of_texts.append(-cost)
             wanted += [is_right] * len(cost)
     log_p = torch.cat(log_p_of_texts)
-    token_costs = binary_costs(log_p, torch.tensor(wanted, dtype=torch.bool, device=log_p.device))
+    is_wanted = torch.tensor(wanted, dtype=torch.bool, device=log_p.device)
+    token_costs = binary_costs(log_p, is_wanted)
     # Texts that do not differ in any token have no cost, and their mean is 0.
     return token_costs.sum() / max(1, len(token_costs))
 
@@ -491,6 +492,8 @@ def hidden_log_probabilities(net: Network, texts: Sequence[HiddenText]) -> torch
             words.append(text.filled.ids[position])
     # The head is run at the hidden words only. The type is given, because a micro-batch may have nothing hidden.
     word_ids = torch.tensor(words, dtype=torch.long, device=net.device)
-    states_of_words = states[torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long)]
+    row_indices = torch.tensor(rows, dtype=torch.long)
+    column_indices = torch.tensor(columns, dtype=torch.long)
+    states_of_words = states[row_indices, column_indices]
     log_p = net.decode(states_of_words).log_softmax(dim=-1)
     return log_p.gather(1, word_ids[:, None])[:, 0]

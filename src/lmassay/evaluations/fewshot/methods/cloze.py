@@ -162,18 +162,22 @@ class CausalCloze(Learner):
 
     def logits(self, items: Sequence[EncodedItem]) -> torch.Tensor:
         """One row per item, one column per label."""
-        all_states = self.net.hidden(collate(items, self.net.pad_id, self.net.device))
+        batch = collate(items, self.net.pad_id, self.net.device)
+        all_states = self.net.hidden(batch)
+        # The prompt ends before the label word, so its last token predicts the word. Padding comes after it.
         last_positions = torch.tensor([len(item) - 1 for item in items], device=all_states.device)
-        states = all_states[torch.arange(len(items), device=all_states.device), last_positions]
+        rows = torch.arange(len(items), device=all_states.device)
+        states = all_states[rows, last_positions]
+        # The same word has other tokens after a space than after, say, an opening quote.
         rows_by_ending: dict[str, list[int]] = {}
         for row, item in enumerate(items):
             ending = item.extra.get(_ENDS_WITH, "")
             rows_by_ending.setdefault(ending, []).append(row)
         logits = states.new_zeros(len(items), len(self.task.labels), dtype=torch.float32)
-        for ending, rows in sorted(rows_by_ending.items()):
+        for ending, rows_of_ending in sorted(rows_by_ending.items()):
             verbalizer = self._verbalizers[ending]
-            word_logits = self.net.decode(states[rows], verbalizer.rows)
-            logits[rows] = verbalizer.labels(word_logits)
+            word_logits = self.net.decode(states[rows_of_ending], verbalizer.rows)
+            logits[rows_of_ending] = verbalizer.labels(word_logits)
         return logits
 
     def _verbalizer(self, opening: str) -> Verbalizer:

@@ -359,12 +359,14 @@ def texts_and_classes(inputs: TrainingInputs) -> tuple[list[str], list[int]]:
 
 def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, seed: int) -> list[Pair]:
     """For each text, ``generations`` partners with the same label (target 1) and as many with others (target 0)."""
+    # A generator of its own, with the same draws whatever else has drawn random numbers before.
     rng = random.Random(seed)
     same: dict[int, list[str]] = {}
     other: dict[int, list[str]] = {}
+    labelled_texts = list(zip(texts, labels, strict=True))
     for label in sorted(set(labels)):
-        same[label] = [text for text, own in zip(texts, labels, strict=True) if own == label]
-        other[label] = [text for text, own in zip(texts, labels, strict=True) if own != label]
+        same[label] = [text for text, own_label in labelled_texts if own_label == label]
+        other[label] = [text for text, own_label in labelled_texts if own_label != label]
     pairs: list[Pair] = []
     for _ in range(generations):
         for text, label in zip(texts, labels, strict=True):

@@ -285,12 +285,15 @@ def _outcomes(table: TsvTable, unknown: bytes, parsed: _ParsedChoices, *columns:
     """Return 0 for out of choice; 1, 3, 5 for unknown, biased, counter-biased; and one more if it is right."""
     choice_lists, stereotypes, answers, predictions = columns
     for column in (stereotypes, answers):
+        # Cells are compared as bytes. Decoding the distinct ones finds those that are not UTF-8.
         b"\n".join(set(column)).decode()
 
     def mask(values: Iterable[bool]) -> NDArray[np.bool_]:
         return np.fromiter(values, bool, table.count)
 
-    inside = mask(map(contains, map(parsed.__getitem__, choice_lists), predictions))
+    # ``map`` with functions written in C, because the whole set has many rows and a loop would be slow.
+    parsed_lists = map(parsed.__getitem__, choice_lists)
+    inside = mask(map(contains, parsed_lists, predictions))
     # A prediction that is not UTF-8 is an error, not an answer out of choice.
     b"\n".join(compress(predictions, ~inside)).decode()
     is_unknown = mask(map(unknown.__eq__, predictions))
