@@ -29,6 +29,7 @@ from lmassay.reporting.paper import PaperLayout, is_too_wide, paper_drawing, par
 from lmassay.reporting.run_labels import run_titles
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.metrics import is_detail
 
 _MAX_ROWS = 40
 _WIDTH = 560.0
@@ -167,8 +168,10 @@ def interval_chart(
         if low is not None and high is not None:
             marks.append(Interval(low, high, at=number, style="whisker", title=text))
         marks.append(Dot(value, number, style="value", title=text))
-    categories = CategoryAxis([Category(label) for label, *_ in rows] or [Category("no data")])
-    chart = Chart(title, [Panel(y=categories, x=axis, marks=marks)], title=title, width=_WIDTH)
+    # An axis needs a category, also if there is nothing to draw.
+    categories = [Category(label) for label, *_ in rows] or [Category("no data")]
+    panel = Panel(y=CategoryAxis(categories), x=axis, marks=marks)
+    chart = Chart(title, [panel], title=title, width=_WIDTH)
     figure = Figure.of(chart, title)
     return RunFigure(title, standalone(figure.drawing, title), figure, is_empty=not rows)
 
@@ -184,9 +187,11 @@ def _figure(
         text = f"{label}: {value_text(result)} {interval_text(result)}, n = {result.n:,}"
         rows.append((f"{label}  {short_text(result)}", result.value, result.low, result.high, text))
         values += [value for value in (result.value, result.low, result.high) if value is not None]
-    reference = chance if chance is not None and values else None
-    if reference is not None:
-        values.append(reference)
+    reference = None
+    if chance is not None and values:
+        # The axis reaches to the level of guessing, so that a reader sees how far above it the numbers are.
+        reference = chance
+        values.append(chance)
     axis = LinearAxis.around(axis_title, values)
     return interval_chart(title, axis, rows, reference)
 
@@ -196,8 +201,7 @@ def main_results(record: RunRecord) -> list[Result]:
     overall = {result.metric: result for result in record.results if result.group == OVERALL}
     names = [metric for metric in record.design.headline if metric in overall]
     if not names:
-        # Points of a curve (ew@top0.5) and parts of a metric (f1.macro) are details.
-        names = [metric for metric in overall if "@" not in metric and "." not in metric]
+        names = [metric for metric in overall if not is_detail(metric)]
     return [overall[name] for name in names]
 
 
@@ -208,6 +212,7 @@ def _headline_results(record: RunRecord) -> list[Result]:
 def _on_one_scale(results: Sequence[Result]) -> list[Result]:
     """Return the results that fit on one axis: rates, or the first one if it is, for example, a perplexity."""
     rates = [result for result in results if abs(result.value or 0.0) <= 1]
+    # The first headline metric is the most important one, so it is shown in any case.
     if results and results[0] in rates:
         return rates
     return list(results[:1])

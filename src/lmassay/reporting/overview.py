@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lmassay.reporting.numbers import short_text
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.metrics import is_detail
 
 MAX_GROUPS_PER_KIND = 40
 GroupResults = Mapping[str, Result]
@@ -51,8 +52,7 @@ def overview_of(record: RunRecord) -> Overview | None:
     lines = _left_out_line(metrics, overall)
     shown_results = 0
     for metric, result in overall.items():
-        # Points of a curve (ew@top0.5) and parts of a metric (f1.macro) are details.
-        if metric not in metrics and "@" not in metric and "." not in metric:
+        if metric not in metrics and not is_detail(metric):
             lines.append((metric, short_text(result)))
             shown_results += 1
     for group in shown_groups:

@@ -22,6 +22,7 @@ from lmassay.statistics.ranking import Mark, ranking_by
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.metrics import is_detail
 from lmassay.types.wording import enumerated
 
 TIE_MARK = "†"
@@ -199,9 +200,11 @@ def _metrics(records: Sequence[RunRecord], layout: TableLayout, columns: Axis) -
     for record in records:
         of_record = dict.fromkeys(result.metric for result in record.results)
         available |= of_record
-        # A task that names no main metrics has all of them, but statistics such as d_tgt.std are shown on request.
-        plain = [metric for metric in of_record if "." not in metric and "@" not in metric]
-        main |= dict.fromkeys([metric for metric in record.design.headline if metric in of_record] or plain)
+        main_of_record = [metric for metric in record.design.headline if metric in of_record]
+        if not main_of_record:
+            # A task that names no main metrics has all of them; details are shown on request.
+            main_of_record = [metric for metric in of_record if not is_detail(metric)]
+        main |= dict.fromkeys(main_of_record)
     for metric in layout.metrics:
         if metric not in available:
             raise UserError(f"--metric {metric}: no run has this metric{did_you_mean(metric, available)}")

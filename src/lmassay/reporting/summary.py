@@ -17,6 +17,7 @@ from lmassay.reporting.variants import question_signature, variant_of
 from lmassay.statistics.ranking import Mark
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, canonical
+from lmassay.types.metrics import is_detail
 
 MAX_METRICS = 3
 _DIGITS = 3
@@ -199,8 +200,7 @@ def main_metrics(records: Sequence[RunRecord]) -> list[str]:
             if record.result(metric) is not None:
                 headline[metric] = None
         for result in record.results:
-            # Statistics of a metric, such as d_tgt.std, are details.
-            if result.group == OVERALL and "." not in result.metric and "@" not in result.metric:
+            if result.group == OVERALL and not is_detail(result.metric):
                 available[result.metric] = None
     return list(headline or available)[:MAX_METRICS]
 

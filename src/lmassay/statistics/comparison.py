@@ -1,4 +1,4 @@
-"""Runs against each other: paired by example id, on what both have scored.
+"""Compare runs with each other, paired by example id, on the examples that both have scored.
 
 :mod:`lmassay.statistics.pairing` builds the pairs; warnings about comparisons are in :mod:`lmassay.statistics.caveats`.
 """
@@ -21,7 +21,7 @@ from lmassay.types import Better
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """One metric of one run against the base run; ``p_adjusted`` holds the false discovery rate over all rows."""
+    """One metric of a run compared with the base run; ``p_adjusted`` is the false discovery rate over all rows."""
 
     metric: str
     base: str
@@ -37,12 +37,13 @@ class Comparison:
     p_adjusted: float | None
     n: int
     units: int = 0
-    """What the test takes for independent: the pairs, or the clusters they belong to."""
+    """How many units the test treats as independent: the pairs, or the clusters that they belong to."""
     changed: int = 0
-    """Those of the units that are not the same in both runs; the others do not show which run is better."""
+    """How many units differ between the runs; the others do not show which run is better."""
     can_fall: int = 0
-    """Those of the units that could be lower than in the base run: a score of 0 that lies between 0 and 1 could not."""
+    """How many units could be lower than in the base run: a score of 0 cannot fall if scores lie between 0 and 1."""
     can_rise: int = 0
+    """How many units could be higher than in the base run."""
     better: Better = "higher"
     """Which direction is better, as the metric declares."""
     only_base: int = 0
@@ -80,7 +81,7 @@ class Comparison:
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Each other run against the base: the headline metrics of its task, or those named, in their order."""
+    """Compare each of the other runs with the base run, by the headline metrics of its task or by ``metrics``."""
     available = set(comparable(base))
     compared = [metric for metric in metrics or headline(base) if metric in available]
     rows: list[Comparison] = []
@@ -90,7 +91,7 @@ def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | No
 
 
 def headline(side: Side) -> Sequence[str]:
-    """The metrics that a run's task puts first; all of a task that does not say, those it reports first."""
+    """The headline metrics of a run's task; if it declares none, all metrics, those with results first."""
     declared: Sequence[str] = side.record.design.headline
     if declared:
         return declared
@@ -99,7 +100,7 @@ def headline(side: Side) -> Sequence[str]:
 
 
 def comparable(side: Side) -> list[str]:
-    """The metrics that a run can be compared by: those an example has, and those put together from them."""
+    """The metrics that a run can be compared by: those that examples have, and those combined from them."""
     return list(dict.fromkeys([*side.record.design.combinations, *side.table.metrics]))
 
 
@@ -116,6 +117,7 @@ def _require_metric(side: Side, name: str, base: Side) -> None:
     available = comparable(side)
     if name in available:
         return
+    # A percentile or a ratio of sums is a result, but single examples have no value of it that could be paired.
     if any(result.metric == name for result in side.record.results):
         listed = ", ".join(comparable(base))
         raise UserError(f"'{name}' is not a mean over examples, so runs cannot be paired by it; choose one of {listed}")
@@ -191,7 +193,9 @@ def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
 
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg 1995)."""
-    rates = iter(false_discovery_rates([row.p for row in rows if row.p is not None]))
+    p_values = [row.p for row in rows if row.p is not None]
+    # The rates are in the order of the rows that have a p-value, so they can be taken one by one.
+    rates = iter(false_discovery_rates(p_values))
     adjusted = []
     for row in rows:
         if row.p is not None:

@@ -12,6 +12,17 @@ Better = Literal["higher", "lower", "zero"]
 """Which values of a metric are better."""
 
 
+def is_detail(metric: str) -> bool:
+    """Whether the name of a result is that of a detail, which short tables and lists leave out.
+
+    Details are statistics and parts of a metric, and the points of a curve.
+
+    >>> [name for name in ("ew", "ew@top0.5", "d_tgt.std") if is_detail(name)]
+    ['ew@top0.5', 'd_tgt.std']
+    """
+    return "." in metric or "@" in metric
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """The declaration of a metric: what tables, comparisons, gates, exports and pages need to know about it.

@@ -13,6 +13,7 @@ from lmassay.reporting.run_order import SORT_KEYS, main_result, sorted_runs
 from lmassay.storage.run_filter import STATUSES, RunFilter
 from lmassay.storage.store import Spending
 from lmassay.types import OVERALL, Result, RunRecord
+from lmassay.types.metrics import is_detail
 from lmassay.types.wording import counted, model_name
 from lmassay.view.folder import RunState, Snapshot
 
@@ -240,9 +241,8 @@ def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
 
 def _sortable_metrics(record: RunRecord) -> Iterator[str]:
     for result in record.results:
-        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would make the list long.
-        is_metric = "." not in result.metric and "@" not in result.metric
-        if result.group == OVERALL and is_metric:
+        # Details would make the list of choices long.
+        if result.group == OVERALL and not is_detail(result.metric):
             yield result.metric
 
 

@@ -24,6 +24,7 @@ from lmassay.storage.example_pages import ExampleFilter, example_page
 from lmassay.storage.provenance import rerun_command, started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import OVERALL, Result, Row, RunRecord
+from lmassay.types.metrics import is_detail
 from lmassay.types.wording import counted
 from lmassay.view.folder import RunState
 
@@ -181,10 +182,8 @@ def _overall_results(record: RunRecord) -> list[Block]:
     """The overall results of a run without headline metrics."""
     overall = []
     for result in record.results:
-        # Statistics of a metric (d_tgt.std) and points of a curve (ew@top0.5) would hide the metrics themselves; the
-        # table of all results has them.
-        is_metric = "." not in result.metric and "@" not in result.metric
-        if result.group == OVERALL and is_metric:
+        # Details would hide the metrics themselves; the table of all results has them.
+        if result.group == OVERALL and not is_detail(result.metric):
             overall.append(result)
     if not overall:
         return []

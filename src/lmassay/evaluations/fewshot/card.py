@@ -65,6 +65,7 @@ def variants(size: str) -> list[CardVariant]:
     by_choices = {**task, "method": ["majority", {**shown, "answer_by": "choices"}]}
     by_text = {**task, "method": ["majority", {**shown, "answer_by": "generate"}]}
     by_training = {**task, "method": ["majority", trained]}
+    # The card uses the first variant that a model supports. Parsing free text is the least exact one, so it is last.
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, _DATA),
         CardVariant(frozenset({"generate", "choices"}), {"task": by_choices}, _DATA),
@@ -222,6 +223,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     learned = [record for record in records if _learns(record)]
     if not learned:
         return None
+    # Selected by dev, never by test: the best of several test scores would be too good.
     record = max(learned, key=_dev_score)
     metric = next(iter(record.design.headline or [ACCURACY]))
     result = record.result(metric)

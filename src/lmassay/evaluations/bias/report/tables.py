@@ -125,6 +125,7 @@ def measure(family: PromptFamily, metric: str, group: str = OVERALL, edge: bool 
         return Cell(value_text(result), edge=edge)
     has_several = len(family.runs) > 1
     small_print = []
+    # A single prompt without an interval says so; a mean over prompts shows their spread instead.
     if not has_several or result.low is not None:
         small_print.append(interval_text(result, DIGITS))
     if metric in bias_metrics(family.runs):
@@ -166,11 +167,15 @@ def _headers(first: str, columns: Sequence[MetricColumn]) -> list[list[Cell]]:
     for context, title in CONTEXTS.items():
         span = sum(column.context == context for column in columns)
         contexts.append(Cell(f"{title} contexts", span=span, edge=True))
-    remaining = sum(not column.context for column in columns) + len(_COUNTS)
-    titles = [Cell(column.title, edge=_begins_group(columns, index)) for index, column in enumerate(columns)]
+    columns_without_context = sum(not column.context for column in columns)
+    remaining = Cell("", span=columns_without_context + len(_COUNTS), edge=True)
+    titles = []
+    for index, column in enumerate(columns):
+        titles.append(Cell(column.title, edge=_begins_group(columns, index)))
+    count_titles = [Cell(title) for title in _COUNTS]
     return [
-        [Cell("", kind="text"), *contexts, Cell("", span=remaining, edge=True)],
-        [Cell(first, kind="text"), *titles, *map(Cell, _COUNTS)],
+        [Cell("", kind="text"), *contexts, remaining],
+        [Cell(first, kind="text"), *titles, *count_titles],
     ]
 
 
@@ -192,5 +197,6 @@ def _coverage(family: PromptFamily, metric: str, group: str) -> list[str]:
             coverages.append((result.value or 0.0, result.n))
     if not coverages:
         return []
+    # Of several prompts, the one with the least data counts: the mean is no better than that.
     share, templates = min(coverages)
     return [f"{round(share * templates):,} of {templates:,} templates"]

@@ -87,7 +87,9 @@ def series_chart(
         high = min(x.high, y.high)
         if low < high:
             marks.append(ChartLine([(low, low), (high, high)], "chance"))
-    distance = min(_SERIES_DISTANCE, _MAX_SPREAD / max(len(series) - 1, 1))
+    # Many series are drawn closer together, so that their points do not move away from their x.
+    largest_distance = _MAX_SPREAD / max(len(series) - 1, 1)
+    distance = min(_SERIES_DISTANCE, largest_distance)
     middle = (len(series) - 1) / 2
     for number, one in enumerate(series):
         shift = 0.0

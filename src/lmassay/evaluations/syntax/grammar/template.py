@@ -114,7 +114,10 @@ class GrammarTemplate:
     @property
     def bound(self) -> int:
         """An upper bound of the number of pairs."""
-        return math.prod(slot.most_candidates for slot in self.slots) * (len(self.feature.values) - 1)
+        # An upper bound, because the choice in one slot may leave fewer candidates for another.
+        ways_to_fill = math.prod(slot.most_candidates for slot in self.slots)
+        wrong_values = len(self.feature.values) - 1
+        return ways_to_fill * wrong_values
 
     def pairs(self, rng: random.Random | None = None) -> Iterator[WrittenPair]:
         """Yield every pair, in the order of the lexicon; with ``rng``, beginning with a random one."""
@@ -135,6 +138,7 @@ class GrammarTemplate:
             return
         slot = self.slots[index]
         forms = slot.candidates(filled)
+        # A random start in each slot gives varied pairs without listing all of them first: there may be millions.
         start = rng.randrange(len(forms)) if rng and forms else 0
         for step in range(len(forms)):
             filled[slot.name] = forms[(start + step) % len(forms)]
@@ -143,6 +147,7 @@ class GrammarTemplate:
     def _with(self, filled: Filled, slot: TemplateSlot, form: WordForm) -> Filled:
         """Return the same words with another form in one slot, and in the slots that agree with it."""
         changed = {**filled, slot.name: form}
+        # Followers are in the order of dependence, so each finds the new forms of those it agrees with.
         for other in self._followers[slot.name]:
             changed[other.name] = other.follow(changed[other.name], changed)
         return changed
@@ -200,7 +205,8 @@ class GrammarTemplate:
     def _other_forms(self, slot: TemplateSlot, form: WordForm) -> list[WordForm]:
         """Return the word with each other value of the contrasted feature."""
         name = self.feature.name
-        return [slot.category.form(form, {name: value}) for value in self.feature.others(form.values[name])]
+        other_values = self.feature.others(form.values[name])
+        return [slot.category.form(form, {name: value}) for value in other_values]
 
     @cached_property
     def _recorded(self) -> list[TemplateSlot]:
@@ -294,7 +300,9 @@ def _compile_slot(
     slot: ParsedSlot, category_of: Mapping[str, WordCategory], features: Mapping[str, Feature]
 ) -> TemplateSlot:
     category = category_of[slot.name]
-    feature_of_value = {value: feature.name for feature in features.values() for value in feature.values}
+    feature_of_value: dict[str, str] = {}
+    for known_feature in features.values():
+        feature_of_value |= dict.fromkeys(known_feature.values, known_feature.name)
     fixed: dict[str, str] = {}
     for value in slot.values:
         feature = feature_of_value[value]
@@ -328,7 +336,6 @@ def _links(
                 raise GrammarMistake(f"there is no feature '{tie.feature}'{did_you_mean(tie.feature, features)}")
             _require_feature(tie.feature, here, slot.name)
             _require_feature(tie.feature, there, tie.target)
-        if tie.feature is not None:
             shared = [tie.feature]
         else:
             shared = [name for name in here.features if name in there.features]
@@ -342,8 +349,10 @@ def _links(
             if tie.same:
                 yield AgreementLink(name, tie.target)
             elif len(values) == 2:
-                yield AgreementLink(name, tie.target, {values[0]: values[1], values[1]: values[0]})
+                first, second = values
+                yield AgreementLink(name, tie.target, {first: second, second: first})
             else:
+                # Of three values, two are unlike the other one, and nothing says which of them is meant.
                 raise GrammarMistake(f"'unlike' needs a feature with two values; {name} has {len(values)}")
 
 
@@ -462,11 +471,14 @@ def _in_order(slots: Mapping[str, TemplateSlot]) -> tuple[TemplateSlot, ...]:
     waiting = dict(slots)
     while waiting:
         for name, slot in waiting.items():
-            dependencies = [*(link.target for link in slot.links), *slot.different]
+            dependencies = [link.target for link in slot.links]
+            dependencies += slot.different
             if all(dependency in ordered for dependency in dependencies):
                 ordered[name] = waiting.pop(name)
+                # The dictionary has changed, so the search begins again, with the first slot of the template.
                 break
         else:
+            # No slot could be placed: the remaining ones wait for each other.
             names = ", ".join(f"'{name}'" for name in waiting)
             raise GrammarMistake(f"the slots {names} depend on each other; one of them must not refer to the others")
     return tuple(ordered.values())
