@@ -123,6 +123,7 @@ class DataStorage:
             _check_kind(data, mark, key)
             return str(data.write(self.results))
         if isinstance(value, Mapping):
+            # A mapping is a description of data, which contains them, or options with data somewhere inside.
             if mark is not None and mark.described_by in value:
                 return self._description(value, mark, key)
             return {name: self._data(inner, mark, f"{key}.{name}") for name, inner in value.items()}

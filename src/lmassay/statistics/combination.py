@@ -126,12 +126,17 @@ def combination_estimate(table: ScoreTable, combination: Combination, where: Mas
     """The estimate over a part of the table in which no column is empty; for combinations without ``each``."""
     import numpy as np
 
-    groupings = [table.codes(name)[1] for name in clusters]
+    groupings = []
+    for name in clusters:
+        _, codes = table.codes(name)
+        groupings.append(codes)
     terms = []
     for column, weight in combination.terms.items():
         values = table.column(column)
+        # Each column has its own rows: a question in an ambiguous context has no score of the other kind.
         present = where & ~np.isnan(values)
-        terms.append(Term(values[present], weight, [codes[present] for codes in groupings]))
+        clusters_of_rows = [codes[present] for codes in groupings]
+        terms.append(Term(values[present], weight, clusters_of_rows))
     return estimate(terms, constant=combination.constant, bounds=combination.bounds)
 
 
@@ -236,10 +241,12 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
     has_value = ~np.isnan(values)
     estimated = estimate([Term(values[has_value])], bounds=combination.bounds)
     value = float(mean_over_labels(values[has_value]))
+    n_labels = int(has_value.sum())
+    # By label, so that the mean of several such estimates (over prompts, say) knows what they have in common.
     contributions: dict[str | int, float] = {}
     for label, label_value in zip(sums.labels, values.tolist(), strict=True):
         if not np.isnan(label_value):
-            contributions[label] = (label_value - value) / int(has_value.sum())
+            contributions[label] = (label_value - value) / n_labels
     return replace(estimated, value=value, contributions=contributions)
 
 

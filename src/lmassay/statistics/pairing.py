@@ -416,9 +416,13 @@ def _values_by_label(
     totals: dict[str, float] = {}
     columns_of_label: dict[str, int] = {}
     for column, coefficient in combination.terms.items():
-        shared = base.table.by_id(column).keys() & other.table.by_id(column).keys() & usable
+        scored_in_base = base.table.by_id(column).keys()
+        scored_in_other = other.table.by_id(column).keys()
+        shared = scored_in_base & scored_in_other & usable
         is_shared = np.array([example in shared for example in side.table.ids], dtype=bool)
-        sums = sums_of(side.table, Combination({column: coefficient}), labels, is_shared)
+        # One column at a time, because the runs may share other examples of another column.
+        single_term = Combination({column: coefficient})
+        sums = sums_of(side.table, single_term, labels, is_shared)
         for label, value in zip(sums.labels, sums.by_label().tolist(), strict=True):
             totals[label] = totals.get(label, combination.constant) + value
             columns_of_label[label] = columns_of_label.get(label, 0) + 1

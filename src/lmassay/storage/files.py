@@ -186,7 +186,9 @@ class ParallelText:
 
     def columns(self, positions: range, size: int) -> Iterator[dict[str, list[str]]]:
         """Yield the lines at these positions, counted from 0, as columns by role, at most ``size`` lines at a time."""
-        readers = {role: islice(file.read(), positions.start, positions.stop) for role, file in self.files.items()}
+        readers: dict[str, Iterator[str]] = {}
+        for role, file in self.files.items():
+            readers[role] = islice(file.read(), positions.start, positions.stop)
         for start in range(positions.start, positions.stop, size):
             stop = min(start + size, positions.stop)
             columns: dict[str, list[str]] = {}

@@ -48,8 +48,10 @@ def read_records(file: Path) -> Iterator[Record]:
         return
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         size = _page_size(content)
-        for number in range((len(content) + size - 1) // size):
-            page = _Page(content[number * size : (number + 1) * size], _HEADER_SIZE if number == 0 else 0)
+        for start in range(0, len(content), size):
+            # The file's own header is on the first page, before that of the page.
+            header_size = _HEADER_SIZE if start == 0 else 0
+            page = _Page(content[start : start + size], header_size)
             yield from _records_on(page, content, size)
 
 

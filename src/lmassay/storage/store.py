@@ -209,14 +209,18 @@ class Store(RowReader):
 
     def set_status(self, run: str, status: str, note: str = "") -> None:
         """Set the status of a run and a note that explains it."""
-        finished = None if status in ("running", "waiting") else datetime.now(UTC).isoformat(timespec="seconds")
+        finished = None
+        if status not in ("running", "waiting"):
+            finished = datetime.now(UTC).isoformat(timespec="seconds")
+        safe_note = redact(note)
+        # One transaction: after a crash between the two, the digest would not match and the run would look damaged.
         with plain_errors(self.file), self.database.transaction():
             created = self._creation_time(run)
             self.database.execute(
-                "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, redact(note), finished, run)
+                "UPDATE runs SET status = ?, note = ?, finished = ? WHERE id = ?", (status, safe_note, finished, run)
             )
             if created is not None:
-                state = {"id": run, "status": status, "note": redact(note), "created": created, "finished": finished}
+                state = {"id": run, "status": status, "note": safe_note, "created": created, "finished": finished}
                 self.database.set_digest(run, digests.STATE, state_digest(state))
 
     def _creation_time(self, run: str) -> str | None:
@@ -578,10 +582,15 @@ class Store(RowReader):
         pairs: list[tuple[dict[str, Any], Response]] = []
         with self.reading(run):
             for key in self._response_keys(run, example_id):
-                stored = self._whole_response(run, key) or self._whole_response(run, altered_response_key(key))
-                if stored is not None:
-                    request = json.loads(self.shown_json(stored.request))
-                    pairs.append((request, response_from_dict(json.loads(self.shown_json(stored.response)))))
+                stored = self._whole_response(run, key)
+                if stored is None:
+                    stored = self._whole_response(run, altered_response_key(key))
+                if stored is None:
+                    # Answers to long lists of words are not kept, and ``lmassay rm --answers`` deletes answers.
+                    continue
+                request = json.loads(self.shown_json(stored.request))
+                response = response_from_dict(json.loads(self.shown_json(stored.response)))
+                pairs.append((request, response))
         return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:

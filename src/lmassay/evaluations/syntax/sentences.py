@@ -199,9 +199,16 @@ class MinimalPairs(Task):
             return [["", pair.good], ["", pair.bad]]
         names = _PREFIX_FIELDS[self._method]
         fields = pair.fields
-        if not fields.get(f"{self._method}_method") or not all(isinstance(fields.get(name), str) for name in names):
+        # BLiMP says of each pair which methods apply: the sentences of some do not differ in one word after a prefix.
+        if not fields.get(f"{self._method}_method"):
             return None
-        good_context, bad_context, good, bad = (str(fields[name]).strip() for name in names)
+        texts = []
+        for name in names:
+            text = fields.get(name)
+            if not isinstance(text, str):
+                return None
+            texts.append(text.strip())
+        good_context, bad_context, good, bad = texts
         return [[good_context, f" {good}"], [bad_context, f" {bad}"]]
 
     def _verdict(self, example: Example, answers: Sequence[Response]) -> Score:

@@ -291,13 +291,16 @@ def _mean_and_error(values: Sequence[float], clusters: Sequence[str]) -> tuple[f
     If every value is its own cluster, this is the usual standard error of a mean.
     """
     mean = sum(values) / len(values)
+    # What each cluster adds to the mean's deviation: deviations within a cluster add up or cancel out.
     deviations: dict[str, float] = {}
     for value, cluster in zip(values, clusters, strict=True):
         deviations[cluster] = deviations.get(cluster, 0.0) + (value - mean) / len(values)
     count = len(deviations)
     if count < 2:
+        # As the harness writes it.
         return mean, "N/A"
-    variance = sum(deviation * deviation for deviation in deviations.values()) * count / (count - 1)
+    sum_of_squares = sum(deviation * deviation for deviation in deviations.values())
+    variance = sum_of_squares * count / (count - 1)
     return mean, math.sqrt(variance)
 
 

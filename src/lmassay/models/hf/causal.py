@@ -213,10 +213,13 @@ class CausalLM:
         log_totals = torch.logsumexp(logits, dim=-1)
         if not bool(torch.isfinite(log_totals).all()):
             raise FatalModelError(NO_NUMBERS)
-        chosen = logits[torch.arange(len(cells)), torch.tensor(list(targets), device=logits.device)]
-        logprobs: Floats = (chosen - log_totals).double().clamp(min=LEAST).cpu().numpy()
-        of_boundary = logits[:, torch.from_numpy(boundary).to(logits.device)]
-        boundaries: Floats = (torch.logsumexp(of_boundary, dim=-1) - log_totals).double().clamp(min=LEAST).cpu().numpy()
+        columns = torch.tensor(list(targets), device=logits.device)
+        chosen = logits[torch.arange(len(cells)), columns] - log_totals
+        logprobs: Floats = chosen.double().clamp(min=LEAST).cpu().numpy()
+        # The probability that a word ends here: that of all tokens that begin a new word, together.
+        boundary_columns = torch.from_numpy(boundary).to(logits.device)
+        at_boundary = torch.logsumexp(logits[:, boundary_columns], dim=-1) - log_totals
+        boundaries: Floats = at_boundary.double().clamp(min=LEAST).cpu().numpy()
         return logprobs, boundaries
 
 

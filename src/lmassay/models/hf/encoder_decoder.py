@@ -175,9 +175,11 @@ class EncoderDecoder:
     def _generate_group(
         self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], room: int
     ) -> Answers:
+        # A batch is padded to its longest source, so sources of similar length waste the least.
         order = sorted(indices, key=lambda index: len(sources[index]))
 
         def length(index: int) -> int:
+            # The answer needs memory as well as the source.
             return len(sources[index]) + room
 
         def work(batch: Sequence[int]) -> Iterator[Response]:

@@ -340,11 +340,14 @@ class WordTokenizer:
         encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
         word_of_token = encoded.word_ids(0)
         positions = []
+        words = []
         tokens = zip(encoded["special_tokens_mask"], encoded["offset_mapping"], strict=True)
         for position, (is_special, (_, end)) in enumerate(tokens):
+            # A token that begins in the context and ends in the continuation belongs to the continuation.
             if not is_special and end > len(context):
                 positions.append(position)
-        return tuple(encoded["input_ids"]), positions, [word_of_token[position] for position in positions]
+                words.append(word_of_token[position])
+        return tuple(encoded["input_ids"]), positions, words
 
     def _ids(self, text: str) -> tuple[int, ...]:
         if not text:

@@ -117,11 +117,13 @@ def bar_chart(rows: Sequence[BarRow], titles: tuple[str, str], limit: float, des
 
     ``titles`` are the title of the chart and the name of the bias score.
     """
-    has_prompts = False
+    # Prompts are drawn as dots below a bar, so the rows of the whole chart are higher if any row has them.
+    lane = _LANE
     for row in rows:
         for plotted in (row.accuracy, row.bias):
-            has_prompts = has_prompts or (plotted is not None and bool(plotted.prompts))
-    axis = _categories(rows, _LANE_WITH_PROMPTS if has_prompts else _LANE)
+            if plotted is not None and plotted.prompts:
+                lane = _LANE_WITH_PROMPTS
+    axis = _categories(rows, lane)
     accuracies: list[_PlottedMark | None] = []
     biases: list[_PlottedMark | None] = []
     for number, row in enumerate(rows):

@@ -352,6 +352,7 @@ class ReferentRule:
         written = gaps.write(items)
         for number, (item, tokens) in enumerate(zip(items, written, strict=True)):
             is_meant = same_referent(self.text(tokens), item.extra["candidate"])
+            # There are two labels, so the other one is 1 minus this one.
             label = self._true if is_meant else 1 - self._true
             rows[number, label] = 1.0
         return rows

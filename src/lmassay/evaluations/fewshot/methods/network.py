@@ -130,6 +130,8 @@ class Network:
 
     def hidden_at(self, batch: Batch, positions: torch.Tensor) -> torch.Tensor:
         """The last hidden state at one position per row: rows × size."""
+        # Only one position is read, so the last layer is computed there alone. ``reference`` computes it at all
+        # positions, as FewNLU does.
         layer = None if self.reference else last_layer(self.module)
         if layer is None:
             rows = torch.arange(len(positions), device=positions.device)

@@ -205,8 +205,10 @@ class EncoderBody:
             list(texts), padding=True, truncation=True, max_length=self.length, return_tensors="pt"
         ).to(self.device)
         states = self.network(**batch).last_hidden_state
+        # The mean over the tokens of the text, without padding, as sentence-transformers pools them.
         attended = batch["attention_mask"].unsqueeze(-1).to(states.dtype)
-        means = (states * attended).sum(1) / attended.sum(1).clamp(min=1)
+        sums = (states * attended).sum(1)
+        means = sums / attended.sum(1).clamp(min=1)
         normed: torch.Tensor = torch.nn.functional.normalize(means, dim=1)
         return normed
 

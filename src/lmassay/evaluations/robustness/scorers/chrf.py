@@ -53,7 +53,9 @@ def chrf_with_words_scores(
     metric = CHRF(char_order=char_order, word_order=word_order, beta=beta)
 
     def score(hyps: Sequence[str], refs: Sequence[str]) -> Scores:
-        percentages = [metric.sentence_score(hyp, [ref]).score for hyp, ref in zip(hyps, refs, strict=True)]
+        percentages = []
+        for hyp, ref in zip(hyps, refs, strict=True):
+            percentages.append(metric.sentence_score(hyp, [ref]).score)
         return np.array(percentages) / 100
 
     return score_in_chunks(score, hyps, refs, _WORD_CHUNK)

@@ -325,6 +325,7 @@ def _tally_templates(coded: _CodedRows, groups: Sequence[_Group]) -> list[_Tally
 
     A template without data for a metric makes the mean NaN, as in the original.
     """
+    # One bin for each template and kind of answer, so that a single pass over the rows counts all of them.
     bins = coded.template * _CODES + coded.code
     bin_count = len(coded.templates) * _CODES
     counts = np.stack([np.bincount(bins[inside], minlength=bin_count) for _, inside in groups])
