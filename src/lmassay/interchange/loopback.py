@@ -36,7 +36,8 @@ def host_in_url(host: str) -> str:
 def allowed_hosts(host: str, port: int) -> frozenset[str]:
     """Return what the Host header of a request to this server may be.
 
-    Somebody else could point a name of theirs at this machine, so that their page may read the answers (DNS rebinding).
+    Anyone can point their own host name at this machine. Without this check, a page under that name could read the
+    answers (DNS rebinding).
     """
     names = (*_LOCAL_NAMES, host_in_url(host))
     hosts = {f"{name}:{port}" for name in names}

@@ -21,7 +21,7 @@ from lmassay.storage.migration import add_missing_digests
 STORE_FILE = "lmassay.sqlite"
 """The SQLite file inside the results folder."""
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
-"""Of the files that SQLite keeps next to its file."""
+"""The suffixes of the files that SQLite keeps next to the database."""
 KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
 SCHEMA = 7
@@ -74,7 +74,7 @@ _FIRST_SCHEMA_WITH_OUTCOMES = 5
 _FIRST_SCHEMA_WITH_BATCHES = 6
 # Since schema 7: digests of everything that is shown, see lmassay.storage.digests. What has no digest is damaged.
 _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
-# The part of no run under which the table of digests has the schema.
+# The table of digests also has the schema: under this part, with an empty run.
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
 _MAX_MESSAGE_LENGTH = 200
@@ -99,7 +99,7 @@ _NOT_FILES = {
     stat.S_ISCHR: "a device",
     stat.S_ISBLK: "a device",
 }
-# SQLite reports these, and not SQLITE_FULL, if a file may not grow.
+# SQLite reports these instead of SQLITE_FULL if a file may not grow.
 _WRITE_ERRORS = {
     sqlite3.SQLITE_IOERR_WRITE,
     sqlite3.SQLITE_IOERR_FSYNC,
@@ -114,15 +114,15 @@ _FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose errors are those of SQLite."""
+    """A connection that raises only SQLite's own errors, also if the file is damaged."""
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
         """Execute an SQL statement."""
         try:
             return super().execute(statement, values)
         except UnicodeDecodeError as error:
-            # SQLite's message, or the name of a column, has bytes of a damaged table of tables.
-            raise sqlite3.DatabaseError("the table of tables is not UTF-8") from error
+            # SQLite's message, or the name of a column, contains bytes of a damaged schema table.
+            raise sqlite3.DatabaseError("the schema table is not UTF-8") from error
 
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
@@ -378,7 +378,7 @@ def _create_and_check_writable(folder: Path) -> None:
 
 
 def _schema_of_tables(tables: set[str], asked_columns: Sequence[str]) -> int:
-    """Return the earliest schema that has these tables; the numbers that say it may be damaged or missing."""
+    """Return the earliest schema that has these tables, for files whose own schema number is damaged or missing."""
     if "digest" in asked_columns:
         return _FIRST_SCHEMA_WITH_ALL_DIGESTS
     if "batches" in tables:

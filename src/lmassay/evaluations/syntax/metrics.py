@@ -44,8 +44,8 @@ RIGHT, WRONG = 0, 1
 class LemmaForms:
     """For each context and lemma the two forms, the agreeing one first: probability, mass above, mass below.
 
-    Lemmas without both forms in the vocabulary are not ``in_vocabulary``: their probability is 0, and they are behind
-    everything.
+    Lemmas without both forms in the vocabulary are not ``in_vocabulary``: their probability is 0, and they rank after
+    all others.
     """
 
     p: Floats
@@ -102,7 +102,8 @@ def forms_of(
     candidates); ``singular`` and ``plural`` are the candidates that are the forms of each lemma; ``is_plural`` says in
     which contexts the plural agrees.
     """
-    # About half of a verb list is spelled with several tokens; what no context can score is left out at once.
+    # About half of the forms in a verb list have several tokens, which no context can score. Without them, all arrays
+    # below are smaller.
     has_score = np.asarray(~np.isnan(logprobs).all(axis=0))
     kept = has_score[singular] & has_score[plural]
     indices = np.stack([singular[kept], plural[kept]], axis=1)
@@ -120,7 +121,7 @@ def forms_of(
         return LemmaForms(p, in_vocabulary)
     lemma_above = in_lemmas(above)
     lemma_below = np.maximum(1 - lemma_above - p, 0.0) if below is None else in_lemmas(below)
-    # Lemmas that are not in the vocabulary are behind everything, so that no cut-off includes them.
+    # Lemmas that are not in the vocabulary rank after all others, so that no cut-off includes them.
     lemma_above = np.where(in_vocabulary[:, :, None], lemma_above, np.inf)
     lemma_below = np.where(in_vocabulary[:, :, None], lemma_below, np.inf)
     return LemmaForms(p, in_vocabulary, lemma_above, lemma_below)

@@ -20,10 +20,10 @@ from lmassay.statistics.replicates import mean_of_repetitions, rate_on_tests
 
 # With three configurations there are only six possible orders.
 MIN_CONFIGURATIONS = 4
-# From this many configurations on, the interval comes from resampling. In simulations with true values from 0 to 0.97
-# (normal, coarse and heavy-tailed scores) 95 % intervals by resampling covered down to 83 % at 8 configurations, but
-# 93 to 99 % from 16 on; Bonett and Wright's formula the other way round, 93 to 97 % at 8, but down to 87 % at 24 with
-# heavy tails.
+# From this many configurations on, the interval comes from resampling. We simulated true values from 0 to 0.97 with
+# normal, coarse and heavy-tailed scores. At 8 configurations, 95 % intervals by resampling covered as little as 83 %,
+# and Bonett and Wright's formula 93 to 97 %. From 16 on, resampling covered 93 to 99 %, while the formula fell to 87 %
+# at 24 with heavy tails.
 ENOUGH_TO_RESAMPLE = 16
 _DIGITS_OF_ROOT = 100
 Floats = NDArray[np.float64]
@@ -107,8 +107,8 @@ def mean_over_splits(scores: SplitScores, settings: Settings = DEFAULT) -> Proto
 def rank_correlation(dev: Sequence[float], test: Sequence[float], settings: Settings = DEFAULT) -> ProtocolEstimate:
     """Do dev scores rank configurations as test scores do? Spearman's coefficient; equal scores share their mean rank.
 
-    The interval takes the configurations for a sample of those one might try: below 16 of them from Fisher's
-    transformation with Bonett and Wright's standard error, else from resampling (percentiles).
+    For the interval, the configurations are a sample of all that could be tried. With fewer than 16 of them, it comes
+    from Fisher's transformation with Bonett and Wright's standard error, otherwise from resampling (percentiles).
 
     >>> rank_correlation([0.1, 0.2, 0.3, 0.4, 0.5], [1, 2, 3, 5, 4]).value
     0.9
@@ -159,14 +159,15 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1) ->
 
 def _interval_by_formula(value: float, n: int, confidence: float) -> tuple[float, float]:
     """Fisher's z with the standard error sqrt((1 + r²/2) / (n - 3)) of Bonett and Wright (2000)."""
-    # A perfect order has no spread under the transformation: it counts as half a swap of neighbours less than perfect.
+    # The transformation of a perfect order is infinite. Swapping two neighbours lowers the coefficient by
+    # 12 / (n³ - n); a perfect order counts as lower by half of that.
     largest = 1 - 6 / (n * (n * n - 1))
     z = math.atanh(max(-largest, min(largest, value)))
     standard_error = math.sqrt((1 + value * value / 2) / (n - 3))
     half_width = NormalDist().inv_cdf(0.5 + confidence / 2) * standard_error
     low = math.tanh(z - half_width)
     high = math.tanh(z + half_width)
-    # The interval contains its value, also at the ends of the scale.
+    # The value itself was not lowered, so at the ends of the scale the interval is extended to contain it.
     if value <= -1:
         low = -1.0
     if value >= 1:
