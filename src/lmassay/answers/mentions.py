@@ -272,13 +272,18 @@ def _is_english_word(line: str, low: str, position: int) -> bool:
 
 def _is_meant_in_lower_case(low: str, position: int, before: str, after: str) -> bool:
     """Whether a lower-case letter means a choice: only if it is marked as one, or is the whole answer."""
+    # Strict, because "a" is also an article: "a doctor" must not be read as choice A.
     next_characters = low[position + 1 : position + 3]
-    if next_characters.lstrip(" ")[:1] == ")" or (before in _OPENING and after in _CLOSING):
+    has_closing_bracket = next_characters.lstrip(" ")[:1] == ")"
+    is_enclosed = before in _OPENING and after in _CLOSING
+    if has_closing_bracket or is_enclosed:
         return True
     head = low[max(0, position - _MAX_REQUEST_LENGTH) : position]
     at_beginning = position < _MAX_REQUEST_LENGTH and not head.strip(patterns.DECORATION)
     if at_beginning:
-        return after in ":.,(])'\"*" or not low[position + 1 :].strip(patterns.DECORATION)
+        is_whole_answer = not low[position + 1 :].strip(patterns.DECORATION)
+        return after in ":.,(])'\"*" or is_whole_answer
+    # Elsewhere only after words such as "the answer is", and only if no word follows.
     if not head.rstrip(patterns.DECORATION).endswith(patterns.ASKS_FOR_A_LETTER):
         return False
     return next_characters.strip(" ")[:1] in ".,:;!?)]}'\"*"

@@ -194,9 +194,13 @@ class RunExamples:
         examples = self[:_SHOWN_EXAMPLES]
         rows = []
         for example in examples:
-            scores = ", ".join(f"{name} {value:z.3g}" for name, value in list(example.scores.items())[:_SHOWN_METRICS])
-            reason = example.error or "; ".join(dict.fromkeys(example.unscored.values()))
-            rows.append([example.id, example.prompt, _text(example.answer), scores or f"{example.state}: {reason}"])
+            shown_scores = list(example.scores.items())[:_SHOWN_METRICS]
+            outcome = ", ".join(f"{name} {value:z.3g}" for name, value in shown_scores)
+            if not outcome:
+                # Several metrics are often missing for the same reason, which is shown once.
+                reason = example.error or "; ".join(dict.fromkeys(example.unscored.values()))
+                outcome = f"{example.state}: {reason}"
+            rows.append([example.id, example.prompt, _text(example.answer), outcome])
         table = display.table(["id", "prompt", "answer", "scores"], rows, "tttt")
         left_out = len(self) - len(examples)
         note = display.note(f"and {left_out:,} more") if left_out else display.NOTHING
@@ -491,12 +495,20 @@ class Runs(list[Run]):
         are_done = all(record.status == "done" for record in records)
         rows = []
         for record, title in zip(records, run_titles(records), strict=True):
-            results = [record.result(metric) for metric in shown_metrics]
-            counts = [f"{result.n:,}" for result in results if result is not None][:1]
-            cells = ["" if result is None else short_text(result) for result in results]
-            rows.append([title, *(counts or [""]), *cells])
+            # The number of examples is that of the first metric that the run has.
+            count = ""
+            cells = []
+            for metric in shown_metrics:
+                result = record.result(metric)
+                if result is None:
+                    cells.append("")
+                    continue
+                count = count or f"{result.n:,}"
+                cells.append(short_text(result))
+            row = [title, count, *cells]
             if not are_done:
-                rows[-1].append(_status_text(record))
+                row.append(_status_text(record))
+            rows.append(row)
         kinds = f"tn{'n' * len(shown_metrics)}"
         if not are_done:
             headers.append("status")

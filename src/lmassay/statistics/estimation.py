@@ -191,9 +191,12 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
     total = float(np.sum(sizes))
     hits_in_all = hits.sum(axis=-1)
     rates = hits_in_all / total
+    # The CR2 variance of a mean (Bell and McCaffrey 2002): the squared residual of each cluster is inflated, because a
+    # large cluster pulls the mean towards itself.
     residuals = hits - rates[..., None] * sizes
     cluster_variance = (residuals**2 / (1 - clusters.shares)).sum(axis=-1) / total**2
     independent_variance = rates * (1 - rates) / total
+    # What the data say about the correlation depends on how many errors, or hits, there are, not on the rows.
     events = np.minimum(hits_in_all, total - hits_in_all)
     effect = design_effect(cluster_variance, independent_variance, events, clusters, of_rate=True)
     degrees = degrees_of_rate(clusters.degrees_of_freedom(), clusters.size)

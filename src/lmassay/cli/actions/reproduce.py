@@ -214,7 +214,9 @@ class _Estimate:
         for part in selection.parts:
             own = effort(part.work, cpu_operations)
             total = by_model.get(part.model, Effort(0.0, 0.0))
-            by_model[part.model] = Effort(total.cpu_hours + own.cpu_hours, total.gpu_hours + own.gpu_hours)
+            cpu_hours = total.cpu_hours + own.cpu_hours
+            gpu_hours = total.gpu_hours + own.gpu_hours
+            by_model[part.model] = Effort(cpu_hours, gpu_hours)
             part_counts[part.model] = part_counts.get(part.model, 0) + 1
         is_here = {model: model in selection.folders for model in by_model}
         return cls(by_model, is_here, part_counts, cpu_operations, gpu_price)

@@ -138,6 +138,7 @@ _MODEL_TITLES = {
 def _paper_references(constructions: Sequence[Result]) -> list[ReferenceTable]:
     """MW of the four models in the paper, if all constructions of the run are those of its table."""
     names = {result.group.removeprefix("construction=") for result in constructions}
+    # A mean over other constructions than the paper's would not be comparable.
     template_sets = [template_set for template_set in TEMPLATE_SETS.values() if template_set.title in names]
     if not names or len(template_sets) < len(names):
         return []

@@ -27,7 +27,9 @@ def numbers_of_forms(verbs: VerbList) -> dict[str, Number]:
     number_of_form: dict[str, Number] = {}
     ambiguous: set[str] = set()
     for lemma in verbs.lemmas:
-        for form, number in ((lemma.singular.lower(), _NUMBERS[0]), (lemma.plural.lower(), _NUMBERS[1])):
+        forms = (lemma.singular.lower(), lemma.plural.lower())
+        for form, number in zip(forms, _NUMBERS, strict=True):
+            # A singular of one lemma may be the plural of another; such a form says nothing.
             if number_of_form.setdefault(form, number) != number:
                 ambiguous.add(form)
     for form in ambiguous:
@@ -96,15 +98,20 @@ class InferredNumbers:
         return f"{root}, {is_same_side}"
 
     def _join(self, row: Observation) -> None:
-        first, _ = sorted((row.good.lower(), row.bad.lower()))
-        pair_root, pair_side = self._root(("pair", row.place, *sorted((row.good.lower(), row.bad.lower()))))
+        good = row.good.lower()
+        first, second = sorted((good, row.bad.lower()))
+        pair_root, pair_side = self._root(("pair", row.place, first, second))
         left_root, left_side = self._root(_left_node(row.place, row.left))
-        wants_first = row.good.lower() == first
+        # The observation: the words and the pair are on the same side if the right form is the first of the pair.
+        wants_first = good == first
+        are_on_one_side = pair_side == left_side
         if pair_root == left_root:
-            if (pair_side == left_side) != wants_first:
+            # Both are in one set already, so earlier observations have decided whether they are on one side.
+            if are_on_one_side != wants_first:
                 self._contradictory.add(pair_root)
             return
-        self._parents[left_root] = (pair_root, (pair_side == left_side) == wants_first)
+        # The sets are joined with the side of one root relative to the other that makes the observation true.
+        self._parents[left_root] = (pair_root, are_on_one_side == wants_first)
         if left_root in self._contradictory:
             self._contradictory.add(pair_root)
 

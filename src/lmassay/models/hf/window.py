@@ -15,13 +15,17 @@ _NO_LIMIT = 10**9
 
 def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> int | None:
     """Return the number of tokens that a model reads at most; None if its files do not say."""
+    # A model for images and text has the settings of its language model inside.
     text_config = config.get("text_config")
     if isinstance(text_config, Mapping):
         config = text_config
     limits = [tokenizer_config.get("model_max_length")]
     if config.get("model_type") not in RELATIVE_POSITIONS:
-        names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
-        limits.append(next((config[name] for name in names if config.get(name)), None))
+        # Families of models call it differently. LED has a limit for each side; that of the encoder counts.
+        for name in ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions"):
+            if config.get(name):
+                limits.append(config[name])
+                break
     stated = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
     return min(stated, default=None)
 
@@ -30,8 +34,12 @@ def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:
     """Yield the text that the model must read for each request, without special tokens and chat template."""
     for request in requests:
         if isinstance(request, Generate):
-            yield request.prompt + "".join(content for _, content in request.messages)
+            messages = "".join(content for _, content in request.messages)
+            yield request.prompt + messages
         elif isinstance(request, LogProbs):
-            yield "".join(content for _, content in request.messages) + request.context + request.continuation
+            messages = "".join(content for _, content in request.messages)
+            yield messages + request.context + request.continuation
         elif isinstance(request, Slot):
-            yield request.left + (request.right if sees_right else "")
+            # A causal model reads only what precedes the blank.
+            right = request.right if sees_right else ""
+            yield request.left + right

@@ -163,6 +163,7 @@ def _token(units: Sequence[str], kinds: Sequence[Kind], start: int, stop: int) -
     inner = [position for position in range(start, stop) if kinds[position] in ("letter", "number")]
     if not inner or not _MARKUP.isdisjoint(units[start:stop]):
         return not_eligible
+    # Punctuation around a word is not a part of it, but a digit or a sign inside means that it is not a plain word.
     core_start = inner[0]
     core_stop = inner[-1] + 1
     for position in range(core_start, core_stop):

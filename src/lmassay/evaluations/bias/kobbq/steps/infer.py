@@ -194,10 +194,15 @@ class PredictionsFile:
 
     def sort(self, questions: Sequence[InferenceQuestion]) -> None:
         """Put a complete file into the order of the questions; concurrent requests are answered in any order."""
-        rank_of = {question.guid: rank for rank, question in enumerate(questions)}
+        rank_of_guid = {question.guid: rank for rank, question in enumerate(questions)}
         header, *rows = _read_records(self.path, self.path.stat().st_size)
         guid_column = self._columns.index("guid")
-        ordered = sorted(rows, key=lambda row: rank_of.get(row[guid_column], len(rank_of)))
+
+        def rank(row: Sequence[str]) -> int:
+            # Answers to questions of an earlier command that are not in this one come last.
+            return rank_of_guid.get(row[guid_column], len(rank_of_guid))
+
+        ordered = sorted(rows, key=rank)
         if ordered == rows:
             return
         with atomic_write(self.path, newline="") as stream:

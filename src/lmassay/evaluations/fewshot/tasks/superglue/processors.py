@@ -226,6 +226,7 @@ def _candidate_index(words: list[str], index: int, candidate: str) -> int:
 
 def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> int:
     """The index of the pronoun. Punctuation attached to it becomes a separate word in ``words``."""
+    # Some indices of WSC are off by one.
     for near in (index, index - 1, index + 1):
         if 0 <= near < len(words) and words[near] == pronoun:
             return near
