@@ -417,6 +417,7 @@ class Runs(list[Run]):
         ids = [run for run in self if name and (run.id.startswith(name) or run.id.endswith(name))]
         labels = [run for run in self if name in (run.label, run.model, run.record.title)]
         exact = [run for run in self if run.id == name]
+        # A label may happen to be the beginning of an id; then the label is meant.
         matches = exact or labels or ids
         if len(matches) == 1:
             return matches[0]

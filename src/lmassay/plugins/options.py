@@ -104,6 +104,7 @@ def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) ->
     fields: dict[str, Any] = {}
     extra: typing.Literal["allow", "forbid"] = "forbid"
     for parameter in parameters:
+        # A class with **options takes any key; misspelt ones can then not be found.
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
         elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != _INJECTED:

@@ -461,6 +461,7 @@ class Worker:
         answered: list[_Item] = []
         for item in items:
             if item.responses is None:
+                # Not reached, because the budget is spent: the example has no row, and ``lmassay resume`` requests it.
                 continue
             errors = [response.error for response in item.responses if response.error is not None]
             unusable = [response for response in item.responses if not response.usable]
@@ -471,10 +472,12 @@ class Worker:
             else:
                 score = Score(unscored={"answer": f"no answer: {unusable[0].finish}"})
                 rows.append((item.position, Row(item.example, "unscored", score)))
+        # Scored together, because some scorers are much faster on many examples at once.
         rows += self._scored_rows(answered)
         self.store.add_rows(self.run, rows, self._response_keys(items))
         self.done += len(rows)
         self.progress(self.done, self.total)
+        # Raised only now, so that the responses that were paid for are scored and stored first.
         if self.budget_reached is not None:
             raise self.budget_reached
 

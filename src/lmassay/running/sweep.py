@@ -138,6 +138,7 @@ def _failed_trainings(worker: Worker) -> dict[str, Response]:
             for number, request in enumerate(worker.task.requests(example)):
                 if isinstance(request, Train):
                     failed[worker.key(request, example, number)] = Response(error=errors[example.id])
+    # Another run of the sweep may have repeated a training successfully in the meantime.
     for key in worker.store.cached_keys(failed):
         del failed[key]
     return failed

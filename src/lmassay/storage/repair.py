@@ -412,6 +412,7 @@ class _Rebuilding:
                 if digests.ROWS in parts:
                     self._database.set_digest(run, digests.ROWS, self._store.counts_text(run))
             else:
+                # Results over examples that are partly lost could not be reproduced.
                 self._database.execute("UPDATE runs SET results = '[]' WHERE id = ?", (run,))
             self._insert_spending(run, parts)
             if digests.ANNOTATION in parts:

@@ -329,6 +329,7 @@ class Store(RowReader):
                 repair = command_line("doctor", "--results", self.folder, "--fix")
                 note = f"its note or tags are not what lmassay wrote; `{repair}` removes them and keeps the results"
                 return stored.parsed(results="[]", status=DAMAGED, note=note)
+            # A process that was killed could not change the status, but the operating system released its lock.
             if stored.fields["status"] == "running" and not is_held(self._lock_file(stored.id)):
                 return stored.parsed(status="interrupted")
             return stored.parsed()

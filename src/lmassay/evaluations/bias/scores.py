@@ -370,7 +370,8 @@ def _letter_shares(table: ScoreTable, where: Mask, settings: Settings) -> list[R
         return []
     n_error = int((where & table.in_error()).sum())
     n_unscored = int((where & ~has_letter & ~table.in_error()).sum())
-    clusters = table.codes(CLUSTER)[1][has_letter]
+    _, cluster_codes = table.codes(CLUSTER)
+    clusters = cluster_codes[has_letter]
     counts = (int(has_letter.sum()), n_error, n_unscored)
     shares = []
     for index in range(int(np.nanmax(column)) + 1):

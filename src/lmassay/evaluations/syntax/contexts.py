@@ -201,6 +201,7 @@ def _nouns(
     for place, place_rows in by_place.items():
         numbers: list[str | None] = [_number(row, number_of_form, inferred) for row in place_rows]
         if not any(numbers):
+            # The noun is the word that changes with the number. For that, it need not be known which number it is.
             numbers = _sides(place_rows, inferred)
         lefts = [row.blanked.left for row in place_rows]
         nouns = agreement_nouns(list(zip(lefts, numbers, strict=True)))

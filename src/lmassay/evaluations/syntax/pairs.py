@@ -69,7 +69,8 @@ def open_pairs(path: Path) -> TextFile:
 
 def pair_of(row: Mapping[str, Any], file: str, line: int, blank: Blank = "only") -> MinimalPair:
     """Return a pair from the fields of a row, or raise a DataError with its location."""
-    good, bad = row.get("sentence_good"), row.get("sentence_bad")
+    good = row.get("sentence_good")
+    bad = row.get("sentence_bad")
     for key, sentence in (("sentence_good", good), ("sentence_bad", bad)):
         if not isinstance(sentence, str):
             raise DataError(f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}")
@@ -108,8 +109,10 @@ def split_at_difference(good: str, bad: str, *, first: bool = False) -> BlankedP
     bad_words = _words(bad)
     if good == bad:
         raise NoSingleDifference("the two sentences are identical")
-    both = zip(good_words, bad_words, strict=False)
-    differing = [index for index, (good_word, bad_word) in enumerate(both) if good_word != bad_word]
+    differing = []
+    for index, (good_word, bad_word) in enumerate(zip(good_words, bad_words, strict=False)):
+        if good_word != bad_word:
+            differing.append(index)
     if not differing and len(good_words) == len(bad_words):
         raise NoSingleDifference("the two sentences are identical except for punctuation or spaces")
     if len(good_words) != len(bad_words):

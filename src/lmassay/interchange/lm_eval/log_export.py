@@ -219,6 +219,7 @@ def _totals(
         configs[task] = {"task": task, "output_type": _output_type(samples)}
         higher_is_better[task] = {metric: metric_of(record, metric).better == "higher" for metric in metrics}
         sample_counts[task] = {"original": len(samples) + unlogged_counts[task], "effective": len(samples)}
+        # As the harness computes it, so that its own functions recognise the same task.
         hashes = [sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in samples]
         task_hashes[task] = _hash("".join(hashes))
     return {

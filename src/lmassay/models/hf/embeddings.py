@@ -82,8 +82,11 @@ class TokenEmbedder:
         results = []
         for row, is_token, is_special in zip(hidden, mask, special, strict=True):
             vectors = row[is_token]
+            # Vectors of length 1, so that a product of two is their cosine. A vector of zeros stays one.
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            results.append(EmbeddedText(vectors / np.where(lengths == 0, 1.0, lengths), ~is_special[is_token]))
+            lengths[lengths == 0] = 1.0
+            is_word = ~is_special[is_token]
+            results.append(EmbeddedText(vectors / lengths, is_word))
         return results
 
 

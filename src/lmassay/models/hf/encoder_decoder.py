@@ -162,7 +162,8 @@ class EncoderDecoder:
             if self._is_too_long(sources[index]):
                 yield index, Response(finish="too_long", tokens_in=len(sources[index]))
             else:
-                groups.setdefault((self._room(request), request.temperature, request.stop), []).append(index)
+                settings = (self._room(request), request.temperature, request.stop)
+                groups.setdefault(settings, []).append(index)
         for (room, *_), indices in groups.items():
             yield from self._generate_group(requests, sources, indices, room)
 
@@ -263,7 +264,8 @@ class EncoderDecoder:
             return self._score_batch([texts[entry] for entry in batch])
 
         order = sorted(range(len(texts)), key=length)
-        for entry, values in zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True):
+        results = self._batcher.run(order, by_padded_size(length), work)
+        for entry, values in zip(order, results, strict=True):
             if isinstance(values, ModelError):
                 yield indices[entry], values
             else:

@@ -68,7 +68,8 @@ class TextGenerator:
             if room < 1:
                 yield index, Response(finish="too_long", tokens_in=len(prompts[index]))
             else:
-                groups.setdefault((room, request.temperature, request.stop), []).append(index)
+                settings = (room, request.temperature, request.stop)
+                groups.setdefault(settings, []).append(index)
         for (room, *_), indices in groups.items():
             yield from self._generate_group(requests, prompts, indices, room)
 

@@ -129,6 +129,7 @@ class SentenceEncoder(Method):
         warmup = int(n_updates * self._warmup)
         optimizer = torch.optim.AdamW(body.network.parameters(), lr=self._learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _linear_schedule(n_updates, warmup))
+        # As in other methods, the order of examples has its own seed, so that it can be varied by itself.
         order = random.Random(inputs.sampler_seed)
         losses: list[float] = []
         body.network.train()

@@ -310,6 +310,7 @@ def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64]
         by_split.setdefault(trial.split, []).append(trial.on_tests.scores[metric])
         tests.add(trial.on_tests.tests)
         groups = trial.on_tests.groups
+    # Trials on other tests cannot be averaged test by test.
     if len(tests) != 1:
         return None, None
     rows = []

@@ -97,6 +97,7 @@ def training_groups(
     """
     _check(regime, splits)
     patterns: list[int | None] = [*regime.patterns] or [own_pattern]
+    # Split by split, so that the first splits of an interrupted run are complete.
     keys = []
     for split in range(splits):
         for pattern in patterns:

@@ -232,14 +232,19 @@ def _f_scores(chunk: _Chunk, unmatched: Ints, beta: float) -> Scores:
     precision = np.zeros(chunk.pairs)
     recall = np.zeros(chunk.pairs)
     for n, difference in enumerate(unmatched):
-        both = shorter > n
-        matches = (hyp_counts - n + ref_counts - n - difference) // 2
-        precision += np.divide(matches, hyp_counts - n, out=np.zeros(chunk.pairs), where=both)
-        recall += np.divide(matches, ref_counts - n, out=np.zeros(chunk.pairs), where=both)
+        # A text of c characters has c - n n-grams of order n + 1.
+        hyp_grams = hyp_counts - n
+        ref_grams = ref_counts - n
+        are_long_enough = shorter > n
+        # The sum of |h - r| is the number of n-grams on both sides without a partner; the others are in pairs.
+        matches = (hyp_grams + ref_grams - difference) // 2
+        precision += np.divide(matches, hyp_grams, out=np.zeros(chunk.pairs), where=are_long_enough)
+        recall += np.divide(matches, ref_grams, out=np.zeros(chunk.pairs), where=are_long_enough)
     effective_order = np.clip(shorter, 1, chunk.order)
     precision /= effective_order
     recall /= effective_order
     factor = beta**2
     score = (1 + factor) * precision * recall
     np.divide(score, factor * precision + recall, out=score, where=precision + recall > 0)
+    # sacrebleu's score is a percentage. Multiplied and divided, so that even its rounding is the same.
     return 100 * score / 100

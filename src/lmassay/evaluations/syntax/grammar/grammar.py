@@ -375,11 +375,23 @@ class _BalancedSide:
         """Remove and return a pair whose template, noun and attractor were used least so far."""
         used = self._used
         rank = self._rank
-        template = min(self.left, key=lambda name: (used["template", name], rank[name]))
+
+        def template_use(name: str) -> tuple[int, int]:
+            return used["template", name], rank[name]
+
+        template = min(self.left, key=template_use)
         nouns = self.left[template]
-        noun = min(nouns, key=lambda name: (used["noun", name], used["noun", name, template], rank[name]))
+
+        def noun_use(name: str) -> tuple[int, int, int]:
+            return used["noun", name], used["noun", name, template], rank[name]
+
+        noun = min(nouns, key=noun_use)
         kinds = nouns[noun]
-        kind = min(kinds, key=lambda name: (used["attractor", name, noun], used["attractor", name], name))
+
+        def kind_use(name: str) -> tuple[int, int, str]:
+            return used["attractor", name, noun], used["attractor", name], name
+
+        kind = min(kinds, key=kind_use)
         used.update([("template", template), ("noun", noun), ("noun", noun, template)])
         used.update([("attractor", kind), ("attractor", kind, noun)])
         pair = kinds[kind].pop()
