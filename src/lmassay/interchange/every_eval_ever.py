@@ -284,7 +284,9 @@ def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Res
 
 
 def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, bool]]) -> Iterator[Instance]:
-    for row, (_, exchanges) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
+    rows = store.rows(record.id)
+    exchanges_of_rows = store.requests_and_responses(record.id)
+    for row, (_, exchanges) in zip(rows, exchanges_of_rows, strict=True):
         if row.state != "scored":
             continue
         instance = instance_of(record, row, exchanges)

@@ -121,7 +121,8 @@ def _adopt_old_design(task: Task) -> None:
             changes[name] = declared[name]
     design = replace(task.design, **changes)
     # The class may compute its design in a property, which an instance cannot replace.
-    task.__class__ = type(type(task).__name__, (type(task),), {"design": design, "__module__": type(task).__module__})
+    cls = type(task)
+    task.__class__ = type(cls.__name__, (cls,), {"design": design, "__module__": cls.__module__})
 
 
 def _adopt_old_methods(model: Model) -> None:

@@ -70,7 +70,9 @@ def mean_estimate(
     if weights is not None and lies_in_unit:
         hits = values * weights
         # Where weights count rows and each value is the share of right ones, the mean is a rate over rows.
-        weights_are_counts = bool(np.allclose(hits, np.round(hits)) and np.allclose(weights, np.round(weights)))
+        are_whole_hits = np.allclose(hits, np.round(hits))
+        are_whole_weights = np.allclose(weights, np.round(weights))
+        weights_are_counts = bool(are_whole_hits and are_whole_weights)
     return estimate([Term(values, 1.0, clusters, weights, weights_are_counts)], bounds=bounds)
 
 

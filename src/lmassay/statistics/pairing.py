@@ -64,7 +64,8 @@ def unit_states(side: Side, key: str | None) -> dict[str, str]:
     """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
     table = side.table
     states: dict[str, str] = {}
-    for unit, is_scored, is_failed in zip(keys_of(side, key), table.has_score(), table.in_error(), strict=True):
+    keys = keys_of(side, key)
+    for unit, is_scored, is_failed in zip(keys, table.has_score(), table.in_error(), strict=True):
         if is_scored:
             states[unit] = "scored"
         elif is_failed and states.get(unit) != "scored":
@@ -94,7 +95,8 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]
     weights = _weights(side, metric)
     groups = [table.groups[name] for name in _cluster_names(side)]
     sums: dict[str, _WeightedSum] = {}
-    for row, (unit, value, weight) in enumerate(zip(keys_of(side, key), column, weights, strict=True)):
+    rows = zip(keys_of(side, key), column, weights, strict=True)
+    for row, (unit, value, weight) in enumerate(rows):
         if np.isnan(value):
             continue
         if unit not in sums:
@@ -530,7 +532,9 @@ def _replicate_labels(side: Side, metric: str) -> list[str]:
 def _by_replicate(side: Side, metric: str) -> dict[str, float]:
     """The mean score of each repetition: several patterns of one split are averaged."""
     scores: dict[str, list[float]] = {}
-    for label, value in zip(_replicate_labels(side, metric), side.table.values(metric).tolist(), strict=True):
+    labels = _replicate_labels(side, metric)
+    values_of_rows = side.table.values(metric).tolist()
+    for label, value in zip(labels, values_of_rows, strict=True):
         scores.setdefault(label, []).append(value)
     return {label: sum(values) / len(values) for label, values in scores.items()}
 

@@ -67,7 +67,8 @@ class Spread:
         if self.degrees is None:
             return replace(self, rows=rows)
         # One degree of freedom goes to the mean; the others grow with the number of clusters.
-        return replace(self, rows=rows, degrees=max((self.degrees + 1) * rows / self.rows - 1, 1.0))
+        degrees = (self.degrees + 1) * rows / self.rows - 1
+        return replace(self, rows=rows, degrees=max(degrees, 1.0))
 
     def shortfall(self, drop: float, threshold: float, alpha: float, power: float = POWER) -> float:
         """By how much a drop is too small to be found with this power; 0 or less if it is found at least as often.

@@ -274,7 +274,9 @@ def _between_repetitions(
         residuals = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in residuals])
     noise = 0.0
     if units > 1:
-        noise = float((residuals**2).sum()) / (count - 1) * units / (units - 1) / tests**2
+        # Fitting the means of rows and columns leaves (count - 1) · (units - 1) degrees of freedom of count · units.
+        sum_of_squares = float((residuals**2).sum())
+        noise = sum_of_squares / (count - 1) * units / (units - 1) / tests**2
     # Two splits, or three, are now and then as accurate by chance although they are right on different tests. The noise
     # of the tests alone would nearly always make them differ more than this.
     spread = max(float(results.var(ddof=1)), _MIN_SPREAD * noise)

@@ -54,7 +54,9 @@ def with_equal_samples(sides: Sequence[Side]) -> list[Side]:
     estimates the same expected score whatever their number, so questions can always be paired. Repetitions of an
     experiment, such as splits, are averaged when they are paired.
     """
-    if len({_samples_of(side) for side in sides}) <= 1 or any(side.record.design.replicates for side in sides):
+    numbers_of_samples = {_samples_of(side) for side in sides}
+    are_repetitions = any(side.record.design.replicates for side in sides)
+    if len(numbers_of_samples) <= 1 or are_repetitions:
         return list(sides)
     return [_with_question_means(side) for side in sides]
 

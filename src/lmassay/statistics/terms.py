@@ -187,10 +187,11 @@ def _moments(term: Term, values: Floats) -> TermSummary:
         equal_rows = float(len(values))
     else:
         total = float(weights.sum())
+        squared_weights = weights**2
         mean = float((values * weights).sum() / total)
         # The variance of a weighted mean is Σ w² (x - mean)² / (Σ w)², that is ``variance / equal_rows``.
-        variance = float((weights**2 * (values - mean) ** 2).sum() / (weights**2).sum())
-        equal_rows = total**2 / float((weights**2).sum())
+        variance = float((squared_weights * (values - mean) ** 2).sum() / squared_weights.sum())
+        equal_rows = total**2 / float(squared_weights.sum())
     if variance < ROUNDING**2:
         variance = 0.0
     return TermSummary(

@@ -66,7 +66,8 @@ def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) 
 def stored_counts(connection: sqlite3.Connection, run: str) -> dict[str, int]:
     """Return the number of examples of each state, and of those whose requests are recorded."""
     query = "SELECT state, COUNT(*) FROM rows WHERE run = ? GROUP BY state"
-    counts = {"scored": 0, "unscored": 0, "error": 0, **dict(connection.execute(query, (run,)).fetchall())}
+    counts = {"scored": 0, "unscored": 0, "error": 0}
+    counts.update(connection.execute(query, (run,)).fetchall())
     (in_batches,) = connection.execute("SELECT TOTAL(examples) FROM batches WHERE run = ?", (run,)).fetchone()
     counts["scored"] += int(in_batches)
     (counts[digests.ASKED],) = connection.execute("SELECT COUNT(*) FROM asked WHERE run = ?", (run,)).fetchone()

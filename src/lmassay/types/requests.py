@@ -158,7 +158,8 @@ class Train:
     def __post_init__(self) -> None:
         # Computed once per object: an earlier training is shared by many later ones, which would otherwise compute
         # the digests of the whole chain again. The JSON key "by" is that of stored answers.
-        key = digest({"by": self.trainer, "spec": self.spec, "after": [earlier.key for earlier in self.after]})
+        earlier_keys = [earlier.key for earlier in self.after]
+        key = digest({"by": self.trainer, "spec": self.spec, "after": earlier_keys})
         object.__setattr__(self, "key", key)
 
 

@@ -179,7 +179,8 @@ def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
 
     if not len(logits[0]):
         return []
-    means: list[list[float]] = np.mean(np.asarray(logits, dtype=np.float64), axis=0).tolist()
+    stacked = np.asarray(logits, dtype=np.float64)
+    means: list[list[float]] = stacked.mean(axis=0).tolist()
     return means
 
 

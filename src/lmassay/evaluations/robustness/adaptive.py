@@ -118,7 +118,13 @@ class GradientAttack:
             text = inputs["adv_src"][best]
             # A word is replaced only once.
             keep = inputs["replaced"][best]
-        query = {"text": text, "keep": keep, "before": len(inputs["adv_src"]), "count": self._widths[len(queries)]}
+        query = {
+            "text": text,
+            "keep": keep,
+            # The candidates so far; those that this query recommends come after them.
+            "before": len(inputs["adv_src"]),
+            "count": self._widths[len(queries)],
+        }
         return {**inputs, "gradient_queries": [*queries, query]}
 
     def _with_candidates(self, inputs: Inputs, substitutions: Substitutions) -> Inputs | None:

@@ -42,7 +42,8 @@ def success_with_reference(s_src: Scores, d_tgt: Scores, threshold: float) -> ND
 
 def success_without_reference(s_src: Scores, s_tgt: Scores, threshold: float) -> NDArray[np.bool_]:
     """s_src / s_tgt > threshold; if the output is destroyed completely (s_tgt = 0), the ratio is infinite."""
-    ratio = np.divide(s_src, s_tgt, out=np.where(s_src > 0, np.inf, 0.0), where=s_tgt > 0)
+    ratio_if_destroyed = np.where(s_src > 0, np.inf, 0.0)
+    ratio = np.divide(s_src, s_tgt, out=ratio_if_destroyed, where=s_tgt > 0)
     # 0 / 0: an attack that destroys the input as well does not succeed, however low the threshold.
     both_destroyed = (s_src == 0) & (s_tgt == 0)
     succeeds: NDArray[np.bool_] = (ratio > threshold) & ~both_destroyed
@@ -67,7 +68,9 @@ def summarise(scores: Scores) -> ScoreSummary:
     mean = _sum(ordered) / n
     # A single score has no spread: its deviation is 0, whatever it is divided by.
     std = float(np.sqrt(_sum((ordered - mean) ** 2) / max(n - 1, 1)))
-    return ScoreSummary(mean, std, float(ordered[int(n * 0.05)]), float(ordered[int(n * 0.95)]))
+    p5 = float(ordered[int(n * 0.05)])
+    p95 = float(ordered[int(n * 0.95)])
+    return ScoreSummary(mean, std, p5, p95)
 
 
 def _sum(scores: Scores) -> float:

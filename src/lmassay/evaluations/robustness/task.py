@@ -290,7 +290,8 @@ class Robustness(Task):
         adversarial = example.inputs.get("adv_src", [""])
         choices = example.inputs.get("choices", [])
         gradient_queries = example.inputs.get("gradient_queries", [])
-        requests: list[Request] = [self._request(example.inputs.get("src", ""), choices, SourceLocation("out", index))]
+        source = example.inputs.get("src", "")
+        requests: list[Request] = [self._request(source, choices, SourceLocation("out", index))]
         # A gradient query comes before the candidates that it recommends.
         for number in range(len(adversarial) + 1):
             for query in gradient_queries:

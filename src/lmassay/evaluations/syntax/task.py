@@ -467,7 +467,9 @@ class Syntax(Task):
         if self._compat == "released":
             # The released program keeps lemmas in a dictionary by their idx, so the last one in the vocabulary replaces
             # all others of the same idx; in the list it ships, all rows have the same one.
-            in_vocabulary = np.flatnonzero(~np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0))
+            # A sum is NaN if one of the forms is not in the vocabulary.
+            has_no_score = np.isnan(logprobs[:, singular] + logprobs[:, plural]).all(axis=0)
+            in_vocabulary = np.flatnonzero(~has_no_score)
             last_of_idx = {self._verbs.indices[int(lemma)]: int(lemma) for lemma in in_vocabulary}
             lemmas = np.array(list(last_of_idx.values()), dtype=np.int64)
             singular = singular[lemmas]

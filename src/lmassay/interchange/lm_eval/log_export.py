@@ -106,7 +106,10 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
 
 
 def _rows(store: Store, record: RunRecord) -> Iterator[tuple[Row, Exchanges]]:
-    for row, (example, exchanges) in zip(store.rows(record.id), store.requests_and_responses(record.id), strict=True):
+    # Both are read in the order of the data, one example at a time: a run may be larger than memory.
+    rows = store.rows(record.id)
+    exchanges_of_rows = store.requests_and_responses(record.id)
+    for row, (example, exchanges) in zip(rows, exchanges_of_rows, strict=True):
         assert row.example.id == example
         yield row, exchanges
 

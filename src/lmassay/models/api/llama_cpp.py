@@ -120,7 +120,10 @@ class LlamaCppScorer:
             if self._settings.system:
                 raise ModelError(NO_SYSTEM)
             ids, start = await self._text(request.context, request.continuation)
-        values = [await self.forced(ids[:position], ids[position]) for position in range(start, len(ids))]
+        # The server returns the probability of one given token at a time, so there is a request per token.
+        values = []
+        for position in range(start, len(ids)):
+            values.append(await self.forced(ids[:position], ids[position]))
         answer = Continuation(math.fsum(values), tuple(values))
         seconds = time.monotonic() - started
         return Response(answer, tokens_in=len(ids), tokens_out=len(values), seconds=seconds)

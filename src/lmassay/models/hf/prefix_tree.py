@@ -270,8 +270,11 @@ class PrefixReader:
 
 def attention_mask(visible: torch.Tensor, model: Any, device: torch.device) -> torch.Tensor:
     """The additive attention mask: 0 where a node sees a column, the lowest number elsewhere."""
+    # Not minus infinity: a row without any visible column would become NaN in the softmax.
     lowest = torch.finfo(model.dtype).min
-    return torch.zeros(visible.shape, dtype=model.dtype).masked_fill_(~visible, lowest)[None, None].to(device)
+    mask = torch.zeros(visible.shape, dtype=model.dtype).masked_fill_(~visible, lowest)
+    # One example and all heads: two more dimensions.
+    return mask[None, None].to(device)
 
 
 def cache_of(layers: Iterable[LayerCache]) -> Any:

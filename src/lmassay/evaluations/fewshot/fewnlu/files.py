@@ -94,8 +94,9 @@ class FewNluWriter:
         if len(choices) == 1:
             return dict(choices[0])
         spec = trainings[0].spec
+        examples_by_part = {"dev": self._dev(spec), "test": trainer.test_examples(self.task, spec)}
         joint: dict[str, Any] = {}
-        for part, examples in (("dev", self._dev(spec)), ("test", trainer.test_examples(self.task, spec))):
+        for part, examples in examples_by_part.items():
             logits = mean_logits([choice[f"{part}_logits"] for choice in choices])
             joint[f"{part}_logits"] = logits
             joint[part] = task_scores(self.task, examples, logits)

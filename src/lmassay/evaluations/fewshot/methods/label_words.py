@@ -194,11 +194,14 @@ def with_masks(item: EncodedItem, count: int) -> EncodedItem:
     surplus = count - 1
     prompts = []
     for position in item.prompts:
+        # Everything after the mask moves to the right.
         prompts.append(position + surplus if position > mask else position)
+    mask_ids = [item.ids[mask]] * count
+    mask_types = [item.types[mask]] * count
     return replace(
         item,
-        ids=[*item.ids[:mask], *[item.ids[mask]] * count, *item.ids[mask + 1 :]],
-        types=[*item.types[:mask], *[item.types[mask]] * count, *item.types[mask + 1 :]],
+        ids=[*item.ids[:mask], *mask_ids, *item.ids[mask + 1 :]],
+        types=[*item.types[:mask], *mask_types, *item.types[mask + 1 :]],
         masks=list(range(mask, mask + count)),
         prompts=prompts,
         extra=dict(item.extra),

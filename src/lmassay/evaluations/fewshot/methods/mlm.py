@@ -170,8 +170,11 @@ def next_tokens(items: Sequence[EncodedItem], net: Network) -> MlmBatch:
 
 def _mlm_batch(items: Sequence[EncodedItem], targets: Sequence[tuple[int, int, int]], net: Network) -> MlmBatch:
     """A batch with (row, column, token) targets."""
+    batch = collate(items, net.pad_id, net.device)
+    # The shape is given, because there may be no targets at all.
     cells = torch.tensor(targets, dtype=torch.long, device=net.device).view(-1, 3)
-    return MlmBatch(collate(items, net.pad_id, net.device), cells[:, 0], cells[:, 1], cells[:, 2])
+    rows, columns, tokens = cells.unbind(dim=1)
+    return MlmBatch(batch, rows, columns, tokens)
 
 
 # --- FewNLU's own masks -----------------------------------------------------------------------------------------------

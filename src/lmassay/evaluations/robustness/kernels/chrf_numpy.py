@@ -68,9 +68,9 @@ def chrf_chunk(hyps: Sequence[str], refs: Sequence[str], order: int, beta: float
     else:
         # Fewer pairs have fewer distinct characters.
         half = len(hyps) // 2
-        return np.concatenate(
-            [chrf_chunk(hyps[:half], refs[:half], order, beta), chrf_chunk(hyps[half:], refs[half:], order, beta)]
-        )
+        first_scores = chrf_chunk(hyps[:half], refs[:half], order, beta)
+        second_scores = chrf_chunk(hyps[half:], refs[half:], order, beta)
+        return np.concatenate([first_scores, second_scores])
     return _f_scores(chunk, unmatched, beta)
 
 

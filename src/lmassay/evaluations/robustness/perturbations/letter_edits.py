@@ -111,8 +111,14 @@ def case(text: str, rng: random.Random, rate: float, *, letters: Literal["all", 
 
 
 def _swaps(word: Units) -> list[WordEdit]:
-    inner = range(1, len(word) - 2)
-    return [WordEdit(i, i + 2, [(word[i + 1], word[i])]) for i in inner if word[i] != word[i + 1]]
+    edits = []
+    # The first and the last letter stay, as in TEAPOT: people read such words easily.
+    for left in range(1, len(word) - 2):
+        right = left + 1
+        if word[left] != word[right]:
+            swapped = (word[right], word[left])
+            edits.append(WordEdit(left, right + 1, [swapped]))
+    return edits
 
 
 def _losses(word: Units) -> list[WordEdit]:

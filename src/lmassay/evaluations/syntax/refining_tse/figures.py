@@ -212,9 +212,8 @@ def _legend(results: FolderResults, templates: Sequence[str]) -> list[LegendEntr
     keys = []
     for name in templates:
         style = curve_style(name, results)
-        keys.append(
-            LegendEntry(template_title(name), [Group([Dot(0.5, 0.5, style.top, radius=4)], style=style.colour)])
-        )
+        dot = Dot(0.5, 0.5, style.top, radius=4)
+        keys.append(LegendEntry(template_title(name), [Group([dot], style=style.colour)]))
     solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve")]
     dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed")]
     if all(name in TEMPLATES for name in templates):
