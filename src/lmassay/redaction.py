@@ -206,6 +206,7 @@ def keys_in_addresses(text: str) -> list[str]:
 def _is_random(text: str) -> bool:
     if _WRITTEN_KEY.search(text) is not None:
         return True
+    # Hashes look random as well, but addresses of files and commits contain them, and they are not secret.
     if _HASH.fullmatch(text) is not None:
         return False
     if _LONG_NUMBER.search(text) is not None:

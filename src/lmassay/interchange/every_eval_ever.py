@@ -91,7 +91,8 @@ def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
         return target, target.name
     # The data store asks for a random UUID. This one is computed from the run's id, so that the same run gets the same
     # name each time.
-    name = uuid.UUID(bytes=hashlib.sha256(record.id.encode()).digest()[:16], version=4)
+    digest = hashlib.sha256(record.id.encode()).digest()
+    name = uuid.UUID(bytes=digest[:16], version=4)
     model = record.model.rpartition("/")[2]
     folders = [_path_part(text) for text in (record.task, _developer(record), model)]
     inside = "/".join(["data", *folders, f"{name}.json"])
@@ -196,9 +197,11 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
         "lower_is_better": declared.better != "higher",
     }
     # A metric without bounds gets no type, because the schema requires bounds for every type.
-    if declared.range is not None and declared.range[0] <= (result.value or 0.0) <= declared.range[1]:
+    if declared.range is not None:
         low, high = declared.range
-        config |= {"score_type": "continuous", "min_score": low, "max_score": high}
+        # A value outside its declared bounds would make the whole document invalid.
+        if low <= (result.value or 0.0) <= high:
+            config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     if declared.better == "zero":
         config["additional_details"] = {"ideal": "0"}
     # As text, like all details that this module writes.

@@ -586,7 +586,9 @@ class Worker:
             rows = sum(outcome.rows for outcome in outcomes)
             total = sum(outcome.value * outcome.rows for outcome in outcomes)
             value = score.values.get(metric)
-            if value is None or not rows > 0 or not math.isclose(total / rows, value, rel_tol=1e-9, abs_tol=1e-9):
+            # Comparisons with NaN are false, so NaN is refused as well.
+            is_mean = value is not None and rows > 0 and math.isclose(total / rows, value, rel_tol=1e-9, abs_tol=1e-9)
+            if not is_mean:
                 raise PluginError(f"{source} whose mean is not the value of the metric, {value}")
 
     # --- requests and responses ---------------------------------------------------------------------------------------

@@ -24,7 +24,11 @@ def safe_name(name: str) -> str:
     >>> safe_name("acme/lengths: 1b"), safe_name("CON"), safe_name(".."), safe_name("nul.txt")
     ('acme__lengths__ 1b', '_CON', '_', '_nul.txt')
     """
-    text = _UNSAFE.sub("__", name).encode()[:_MAX_BYTES].decode(errors="ignore").strip(". ")
+    replaced = _UNSAFE.sub("__", name)
+    # The limit may cut through a character, whose remaining bytes are ignored.
+    shortened = replaced.encode()[:_MAX_BYTES].decode(errors="ignore")
+    # Windows drops dots and spaces at the end of a name, and a dot at its beginning hides a file elsewhere.
+    text = shortened.strip(". ")
     if not text or is_reserved(text):
         return f"_{text}"
     return text

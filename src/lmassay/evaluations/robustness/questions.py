@@ -60,9 +60,16 @@ def drawn_questions(questions: Sequence[PublishedQuestion], limit: int | None, s
     for question in questions:
         by_template.setdefault(question.template, []).append(question)
     by_category: dict[str, list[PublishedQuestion]] = {}
+
     # The order of the digests is a random order that depends on the seed and the text only.
-    for template in sorted(by_template, key=lambda name: digest(seed, name)):
-        drawn = min(by_template[template], key=lambda each: digest(seed, each.context, each.question, each.choices))
+    def rank_of_template(name: str) -> str:
+        return digest(seed, name)
+
+    def rank_of_question(question: PublishedQuestion) -> str:
+        return digest(seed, question.context, question.question, question.choices)
+
+    for template in sorted(by_template, key=rank_of_template):
+        drawn = min(by_template[template], key=rank_of_question)
         by_category.setdefault(drawn.category, []).append(drawn)
     if limit is None:
         limit = len(by_template)

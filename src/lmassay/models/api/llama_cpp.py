@@ -292,9 +292,13 @@ class LlamaCppScorer:
             elif matching:
                 # Several tokens have the same bytes, e.g. a letter and its byte; the tokenizer uses one of them.
                 spelled = await self._spell(word, is_first_word)
-                rows[index] = next((row for row in matching if (distribution.ids[row],) == spelled), -1)
+                for row in matching:
+                    if (distribution.ids[row],) == spelled:
+                        rows[index] = row
+                        break
         logprobs = np.array(distribution.logprobs, dtype=np.float32)
-        return candidate_columns(logprobs, np.exp(logprobs) if request.ranked else None, rows)
+        probabilities = np.exp(logprobs) if request.ranked else None
+        return candidate_columns(logprobs, probabilities, rows)
 
     async def _with_long_words(
         self, request: Slot, context: Tokens, answer: Candidates, is_first_word: bool

@@ -116,7 +116,8 @@ def logits_at(model: Any, inputs: Mapping[str, Any], cells: Sequence[tuple[int, 
     the head, whatever the model family calls it, narrows its input. If a model computes its logits in another way, all
     of them are computed and the cells are selected afterwards.
     """
-    lines, positions = (torch.tensor(part, device=model.device) for part in zip(*cells, strict=True))
+    lines = torch.tensor([line for line, _ in cells], device=model.device)
+    positions = torch.tensor([position for _, position in cells], device=model.device)
     narrowed = False
 
     def narrow(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:

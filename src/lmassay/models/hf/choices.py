@@ -146,12 +146,16 @@ def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, fl
     return weights
 
 
+def _is_beginning(shorter: Tokens, longer: Tokens) -> bool:
+    return len(shorter) < len(longer) and longer[: len(shorter)] == shorter
+
+
 def _next_longer(spelling: Tokens, spellings: Mapping[Tokens, float]) -> list[Tokens]:
     """Spellings that begin with this one, except those that begin with another longer one."""
-    longer = [other for other in spellings if len(other) > len(spelling) and other[: len(spelling)] == spelling]
+    longer = [other for other in spellings if _is_beginning(spelling, other)]
     direct = []
     for candidate in longer:
-        is_nested = any(len(other) < len(candidate) and candidate[: len(other)] == other for other in longer)
+        is_nested = any(_is_beginning(other, candidate) for other in longer)
         if not is_nested:
             direct.append(candidate)
     return direct

@@ -165,7 +165,10 @@ def require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 
 def generator_of(request: Generate) -> torch.Generator:
     """A random generator for one request and draw, so that batch size and other requests change nothing."""
-    return torch.Generator().manual_seed(int(digest(request_as_dict(request), request.draw)[:15], 16))
+    request_digest = digest(request_as_dict(request), request.draw)
+    # 15 hexadecimal digits are 60 bits: a seed has at most 64, with a sign.
+    seed = int(request_digest[:15], 16)
+    return torch.Generator().manual_seed(seed)
 
 
 def gumbel(size: int, generator: torch.Generator) -> torch.Tensor:

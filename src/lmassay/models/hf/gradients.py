@@ -103,7 +103,8 @@ class SubstitutionFinder:
             return self._gradients([encoded[index] for index in batch])
 
         order = sorted(encoded, key=length)
-        for index, gradient in zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True):
+        gradients = self._batcher.run(order, by_padded_size(length), work)
+        for index, gradient in zip(order, gradients, strict=True):
             if isinstance(gradient, ModelError):
                 yield index, gradient
             else:

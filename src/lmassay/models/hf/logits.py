@@ -29,7 +29,8 @@ def candidate_columns(
     # log softmax, with the largest logit subtracted so that exp cannot overflow.
     top = finite_top(logits)
     total = np.exp(logits - top).sum(dtype=np.float64)
-    logprobs = np.maximum(logits[tokens].astype(np.float64) - (top + np.log(total)), LEAST)
+    log_total = top + np.log(total)
+    logprobs = np.maximum(logits[tokens].astype(np.float64) - log_total, LEAST)
     if probabilities is None:
         return Candidates(_spread(logprobs, is_token))
     wanted = probabilities[tokens]

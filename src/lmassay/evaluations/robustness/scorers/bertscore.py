@@ -63,7 +63,8 @@ class BERTScore(Scorer):
         self.check(lang)
         # Every distinct text is embedded once. Sorted, so that the last bits do not depend on the order of pairs.
         texts = sorted({*hyps, *refs})
-        embedded = dict(zip(texts, self._embedder.embed(texts, self._batch_size), strict=True))
+        embeddings = self._embedder.embed(texts, self._batch_size)
+        embedded = dict(zip(texts, embeddings, strict=True))
         return [_f1(embedded[hyp], embedded[ref]) for hyp, ref in zip(hyps, refs, strict=True)]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
