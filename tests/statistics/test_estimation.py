@@ -269,3 +269,29 @@ def test_the_mean_of_a_precise_and_an_imprecise_rate_is_as_imprecise_as_its_erro
     mean = mean_of_estimates([small, large])
     low, high = mean.interval()
     assert (high - low) / 2 == pytest.approx(1.96 * mean.standard_error, rel=0.15)
+
+
+def difference_of_changes(larger: list[float], smaller: list[float], sign: float = 1.0) -> Estimate:
+    """The change in one kind of context minus the change in another, over three templates."""
+    terms = []
+    for values, coefficient in ((larger, sign), (smaller, -sign)):
+        templates = np.repeat(["a", "b", "c"], len(values) // 3).tolist()
+        terms.append(Term(np.array(values), coefficient, [templates], step=1.0))
+    return estimate(terms, bounds=(-2, 2), is_difference=True)
+
+
+def test_equal_changes_in_unequal_numbers_of_contexts_have_an_off_centre_interval_that_swapping_mirrors():
+    """Pseudo-observations pull the change in fewer contexts more: docs/uncertainty.md explains such intervals."""
+    more_contexts = [1.0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    fewer_contexts = [1.0, 0, 0, 0, 0, 0.5]
+    found = difference_of_changes(more_contexts, fewer_contexts)
+    low, high = found.interval()
+    assert found.value == pytest.approx(0)
+    assert (low + high) / 2 == pytest.approx(found.center)
+    assert 0 < found.center < 0.05
+    assert found.degrees == pytest.approx(2), "three clusters"
+    assert (high - low) / 2 == pytest.approx(4.3027 * found.standard_error, rel=1e-4)
+    swapped = difference_of_changes(more_contexts, fewer_contexts, sign=-1.0).interval()
+    assert swapped == pytest.approx((-high, -low))
+    centred = difference_of_changes(more_contexts, more_contexts)
+    assert centred.center == pytest.approx(0)
