@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lmassay.cli.table_output import print_sentence, print_table
@@ -112,3 +114,23 @@ def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_p
     meaning = "The share of attacked inputs on which a right answer turns wrong although the input hardly changed"
     assert meaning in " ".join(lines[start : start + 6])
     assert meaning in lmassay(*arguments).stdout
+
+
+def test_a_narrow_terminal_breaks_neither_words_nor_intervals(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "50")
+    label = "worst of 8 on org/translation-system_checkpoint-12000"
+    print_table("", ["label", "mean", "interval"], [[label, "0.7250", "[-0.0923, 0.2860]"]], right=(1, 2))
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
+    assert "0.7250  [-0.0923, 0.2860]" in lines[1]
+    label_lines = [line[:21].strip() for line in lines[1:]]
+    assert " ".join(label_lines) == "worst of 8 on org/ translation-system_ checkpoint-12000"
+
+
+def test_only_words_that_are_wider_than_their_column_are_broken(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    print_table("", ["options", "n"], [["data, prompts, answer_by, max_tokens", "1"]], right=(1,))
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "max_tokens" in out
+    assert "answer_by," in out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import lmassay
+from tests.helpers import lmassay, write_config, write_lines
 from tests.reporting.test_run_table import BAD, GOOD, add_run
 
 
@@ -53,3 +53,17 @@ def test_a_label_without_a_tex_file_is_refused(folder):
     done = lmassay("table", "a", "b", "--label", "tab:x", "--results", folder)
     assert done.returncode == 2
     assert "--label is for LaTeX" in done.stderr
+
+
+def test_runs_without_results_are_named_in_one_warning(tmp_path):
+    write_lines(tmp_path / "src.txt", ["one two three four"])
+    dead = {"name": "openai", "base_url": "http://127.0.0.1:9/v1", "tries": 1}
+    task = {"name": "robustness", "src": "src.txt", "attack": "case"}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": [*({**dead, "model": name} for name in "ab"), "echo"]})
+    assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 2
+    done = lmassay("table", cwd=tmp_path)
+    assert done.stderr.count("no results") == 1
+    assert "warning: 2 runs have no results: " in done.stderr
+    assert lmassay("report", "-o", "page.html", cwd=tmp_path).returncode == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "2 runs have no results (failed: case on a, case on b)." in page

@@ -152,6 +152,25 @@ def test_three_runs_are_adjusted_for_all_pairs(tmp_path):
     assert any("Holm-adjusted, level 0.05" in note for note in made.notes)
 
 
+def test_a_note_replaces_the_marks_if_all_numbers_tie(tmp_path):
+    for run, values in (("a", GOOD), ("b", NEARLY)):
+        add_run(tmp_path, run, values, model=run)
+    made = table(tmp_path, rows="model", metrics=["accuracy"])
+    assert [row[1] for row in texts(made)] == ["0.950", "0.925"]
+    assert made.notes[0].startswith("No number is significantly better than the others (paired tests")
+    assert not any("†" in note for note in made.notes)
+    assert made.csv().count(",tie") == 2, "a file keeps what a program may read"
+
+
+def test_a_key_that_a_run_does_not_have_is_a_dash_with_a_note(tmp_path):
+    add_run(tmp_path, "a", GOOD, attack={"name": "swap", "rate": 0.3})
+    add_run(tmp_path, "b", BAD, attack="drop")
+    made = table(tmp_path, rows="rate")
+    assert made.rows == ["0.3", "–"]
+    assert "–: the configuration of the run does not set rate." in made.notes
+    assert not any("–" in note for note in table(tmp_path, rows="attack").notes)
+
+
 def test_lower_is_better_for_a_metric_that_says_so(tmp_path):
     for run, values in (("a", GOOD), ("b", BAD)):
         add(

@@ -69,6 +69,23 @@ def test_the_costs_of_a_sweep_are_added_up(tmp_path):
     assert f"at most {total:.4f} USD for 2 runs" in check(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ("usd: 0.003", "warning: the cost may be up to 0.0032 USD, more than the budget of 0.0030 USD"),
+        ("tokens: 100", " tokens may be used, more than the budget of 100: the run stops when it is used up"),
+        ("usd: 1", ""),
+        ("tokens: 100000", ""),
+    ],
+)
+def test_an_estimate_above_the_budget_is_reported(tmp_path, budget, message):
+    configuration(tmp_path, model="m", prices=PRICES)
+    done = lmassay("check", "c.yaml", "--set", f"budget={{{budget}}}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert message in done.stderr
+    assert ("budget" in done.stderr) == bool(message)
+
+
 def test_a_limit_lowers_the_cost(tmp_path):
     configuration(tmp_path, model="m", prices=PRICES)
     (run,) = json.loads(check(tmp_path, "--set", "limit=2", "--json"))["runs"]

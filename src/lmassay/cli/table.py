@@ -35,5 +35,5 @@ def table() -> None:
 
     The best number of a column, or of a row if the columns are models, is bold if it is significantly better than
     all others: paired tests on the examples that the runs share, adjusted by Holm's method. If others are not
-    significantly different from the best, it and they are marked with †.
+    significantly different from the best, it and they are marked with †; if all numbers tie, the caption says so.
     """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,9 @@ from lmassay.cli.console import without_controls
 
 _WIDE_TERMINAL = 140
 _MIN_TEXT_WIDTH = 12
+_WORDS = re.compile(r"\s*\S+\s*")
+# The part of a long name up to a separator, such as the folder in a path.
+_PARTS_OF_WORDS = re.compile(r"\s*[^\s/_=:·-]*(?:[/_=:·-]+\s*|\s+|$)")
 # Spaces that rich puts between two columns.
 _COLUMN_GAP = 2
 # Wider than anything that is printed: a file or a pipe gets each row on one line.
@@ -61,21 +66,26 @@ def print_table(
     if title:
         # The title is not wrapped: it may contain ids that a user wants to copy.
         console.print(Text(without_controls(title)), soft_wrap=True)
-    if _min_width(columns, rows, right, whole) > console.width:
+    shown_columns = [without_controls(column) for column in columns]
+    shown_rows = [[without_controls(cell) for cell in row] for row in rows]
+    layout = []
+    for number, cells in enumerate(zip(shown_columns, *shown_rows, strict=True)):
+        layout.append(_column_space(cells, number in right, number in whole))
+    widths = _widths(layout, console.width)
+    if widths is None:
         _print_as_lists(console, columns, rows)
         return
-    keeps_numbers_whole = fits(columns, rows) or not is_narrow()
     table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
+    for number, (column, width) in enumerate(zip(shown_columns, widths, strict=True)):
         table.add_column(
             # As Text, because rich would read brackets in a plain string as markup.
-            Text(without_controls(column)),
+            Text(_wrapped(column, width)),
             justify="right" if number in right else "left",
             overflow="fold",
-            no_wrap=number in whole or (number in right and keeps_numbers_whole),
+            width=width,
         )
-    for row in rows:
-        table.add_row(*(Text(without_controls(cell)) for cell in row))
+    for row in shown_rows:
+        table.add_row(*(Text(_wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
 
 
@@ -108,24 +118,92 @@ def _column_width(cells: Sequence[str]) -> int:
     return widest + _COLUMN_GAP
 
 
-def _min_width(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int], whole: Sequence[int]
-) -> int:
-    """Return the width below which a table cannot be read.
+# --- the widths of columns --------------------------------------------------------------------------------------------
 
-    Numbers and ids are not broken; other text is wrapped between words, and long words are broken if necessary.
+
+@dataclass(frozen=True, slots=True)
+class _ColumnSpace:
+    """How much room a column needs."""
+
+    least: int
+    """The width below which it cannot be read."""
+    full: int
+    """The width in which no cell is wrapped."""
+    is_number: bool
+
+
+def _column_space(cells: Sequence[str], is_number: bool, is_whole: bool) -> _ColumnSpace:
+    """Numbers and ids are not broken, intervals only between their ends; other text is wrapped between words.
+
+    A long word is broken where a reader expects it, such as after a slash, and elsewhere only if nothing else helps.
     """
-    width = 0
-    for number, cells in enumerate(zip(columns, *rows, strict=True)):
-        longest = 0
-        for cell in cells:
-            lines = without_controls(cell).split("\n")
-            parts = lines if number in whole else " ".join(lines).split()
-            longest = max([longest, *map(cell_len, parts)])
-        if number not in whole and number not in right:
-            longest = min(longest, _MIN_TEXT_WIDTH)
-        width += longest + _COLUMN_GAP
-    return width - _COLUMN_GAP
+    full = least = 0
+    for cell in cells:
+        for line in cell.split("\n"):
+            full = max(full, cell_len(line))
+            if is_whole:
+                continue
+            least = max([least, *map(cell_len, line.split())])
+    if is_whole:
+        least = full
+    elif not is_number:
+        least = min(least, _MIN_TEXT_WIDTH)
+    return _ColumnSpace(least, full, is_number)
+
+
+def _widths(columns: Sequence[_ColumnSpace], available: int) -> list[int] | None:
+    """Return the width of each column so that all fit; None if they cannot.
+
+    Numbers get the room they need first, from left to right; texts share what is left.
+    """
+    widths = [column.least for column in columns]
+    free = available - sum(widths) - _COLUMN_GAP * (len(columns) - 1)
+    if free < 0:
+        return None
+    for number, column in enumerate(columns):
+        missing = column.full - column.least
+        if column.is_number and missing <= free:
+            widths[number] = column.full
+            free -= missing
+    growing = [number for number, column in enumerate(columns) if widths[number] < column.full and not column.is_number]
+    while free > 0 and growing:
+        for number in list(growing):
+            if free > 0 and widths[number] < columns[number].full:
+                widths[number] += 1
+                free -= 1
+        growing = [number for number in growing if widths[number] < columns[number].full]
+    return widths
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Break the lines of a text that are too long: between words, in long words after a separator, or else anywhere."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if cell_len(line) <= width:
+            lines.append(line)
+            continue
+        current = ""
+        for piece in _pieces(line, width):
+            if current and cell_len((current + piece).rstrip()) > width:
+                lines.append(current.rstrip())
+                current = ""
+                piece = piece.lstrip()
+            current += piece
+        lines.append(current.rstrip())
+    return "\n".join(lines)
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    """Yield the words of a line, each with the spaces around it; parts of the words that are wider than a column."""
+    for word in _WORDS.findall(line):
+        if cell_len(word.strip()) <= width:
+            yield word
+            continue
+        for part in _PARTS_OF_WORDS.findall(word):
+            if cell_len(part.rstrip()) <= width:
+                yield part
+            else:
+                yield from chop_cells(part, width)
 
 
 def _print_as_lists(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

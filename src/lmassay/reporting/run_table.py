@@ -14,7 +14,7 @@ from lmassay.errors import UserError, did_you_mean
 from lmassay.reporting.blocks import Body, Cell, Table, TableRow, header_row, name
 from lmassay.reporting.formats.spreadsheet import csv_text
 from lmassay.reporting.numbers import interval_text, value_text
-from lmassay.reporting.table_axes import METRIC, MODEL, Axis, axis_by, varying_keys
+from lmassay.reporting.table_axes import METRIC, MODEL, NOT_SET, Axis, axis_by, varying_keys
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparability import measured_differently
 from lmassay.statistics.comparison import comparable
@@ -66,6 +66,8 @@ class RunTable:
     marks: Mapping[tuple[str, tuple[str, ...]], Mark]
     """``best``: better than all others. ``tie``: the best one or not significantly different from it."""
     notes: Sequence[str] = field(default_factory=list)
+    all_tie: bool = False
+    """Whether no tested number differs significantly from another. Then a note says so instead of marks everywhere."""
 
     def text(self, row: str, column: tuple[str, ...], *, bold: str = "") -> str:
         """Return the text of a cell; ``bold`` is put around the best number where there are no bold letters."""
@@ -76,7 +78,7 @@ class RunTable:
         mark = self.marks.get((row, column), "")
         if mark == "best":
             return f"{bold}{text}{bold}"
-        return f"{text}{TIE_MARK}" if mark == "tie" else text
+        return f"{text}{TIE_MARK}" if mark == "tie" and not self.all_tie else text
 
     def small(self, row: str, column: tuple[str, ...]) -> list[str]:
         """Return the small print of a cell: interval and n, if they are wanted."""
@@ -150,11 +152,34 @@ def run_table(store: Store, records: Sequence[RunRecord], layout: TableLayout) -
     test_text = f"paired tests of the runs {competition.text}, Holm-adjusted, level {layout.alpha:g}"
     if "best" in marks.values():
         notes.append(f"Bold: significantly better than all others ({test_text}).")
-    if "tie" in marks.values():
+    all_tie = _all_tie(entries, marks, competition.of_entry)
+    if all_tie:
+        notes.append(f"No number is significantly better than the others ({test_text}).")
+    elif "tie" in marks.values():
         notes.append(f"{TIE_MARK}: the best, or not significantly different from it ({test_text}).")
+    absent = [axis.key for axis in (rows, columns) if axis.has_absent]
+    if absent:
+        notes.append(f"{NOT_SET}: the configuration of the run does not set {' or '.join(absent)}.")
     notes.append(_n_text(entries))
     row_key = ", ".join(part.strip() for part in rows.key.split(","))
-    return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes)
+    return RunTable(layout, row_key, row_texts, column_texts, entries, marks, notes, all_tie)
+
+
+def _all_tie(
+    entries: Mapping[tuple[str, tuple[str, ...]], _Entry],
+    marks: Mapping[tuple[str, tuple[str, ...]], Mark],
+    competition_of: Callable[[_Entry], Hashable],
+) -> bool:
+    """Return whether something was tested, and all numbers that were tested against each other tie."""
+    tested = set()
+    for place in marks:
+        entry = entries[place]
+        tested.add((competition_of(entry), entry.result.metric, entry.result.group))
+    for place, entry in entries.items():
+        key = (competition_of(entry), entry.result.metric, entry.result.group)
+        if key in tested and entry.result.value is not None and marks.get(place) != "tie":
+            return False
+    return bool(tested)
 
 
 def best_marks(store: Store, results: Sequence[tuple[RunRecord, Result]]) -> tuple[dict[str, Mark], list[str]]:

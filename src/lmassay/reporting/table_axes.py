@@ -15,6 +15,8 @@ METRIC = "metric"
 """The key of an axis with one entry per metric."""
 MODEL = "model"
 """The key of an axis with one entry per model."""
+NOT_SET = "–"
+"""The text of a run whose configuration does not have the key of an axis."""
 _FIELDS = (MODEL, "label", "task", "run")
 # Keys at the top of a configuration that say nothing about what was measured.
 _NOT_KEYS = ("name", "base_dir", "budget", "unresolved")
@@ -28,6 +30,8 @@ class Axis:
     """What the user named; several keys are joined by commas."""
     values: Mapping[str, str]
     """Run → its text on this axis; empty if the axis is about groups or metrics."""
+    has_absent: bool = False
+    """Whether a run does not have the key; its text is ``NOT_SET``."""
     groups: Sequence[str] = ()
     """The groups of results on this axis, such as ``category=Age``; empty for all other axes."""
 
@@ -51,12 +55,13 @@ def axis_by(key: str, records: Sequence[RunRecord], option: str) -> Axis:
         return Axis(METRIC, {})
     groups = _groups_named(key, records)
     if groups and key not in _FIELDS:
-        return Axis(key, {}, groups)
+        return Axis(key, {}, groups=groups)
     texts: dict[str, list[str]] = {record.id: [] for record in records}
     for part in key.split(","):
         for run, text in _texts_by(part.strip(), records, option).items():
             texts[run].append(text)
-    return Axis(key, {run: ", ".join(parts) for run, parts in texts.items()})
+    has_absent = any(NOT_SET in parts for parts in texts.values())
+    return Axis(key, {run: ", ".join(parts) for run, parts in texts.items()}, has_absent)
 
 
 def varying_keys(records: Sequence[RunRecord]) -> list[str]:
@@ -97,7 +102,11 @@ def _texts_by(key: str, records: Sequence[RunRecord], option: str) -> dict[str, 
     if len(set(map(str, named_values))) == len(set(map(str, values))):
         values = named_values
     texts = short_texts(values)
-    return {record.id: text for record, text in zip(records, texts, strict=True)}
+    texts_by_run: dict[str, str] = {}
+    for record, value, text in zip(records, values, texts, strict=True):
+        # Another plug-in may not even have this option, so "default" would be wrong.
+        texts_by_run[record.id] = NOT_SET if value is ABSENT else text
+    return texts_by_run
 
 
 def _plugin_name(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -47,6 +48,30 @@ def cost_text(usd: float) -> str:
     """
     digits = 4 if 0 < usd < 1 else 2
     return f"{usd:,.{digits}f} USD"
+
+
+def budget_warnings(plans: Sequence[Plan], costs: Sequence[CostEstimate]) -> list[str]:
+    """Return a warning for each limit of the budget that the runs of a command may exceed together."""
+    usd_limits: list[float] = []
+    token_limits: list[int] = []
+    for plan in plans:
+        budget = plan.config.budget
+        if budget is not None and budget.usd is not None:
+            usd_limits.append(budget.usd)
+        if budget is not None and budget.tokens is not None:
+            token_limits.append(budget.tokens)
+    total_usd = sum(cost.usd or 0.0 for cost in costs)
+    total_tokens = sum((cost.tokens_in or 0) + (cost.tokens_out or 0) for cost in costs)
+    advice = "the run stops when it is used up, and `lmassay resume` continues it with a larger one"
+    warnings = []
+    # Runs of several configurations spend from one total, so the smallest limit is reached first.
+    if usd_limits and total_usd > min(usd_limits):
+        limit = cost_text(min(usd_limits))
+        warnings.append(f"the cost may be up to {cost_text(total_usd)}, more than the budget of {limit}: {advice}")
+    if token_limits and total_tokens > min(token_limits):
+        limit = f"{min(token_limits):,}"
+        warnings.append(f"up to {total_tokens:,} tokens may be used, more than the budget of {limit}: {advice}")
+    return warnings
 
 
 def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:

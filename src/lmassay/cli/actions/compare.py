@@ -26,6 +26,7 @@ from lmassay.reporting.comparison_data import (
 )
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.reporting.run_labels import distinct_labels
+from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.conditions import parse_condition
 from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import GateVerdict, unpaired_text
@@ -265,53 +266,75 @@ def _of_run(comparison: RunComparison, run: str) -> str:
 
 
 def _print_table_of_differences(comparison: RunComparison) -> None:
-    headers, rows = _table_of_differences(comparison, narrow=False)
-    if not fits(headers, rows):
-        headers, rows = _table_of_differences(comparison, narrow=True)
     base = comparison.bases[0].side
-    has_several_runs = len(comparison.others) > 1
     base_run = f"{base.record.id} ({base.name})"
     if len(comparison.bases) > 1:
         base_run = "the matching run of the base"
-    title = f"against {base_run}"
-    if not has_several_runs:
-        # The name of a single run is in the title; several runs have a column for their names.
-        title = f"{comparison.others[0].side.name} {title}"
+    ending = f"against {base_run}"
     if comparison.part:
-        title += f", examples with {comparison.part}"
-    first_number_column = 2 if has_several_runs else 1
-    number_columns = range(first_number_column, len(headers))
-    print_table(f"{title}; {comparison.pairing}", headers, rows, right=number_columns)
-
-
-def _table_of_differences(comparison: RunComparison, *, narrow: bool) -> tuple[list[str], list[list[object]]]:
-    """Return headers and rows; the narrow form leaves out the relative difference."""
-    base = comparison.bases[0].side
+        ending += f", {base.record.unit}s with {comparison.part}"
+    ending += f"; {comparison.pairing}"
+    # Runs of different sweeps may have the same label, so the labels are made distinct.
+    records = [compared.side.record for compared in (*comparison.bases, *comparison.others)]
+    names = {record.id: record.title for record in distinct_labels(records)}
     has_several_runs = len(comparison.others) > 1
-    has_several_tests = len(comparison.rows) > 1
-    headers = ["metric"]
     if has_several_runs:
+        headers, rows = _table_of_differences(comparison, comparison.rows, names=names)
+        if fits(headers, rows):
+            print_table(ending, headers, rows, right=range(2, len(headers)))
+            return
+    # The name of a single run is in the title. On a narrow terminal, each of several runs has its own table.
+    for other in comparison.others:
+        compared_rows = [row for row in comparison.rows if row.new == other.side.record.id]
+        if compared_rows:
+            title = names[other.side.record.id] if has_several_runs else other.side.name
+            _print_differences_of_run(comparison, compared_rows, f"{title} {ending}")
+
+
+def _print_differences_of_run(comparison: RunComparison, compared_rows: Sequence[Comparison], title: str) -> None:
+    """Print one run against the base in the widest form that the terminal has room for."""
+    headers, rows = _table_of_differences(comparison, compared_rows)
+    if not fits(headers, rows):
+        headers, rows = _table_of_differences(comparison, compared_rows, narrow=True)
+    if not fits(headers, rows):
+        headers, rows = _table_of_differences(comparison, compared_rows, narrow=True, stacked=True)
+    numbers = range(1, len(headers))
+    print_table(title, headers, rows, right=numbers, whole=numbers)
+
+
+def _table_of_differences(
+    comparison: RunComparison,
+    compared_rows: Sequence[Comparison],
+    *,
+    names: Mapping[str, str] | None = None,
+    narrow: bool = False,
+    stacked: bool = False,
+) -> tuple[list[str], list[list[object]]]:
+    """Return headers and rows; with ``names``, a column has the name of the new run.
+
+    The narrow form leaves out the relative difference; in the stacked form, intervals are below the differences.
+    """
+    has_several_tests = len(comparison.rows) > 1
+    title_of_interval = interval_title(comparison.bases[0].side.record)
+    headers = ["metric"]
+    if names is not None:
         headers.append("new")
-    if narrow and not has_several_runs:
-        headers += ["base", "new"]
-    else:
-        headers += ["base mean", "new mean"]
-    headers += ["difference", interval_title(base.record)]
+    headers += ["base", "new"] if narrow else ["base mean", "new mean"]
+    headers += [f"difference\n{title_of_interval}"] if stacked else ["difference", title_of_interval]
     if not narrow:
         headers.append("relative")
     headers.append("p")
     if has_several_tests:
         headers.append("p (FDR)")
     headers.append("n")
-    # Runs of different sweeps may have the same label, so the labels are made distinct.
-    records = [compared.side.record for compared in (*comparison.bases, *comparison.others)]
-    names = {record.id: record.title for record in distinct_labels(records)}
     rows: list[list[object]] = []
-    for row in comparison.rows:
+    for row in compared_rows:
         cells: list[object] = [row.metric]
-        if has_several_runs:
+        if names is not None:
             cells.append(names[row.new])
-        cells += [number_text(row.base_mean), number_text(row.new_mean), f"{row.difference:+z.4f}", interval_text(row)]
+        cells += [number_text(row.base_mean), number_text(row.new_mean)]
+        difference = f"{row.difference:+z.4f}"
+        cells += [f"{difference}\n{interval_text(row)}"] if stacked else [difference, interval_text(row)]
         if not narrow:
             cells.append("n/a" if row.relative is None else f"{row.relative:+z.1%}")
         cells.append(p_text(row.p))
@@ -326,21 +349,31 @@ def _print_standings(comparison: RunComparison) -> None:
     """Print all runs in comparison with the best one."""
     if not comparison.standings:
         return
-    rows: list[Sequence[object]] = []
+    rows: list[list[object]] = []
     for standing in comparison.standings:
         row = standing.row
-        numbers = ["", "", ""]
+        difference = ["", "", ""]
         if row is not None:
-            numbers = [f"{row.difference:+z.4f}", interval_text(row), p_text(row.p_adjusted)]
+            difference = [f"{row.difference:+z.4f}", interval_text(row), p_text(row.p_adjusted)]
         title = comparison.title(standing.run)
-        rows.append([standing.metric, title, number_text(standing.mean), *numbers, standing.mark])
+        rows.append([standing.metric, title, number_text(standing.mean), *difference, standing.mark])
+    title_of_interval = interval_title(comparison.bases[0].side.record)
+    headers = ["metric", "run", "mean", "difference", title_of_interval, "p (Holm)", ""]
+    numbers = [2, 3, 4, 5]
+    if not fits(headers, rows):
+        # The interval goes below the difference, so that the names of the runs have more room.
+        headers[3:5] = [f"difference\n{title_of_interval}"]
+        numbers.pop()
+        for cells in rows:
+            cells[3:5] = [f"{cells[3]}\n{cells[4]}" if cells[4] else ""]
     click.echo("")
     tests = max(standing.tests for standing in comparison.standings)
     print_table(
         f"all runs against the best; tie: not significantly different from it at {comparison.alpha:g}",
-        ("metric", "run", "mean", "difference", interval_title(comparison.bases[0].side.record), "p (Holm)", ""),
+        headers,
         rows,
-        right=(2, 3, 4, 5),
+        right=numbers,
+        whole=numbers,
     )
     print_sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
 

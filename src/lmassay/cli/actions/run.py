@@ -23,7 +23,7 @@ from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.numbers import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
-from lmassay.running.cost import ASSUMPTIONS, CostEstimate, cost_text, estimated_cost
+from lmassay.running.cost import ASSUMPTIONS, CostEstimate, budget_warnings, cost_text, estimated_cost
 from lmassay.running.jobs import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.planning import Plan
@@ -177,6 +177,8 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     for row in rows:
         all_notes += row["notes"]
     _print_notes(all_notes)
+    for warning in budget_warnings(plans, costs):
+        warn(warning)
     if as_json:
         print_json({"runs": rows, **(further or {})})
         return

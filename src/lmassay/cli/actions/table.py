@@ -17,6 +17,9 @@ from lmassay.storage.files import atomic_write
 from lmassay.storage.run_filter import RunFilter
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted, enumerated
+
+_MAX_NAMED = 6
 
 
 def table(
@@ -47,16 +50,21 @@ def table(
 def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
     """Return the runs that have results; the others are reported."""
     usable = []
+    without_results: list[str] = []
     warn_about_damage(damage_messages(records), results)
     for record in records:
         if record.status == DAMAGED:
             continue
         if not record.results:
-            warn(f"the run {record.id} is {record.status} and has no results")
+            without_results.append(f"{record.id} ({record.status})")
         else:
             if record.status != "done":
                 warn(f"the run {record.id} is {record.status}: {record.note}")
             usable.append(record)
+    if without_results:
+        # One line, even if a whole sweep has failed.
+        verb = "has" if len(without_results) == 1 else "have"
+        warn(f"{counted(len(without_results), 'run')} {verb} no results: {enumerated(without_results, _MAX_NAMED)}")
     if not usable:
         raise UserError("no run with results matches; see `lmassay ls`")
     return usable

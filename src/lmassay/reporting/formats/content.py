@@ -21,6 +21,7 @@ from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.provenance import started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
+from lmassay.types.wording import counted
 
 DAMAGED_RUNS = "Damaged runs"
 """The title above the runs that are damaged."""
@@ -101,9 +102,16 @@ def task_blocks(
 def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section) -> Iterator[Block]:
     """What the tables do not contain: runs without results, errors, and why examples have no score."""
     # A run without results has no place in a table, but readers must see that it exists.
-    for record in records:
-        if not record.results:
-            yield Note(f"{record.title} has no results; its status is {record.status}.")
+    without_results = [record for record in records if not record.results]
+    if len(without_results) == 1:
+        (record,) = without_results
+        yield Note(f"{record.title} has no results; its status is {record.status}.")
+    elif without_results:
+        titles_by_status: dict[str, list[str]] = {}
+        for record in without_results:
+            titles_by_status.setdefault(record.status, []).append(record.title)
+        parts = [f"{status}: {', '.join(titles)}" for status, titles in titles_by_status.items()]
+        yield Note(f"{counted(len(without_results), 'run')} have no results ({'; '.join(parts)}).")
     if not section.tells_errors:
         for record in records:
             yield from _errors(store, record)
