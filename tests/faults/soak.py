@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -72,6 +72,11 @@ class Options:
     kills: int = 2
     kinds: int = len(FAULTS)
     """How many kinds of faults are used, from the first."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of the command; loading the compiler takes longer than a short soak, and nothing is gained."""
+        return ENVIRONMENT if self.requests >= FEWEST_REQUESTS else {}
 
     @property
     def examples(self) -> int:
@@ -196,6 +201,7 @@ def run_process(
     arguments: Sequence[object],
     server: ChaosServer,
     output: IO[bytes],
+    environment: Mapping[str, str],
     prepare: Callable[[], None] | None = None,
     watch: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> Segment:
@@ -207,7 +213,7 @@ def run_process(
     output.truncate()
     process = subprocess.Popen(
         [sys.executable, "-m", "lmassay", *map(str, arguments)],
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
         stderr=output,
         # Between fork and exec, no thread of this process runs.
@@ -298,7 +304,7 @@ class Soak:
         results = self._folder / "whole"
         with chaos_server(self._behaviour(rate=0.0)) as server:
             file = write_task(self._folder / "without", server.url, self._options)
-            segment = run_process(["run", file, "--results", results], server, output)
+            segment = run_process(["run", file, "--results", results], server, output, self._options.environment)
             self._report_segment(segment, "without faults")
         self.check(segment.exit_code == 0, f"the run without faults exits with 0 {_last_line(segment)}")
         self.check(server.answered_twice == 0, f"{server.answered_twice} requests without faults were sent twice")
@@ -315,14 +321,16 @@ class Soak:
             for number in range(options.kills):
                 # Early, so that the last process, whose memory is measured, makes most of the requests.
                 share = (number + self._rng.uniform(0.3, 1)) * 0.1
-                segment = run_process(arguments, server, output, watch=_Killer(server, int(share * options.requests)))
+                segment = run_process(
+                    arguments, server, output, options.environment, watch=_Killer(server, int(share * options.requests))
+                )
                 self._report_segment(segment, f"kill -9 at {share:.0%}")
                 self.check(segment.exit_code == -signal.SIGKILL, "the process was killed while it ran")
                 segments.append(segment)
                 arguments = resume
             segments.append(self._run_until_the_disk_is_full(disk, arguments, server, output))
             while len(segments) < options.kills + 1 + MOST_RESUMES:
-                segment = run_process(resume, server, output)
+                segment = run_process(resume, server, output, options.environment)
                 segments.append(segment)
                 self._report_segment(segment, "resumed")
                 # 1: errors of single requests. 2: the first request of the process met a fault that ends a run.
@@ -342,14 +350,14 @@ class Soak:
         room = int(options.requests * self._rng.uniform(0.05, 0.1)) << 10
         if disk.is_mounted and options.requests < FEWEST_TO_WATCH:
             disk.fill(room)
-            segment = run_process(arguments, server, output)
+            segment = run_process(arguments, server, output, options.environment)
         elif disk.is_mounted:
             target = server.requests + int(options.requests * self._rng.uniform(0.02, 0.05))
             watch: Callable[[object], None] = _Filler(disk, room, server, target)
-            segment = run_process(arguments, server, output, watch=watch)
+            segment = run_process(arguments, server, output, options.environment, watch=watch)
         else:
             disk.fill(room)
-            segment = run_process(arguments, server, output, prepare=disk.limit_process)
+            segment = run_process(arguments, server, output, options.environment, prepare=disk.limit_process)
         disk.free()
         self._report_segment(segment, f"disk full ({disk.kind})")
         messages = [line for line in segment.stderr.splitlines() if "disk is full" in line]
