@@ -7,13 +7,16 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 from unittest import mock
 
 import lmassay
 from lmassay.cli import progress
 from lmassay.errors import UserError
-from lmassay.evaluations.robustness.scorers.meteor import find_jar
+from lmassay.evaluations.robustness.scorers import meteor
+from lmassay.evaluations.robustness.scorers.meteor import JAVA_COMMAND, find_jar
 from lmassay.evaluations.robustness.teapot.module import loadtxt
 from tests.helpers import lmassay as run_lmassay
 from tests.published.reference_files import REFERENCE
@@ -220,9 +223,29 @@ def outcome(release: str, name: str) -> Outcome:
     if release == "1.x" and "bleu" in arguments:
         arguments += ["--bleu-compat", "1.x"]
     # On a busy machine Java takes long to start, and a line of progress would be printed.
-    with mock.patch.object(progress, "_SECONDS_BETWEEN_LINES", math.inf):
+    with mock.patch.object(progress, "_SECONDS_BETWEEN_LINES", math.inf), _one_java() as commands:
         done = run_lmassay("teapot", *arguments, cwd=FOLDER, env={"COLUMNS": "80"})
+    if case.needs_meteor and case.returncode == 0:
+        given = arguments[arguments.index("--java-command") + 1] if "--java-command" in arguments else JAVA_COMMAND
+        assert commands == {given}
     return Outcome(list(case.cmd), done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def _one_java() -> Iterator[set[str]]:
+    """Give all commands the Java process of the default one, and collect the commands that were to start it.
+
+    Reading the English paraphrases takes ten seconds, also if only the memory of Java is another.
+    """
+    server = meteor._server
+    commands: set[str] = set()
+
+    def shared(launch: meteor.Launch) -> Any:
+        commands.add(launch.command)
+        return server(replace(launch, command=JAVA_COMMAND))
+
+    with mock.patch.object(meteor, "_server", shared):
+        yield commands
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
