@@ -230,12 +230,20 @@ def redact(text: str) -> str:
     These are keys in use, values of environment variables with a name like ``…_API_KEY``, and anything that looks like
     a key.
     """
+    return _redacted_text(text, _pattern_of_all_secrets())
+
+
+def _pattern_of_all_secrets() -> re.Pattern[str] | None:
+    """Return a pattern of the keys in use and the values of environment variables with a name like ``…_API_KEY``."""
     secrets = set(_in_use)
     # Reading a value takes longer than looking at a name.
     for name in os.environ:
         if is_secret_variable(name):
             secrets.add(os.environ.get(name, ""))
-    pattern = _pattern(frozenset(secrets))
+    return _pattern(frozenset(secrets))
+
+
+def _redacted_text(text: str, pattern: re.Pattern[str] | None) -> str:
     if pattern is not None:
         text = pattern.sub(REDACTED, text)
     return _SECRET_SHAPE.sub(REDACTED, text)
@@ -267,12 +275,17 @@ def value_without_keys(value: Any) -> Any:
 
 def redacted_value(value: Any) -> Any:
     """Apply :func:`redact` to all texts of a value that can be written as JSON."""
+    # Looking through the environment takes longer than looking through a text, so it is done once.
+    return _redacted_parts(value, _pattern_of_all_secrets())
+
+
+def _redacted_parts(value: Any, pattern: re.Pattern[str] | None) -> Any:
     if isinstance(value, str):
-        return redact(value)
+        return _redacted_text(value, pattern)
     if isinstance(value, Mapping):
-        return {redacted_value(name): redacted_value(inner) for name, inner in value.items()}
+        return {_redacted_parts(name, pattern): _redacted_parts(inner, pattern) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted_value(inner) for inner in value]
+        return [_redacted_parts(inner, pattern) for inner in value]
     return value
 
 
