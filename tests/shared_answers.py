@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import json
 import os
-import pickle
 import platform
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -117,7 +117,7 @@ def _tokenizer(model: Any) -> Any:
 
 
 def _answers(model: Any, ask: Any, requests: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    from lmassay.types import digest, request_key
+    from lmassay.types import digest, request_key, response_as_dict, response_from_dict
 
     identity = digest(dict(model.identity()))
     keys = [digest(identity, request_key(request)) for request in requests]
@@ -128,13 +128,13 @@ def _answers(model: Any, ask: Any, requests: Sequence[Any]) -> Iterator[tuple[in
             if row is not None:
                 known[place] = row[0]
         for place, answer in known.items():
-            yield place, pickle.loads(answer)
+            yield place, response_from_dict(json.loads(answer))
         unknown = [place for place in range(len(requests)) if place not in known]
         if not unknown:
             return
         for place, response in ask(model, [requests[place] for place in unknown]):
             if response.error is None:
-                row = keys[unknown[place]], pickle.dumps(response)
+                row = keys[unknown[place]], json.dumps(response_as_dict(response))
                 store.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
             yield unknown[place], response
 
@@ -144,5 +144,5 @@ def _opened() -> sqlite3.Connection:
     store = sqlite3.connect(str(file), timeout=600, isolation_level=None)
     store.execute("PRAGMA journal_mode = WAL")
     store.execute("PRAGMA synchronous = OFF")
-    store.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB)")
+    store.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
     return store
