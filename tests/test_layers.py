@@ -73,17 +73,37 @@ EVALUATIONS = sorted(folder.name for folder in (SOURCE / "evaluations").iterdir(
 HOMES |= dict.fromkeys(("click", "rich"), ("cli/", *(f"evaluations/{name}/commands" for name in EVALUATIONS)))
 
 
+@dataclasses.dataclass
+class Facts:
+    """What the tests want to know of a file."""
+
+    imports: set[str] = dataclasses.field(default_factory=set)
+    words: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    """Every text that is one word, with its line."""
+    first_imports: list[ast.Import | ast.ImportFrom] = dataclasses.field(default_factory=list)
+    """The statements that are executed when the module is imported."""
+
+
 @cache
-def imports(path: Path) -> set[str]:
-    modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def facts(path: Path) -> Facts:
+    """Read a file, which takes milliseconds, once for all tests."""
+    found = Facts()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found.first_imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            found.imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            modules |= (
+            found.imports |= (
                 {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "lmassay" else {node.module}
             )
-    return modules
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+            found.words.append((node.lineno, node.value))
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    return facts(path).imports
 
 
 def layer_of(path: Path) -> str:
@@ -97,18 +117,21 @@ def level_of(path: Path) -> int:
     return LEVEL[layer_of(path)]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if p != SOURCE / "__init__.py"], ids=lambda p: str(p.relative_to(SOURCE))
-)
-def test_imports_flow_one_way(path):
-    here = path.relative_to(SOURCE).parts
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] != "lmassay" or len(parts) < 2 or parts[1] not in LEVEL:
+def test_imports_flow_one_way():
+    problems = []
+    for path in FILES:
+        if path == SOURCE / "__init__.py":
             continue
-        assert LEVEL[parts[1]] <= level_of(path), f"{'/'.join(here)} imports {name}"
-        if here[0] == parts[1] == "evaluations" and len(parts) > 2:
-            assert parts[2] == here[1], f"{'/'.join(here)} imports {name}: evaluations do not import each other"
+        here = path.relative_to(SOURCE).parts
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "lmassay" or len(parts) < 2 or parts[1] not in LEVEL:
+                continue
+            if LEVEL[parts[1]] > level_of(path):
+                problems.append(f"{'/'.join(here)} imports {name}")
+            if here[0] == parts[1] == "evaluations" and len(parts) > 2 and parts[2] != here[1]:
+                problems.append(f"{'/'.join(here)} imports {name}: evaluations do not import each other")
+    assert not problems
 
 
 def names_of_evaluations_and_tasks() -> set[str]:
@@ -118,20 +141,19 @@ def names_of_evaluations_and_tasks() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in FILES if layer_of(p) not in ("evaluations", "__init__", "moved")],
-    ids=lambda p: str(p.relative_to(SOURCE)),
-)
-def test_the_core_knows_no_evaluation(path):
+def test_the_core_knows_no_evaluation():
     """Neither by import nor by name; the public re-exports and the table of old paths are excepted."""
-    for name in imports(path):
-        assert not name.startswith("lmassay.evaluations"), f"imports {name}"
     names = names_of_evaluations_and_tasks()
     assert {"robustness", "syntax", "bias", "fewshot", "minimal_pairs"} <= names
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert node.value not in names, f"line {node.lineno} names {node.value!r}"
+    assert not any(" " in name for name in names)
+    problems = []
+    for path in FILES:
+        if layer_of(path) in ("evaluations", "__init__", "moved"):
+            continue
+        place = path.relative_to(SOURCE)
+        problems += [f"{place} imports {name}" for name in imports(path) if name.startswith("lmassay.evaluations")]
+        problems += [f"{place}, line {line}, names {word!r}" for line, word in facts(path).words if word in names]
+    assert not problems
 
 
 def module_name(path: Path) -> str:
@@ -144,10 +166,10 @@ def test_no_modules_import_each_other_in_a_circle():
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         targets: set[str] = set()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in facts(path).first_imports:
             if isinstance(node, ast.Import):
                 targets |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 for alias in node.names:
                     submodule = f"{node.module}.{alias.name}"
                     targets.add(submodule if submodule in modules else node.module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from functools import cache
@@ -14,8 +13,8 @@ from lmassay.cli import app
 from lmassay.cli.commands import command_table
 from lmassay.models.embedded import EMBEDDED
 from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.source_texts import source_texts
 
-SOURCE = ROOT / "src" / "lmassay"
 # A command in a text, with words, placeholders and options behind it.
 COMMAND = re.compile(r"(?<![.\w-])lmassay ((?:[a-z][a-z-]*)(?: (?:--?[a-z][a-z-]*|[A-Z]+|[a-z][a-z-]*|\{\}))*)")
 # Words after the name of the program that are not commands.
@@ -46,25 +45,14 @@ COMPATIBILITY = {"fewnlu", "kobbq", "teapot", "tse"}
 def texts() -> list[tuple[str, str]]:
     """Every text in the source that is not a docstring, with its place; a value in it is written ``{}``."""
     found = []
-    for file in sorted(SOURCE.rglob("*.py")):
+    for file, texts_of_file in source_texts().items():
         if "starters" in file.parts:
             # Files for users, who install commands with them.
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        docstrings = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                docstrings.add(id(node.value))
-        skipped = docstrings | {
-            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
-        }
-        for node in ast.walk(tree):
-            place = f"{file.relative_to(ROOT)}, line {getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.JoinedStr):
-                parts = [str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values]
-                found.append((place, "".join(parts)))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
-                found.append((place, node.value))
+        name = file.relative_to(ROOT)
+        for text in texts_of_file:
+            if not text.in_template:
+                found.append((f"{name}, line {text.line}", text.filled("{}")))
     return found
 
 
