@@ -4,6 +4,9 @@ A server process imports the command line once and forks for each command. The f
 environment, working folder, streams and exit code, and it has loaded nothing but the command line. Variables that
 Python reads when it starts (``PYTHON…``, ``LANG``, ``LC_…``) come too late for it; ``helpers.lmassay_process`` starts
 Python again and has no such limit.
+
+``in_forks`` calls functions in forks of the test's own process, which has torch and everything else loaded that takes
+seconds to import: for processes that are killed, or that do the same at the same time.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -110,3 +115,35 @@ def command_server(preparation: str = "") -> Iterator[CommandServer]:
         yield server
     finally:
         server.close()
+
+
+def in_forks(*functions: Callable[[], object]) -> list[int]:
+    """Call each function in a fork of this process, all at once; return the exit codes, negative for a signal."""
+    children = [_forked(function) for function in functions]
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def _forked(function: Callable[[], object]) -> int:
+    with warnings.catch_warnings():
+        # The other threads are those of the test runner, which the child does not need.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # The threads that computed for the parent do not exist here.
+            torch.set_num_threads(1)
+        function()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Nothing of what the parent has yet to do: no further test, no fixture, no exit handler.
+        os._exit(code)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
-from tests.forked import CommandServer, command_server
+from tests.forked import CommandServer, command_server, in_forks
 
 PLUGIN = """
 import os, sys
@@ -58,3 +59,20 @@ def test_the_server_ends_with_the_block():
     with command_server() as running:
         process = running.process
     assert process.poll() == 0
+
+
+def test_forks_of_the_test_end_as_their_functions_do(tmp_path):
+    def leaves() -> None:
+        (tmp_path / "done").write_text(str(os.getpid()), encoding="utf-8")
+
+    def fails() -> None:
+        raise ValueError("on purpose")
+
+    def stops() -> None:
+        raise SystemExit(3)
+
+    def dies() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_forks(leaves, fails, stops, dies) == [0, 1, 3, -signal.SIGKILL]
+    assert (tmp_path / "done").read_text(encoding="utf-8") != str(os.getpid())

@@ -23,7 +23,8 @@ from typing import Any
 import pytest
 
 from lmassay.storage.store import Store
-from tests.helpers import EVALUATIONS, ROOT, lmassay, lmassay_process, write_config, write_lines
+from tests.forked import in_forks
+from tests.helpers import EVALUATIONS, ROOT, lmassay, write_config, write_lines
 from tests.offline import network_guard
 from tests.servers import completion, failure, openai_server, prompt_of
 
@@ -370,6 +371,8 @@ class Mine(GPT2LMHeadModel):
 @pytest.mark.fault(49)
 def test_code_of_a_model_runs_only_after_a_yes_that_the_run_records(tmp_path):
     pytest.importorskip("transformers", reason="the hf extra is not installed")
+    from transformers import dynamic_module_utils
+
     from tests.tiny_models import save_model
 
     folder = save_model(tmp_path / "model", "gpt2")
@@ -392,10 +395,16 @@ def test_code_of_a_model_runs_only_after_a_yes_that_the_run_records(tmp_path):
         assert "trust_remote_code: true" in refused.stderr
         assert not sentinel.exists()
     write_config(file, {"task": task, "model": {**model, "trust_remote_code": True}})
-    # Its own process, because transformers reads the variable when it is imported.
-    environment = {"HF_MODULES_CACHE": str(tmp_path / "modules")}
-    allowed = lmassay_process("run", file, "--results", results, env=environment)
-    assert allowed.returncode == 0, allowed.stderr
+
+    def run_with_its_code() -> None:
+        # transformers has read $HF_MODULES_CACHE when it was imported.
+        dynamic_module_utils.HF_MODULES_CACHE = str(tmp_path / "modules")
+        allowed = lmassay("run", file, "--results", results)
+        assert allowed.returncode == 0, allowed.stderr
+
+    # Another process: this one does not have to live with the model's code.
+    assert in_forks(run_with_its_code) == [0]
+    assert (tmp_path / "modules").is_dir()
     assert sentinel.exists()
     with Store(results) as store:
         record = store.run("latest")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from lmassay.errors import DataError
 from lmassay.models import cache
 from lmassay.models.hf.gguf import converted
 from lmassay.storage.files import sha256
+from tests.forked import in_forks
 
 
 def setup_module() -> None:
@@ -349,17 +349,10 @@ def test_two_threads_convert_once_and_standard_error_stays(tmp_path):
 
 def test_two_processes_convert_the_same_file_at_once(tmp_path):
     path = write_gguf(tmp_path / "small.gguf")
-    # Two forks of one process: importing torch and transformers takes longer than the conversion.
-    code = (
-        "import os, sys\nimport torch, transformers\nfrom pathlib import Path\n"
-        "from lmassay.models.hf.gguf import converted\n"
-        "other = os.fork()\n"
-        "print(converted(Path(sys.argv[1])), flush=True)\n"
-        "assert other == 0 or os.waitpid(other, 0)[1] == 0"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, check=True)
-    folders = set(done.stdout.splitlines())
-    assert len(done.stdout.splitlines()) == 2
+    notes = [tmp_path / "first", tmp_path / "second"]
+    # Two forks of this process: importing torch and transformers takes longer than the conversion.
+    assert in_forks(*(lambda note=note: note.write_text(str(converted(path))) for note in notes)) == [0, 0]
+    folders = {note.read_text() for note in notes}
     assert folders == {str(cache.gguf_folder(sha256(path)))}
     assert len(os.listdir(tmp_path / "cache" / "gguf")) == 1
     assert json.loads((Path(folders.pop()) / "config.json").read_text(encoding="utf-8"))["model_type"] == "llama"

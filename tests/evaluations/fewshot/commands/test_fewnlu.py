@@ -7,15 +7,16 @@ import json
 import os
 import signal
 import statistics
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 
+from lmassay.cli import main
 from lmassay.evaluations.fewshot.fewnlu.flags import BY_NAME, decisions
 from lmassay.running import trainings
+from lmassay.storage.store import Store
 from tests.evaluations.fewshot.commands.fewnlu_kit import call, files, flags, save_bert, write_data, write_rows
-from tests.helpers import ROOT
+from tests.forked import in_forks
 
 
 def setup_module() -> None:
@@ -230,18 +231,17 @@ def test_names_of_data_in_a_tasks_own_file_win_over_the_folder(capsys, here, ber
 
 
 def test_a_killed_command_goes_on_and_ends_as_if_nothing_had_been(capsys, here, bert, trained):
-    killed = (
-        "import os, signal, sys\n"
-        "from lmassay.storage.store import Store\n"
-        "keep = Store.add_response\n"
-        "def kept(self, *a):\n    keep(self, *a)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Store.add_response = kept\n"
-        "from lmassay.cli import main\n"
-        "main(['fewnlu', *sys.argv[1:]])\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", killed, *flags(bert)], env=environment, check=False)
-    assert done.returncode == -signal.SIGKILL
+    keep = Store.add_response
+
+    def keep_and_die(self: Store, *arguments: Any) -> None:
+        keep(self, *arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed() -> None:
+        Store.add_response = keep_and_die
+        main(["fewnlu", *flags(bert)])
+
+    assert in_forks(killed) == [-signal.SIGKILL]
     assert not files(here / "out")
     code, _, err = call(capsys, flags(bert))
     assert (code, "continuing the trainings in" in err, len(trained)) == (0, True, 1)
