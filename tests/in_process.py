@@ -11,19 +11,22 @@ import contextlib
 import contextvars
 import logging
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+import lmassay
 from tests import shared_answers
+from tests.forked import in_forks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,7 +36,9 @@ _READ_AT_START = ("PYTHON", "HF_", "LC_", "LANG")
 _STAND_INS = ("teapot", "src")
 # Packages can also be in the user's own folder or in one that PYTHONPATH names.
 _PACKAGES = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-_INSTALLED = tuple(map(str, (sys.prefix, sys.base_prefix, ROOT / "src", ROOT / "tests", *_PACKAGES)))
+# Nor need lmassay be that of the repository: a test may run the commands of a changed copy.
+_LMASSAY = Path(lmassay.__file__).resolve().parents[1]
+_INSTALLED = tuple(map(str, (sys.prefix, sys.base_prefix, _LMASSAY, ROOT / "tests", *_PACKAGES)))
 
 
 def run(
@@ -62,6 +67,36 @@ def run_into(
         return _exit_code()
 
 
+def run_python_into(
+    out: IO[bytes], err: IO[bytes], arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]
+) -> int:
+    """Run ``python FILE …`` or ``python -m MODULE …`` in a fork of this process, which has imported a lot."""
+    _refuse_what_comes_too_late(environment)
+
+    def program() -> None:
+        with contextlib.ExitStack() as entered:
+            entered.enter_context(_environment(environment))
+            entered.enter_context(contextlib.chdir(cwd))
+            entered.enter_context(_python_as_in_a_new_process(arguments))
+            entered.enter_context(_lmassay_as_in_a_new_process())
+            entered.enter_context(_streams(out, err))
+            code = _code_of(lambda: _run_python(arguments))
+        raise SystemExit(code)
+
+    (code,) = in_forks(program)
+    return code
+
+
+def _run_python(arguments: Sequence[str]) -> None:
+    sys.path.insert(0, str(Path.cwd()))
+    if arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(arguments)
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
 def _refuse_what_comes_too_late(environment: Mapping[str, str]) -> None:
     late = [
         name
@@ -79,12 +114,16 @@ def _text_of(stream: IO[bytes]) -> str:
 
 
 def _exit_code() -> int:
-    """Call ``main`` and translate what ends it, as Python does at the end of a process."""
     from lmassay.cli import main
 
+    return _code_of(main)
+
+
+def _code_of(program: Callable[[], object]) -> int:
+    """Call a program and translate what ends it, as Python does at the end of a process."""
     try:
         # An empty context: a registry that a test has made active is not seen.
-        contextvars.Context().run(main)
+        contextvars.Context().run(program)
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
             return stop.code or 0

@@ -1,6 +1,7 @@
 """Run what a page shows as a reader would: in one folder, from top to bottom.
 
-Plain ``lmassay …`` lines run in this process, which saves starting Python each time; bash runs the others.
+Plain ``lmassay …`` lines run in this process, which saves starting Python each time, and Python in a fork of it; bash
+runs the others.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ _SECONDS = 900
 FIXTURES = ("smollm2", "smollm2_gguf", "data_folder", "mirror", "server", "package")
 PROGRAMS = ("java", "chromium", "pdflatex")
 NEEDS = (*FIXTURES, *PROGRAMS)
+
+# How the Python of a page is run.
+_SCRIPT = "python .shown.py"
+_DOCTEST = "python -m doctest -o ELLIPSIS .shown.txt"
 
 # Characters that only a shell understands outside quotes: pipes, redirections, patterns, lists of commands.
 _OF_THE_SHELL = re.compile(r"[|&;<>()`*?\[\]{}~]")
@@ -93,10 +98,10 @@ class Reader:
             self._runs(block, _script(block))
         elif block.language == "python" and ">>> " in block.text:
             (self.folder / ".shown.txt").write_text(block.text, encoding="utf-8")
-            self._runs(block, "python -m doctest -o ELLIPSIS .shown.txt")
+            self._runs(block, _DOCTEST)
         elif block.language == "python" and "run" in block.notes:
             (self.folder / ".shown.py").write_text(block.text, encoding="utf-8")
-            self._runs(block, "python .shown.py")
+            self._runs(block, _SCRIPT)
 
     def _writes(self, block: Block) -> None:
         path = self._path(block.notes["file"], block)
@@ -142,6 +147,9 @@ class Reader:
     def _run_part(self, part: str, log: Path, until: str | None) -> int:
         """Run one command line in this process, or several with bash, and append their output to the log."""
         environment = _environment(self.variables)
+        if part in (_SCRIPT, _DOCTEST) and "PYTHONPATH" not in self.variables:
+            with log.open("ab") as stream:
+                return in_process.run_python_into(stream, stream, part.split()[1:], self.folder, environment)
         words = command_words(part, environment)
         # Only a new process sees what a variable adds to the search path.
         if words is None or until or "PYTHONPATH" in self.variables:

@@ -12,7 +12,7 @@ from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.trainings import run_training
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.toys import METHOD, trained, write_sweep
-from tests.helpers import EVALUATIONS, lmassay, lmassay_process, write_config, write_lines
+from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 
 TASK = """
 from lmassay import Example, Generate, Score, Task
@@ -241,13 +241,13 @@ def test_the_shipped_translator_is_asked_again_after_its_dictionary_has_changed(
 def test_trainings_in_other_processes_use_the_modules_next_to_the_method(tmp_path):
     file = write_sweep(tmp_path, weight=[1, 2])
     write(tmp_path, toy=METHOD.replace("import os, time", "import os, time, utils"), utils="x = 1\n")
-    done = lmassay_process("run", file, "--results", tmp_path / "results", "--workers", 2)
+    done = lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
     assert len(trained(tmp_path)) == 4
-    lmassay_process("run", file, "--results", tmp_path / "results", "--workers", 2)
+    lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert len(trained(tmp_path)) == 4
     write(tmp_path, utils="x = 2\n")
-    done = lmassay_process("run", file, "--results", tmp_path / "results", "--workers", 2)
+    done = lmassay("run", file, "--results", tmp_path / "results", "--workers", 2)
     assert done.returncode == 0, done.stderr
     assert len(trained(tmp_path)) == 8
 
