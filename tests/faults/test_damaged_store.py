@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -14,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from lmassay.cli.completion import _run_ids
-from lmassay.errors import DamageError
+from lmassay.errors import DamageError, StoreError
 from lmassay.storage.pages import read_records
-from lmassay.storage.repair import find_damage, repair_lock
+from lmassay.storage.repair import find_damage, repair_lock, repair_store
 from lmassay.storage.store import STORE_FILE, Store
 from tests.compare_kit import set_created
 from tests.faults.soak import Disk
@@ -492,6 +493,25 @@ def test_3_a_repair_on_a_full_disk_leaves_the_file_as_it_was(truth, tmp_path):
         assert not find_damage(results)
     finally:
         disk.close()
+
+
+def test_3_a_rebuilt_file_that_cannot_be_put_in_place_leaves_the_file_and_its_log_as_they_were(folder, monkeypatch):
+    zero_page(folder, root_page(folder, "rows"))
+    log = folder / f"{STORE_FILE}-wal"
+    log.write_bytes(b"not applied yet")
+    before = {file: file.read_bytes() for file in (folder / STORE_FILE, log)}
+    replace = Path.replace
+
+    def failing(self: Path, target: Path) -> Path:
+        if target == folder / STORE_FILE:
+            raise OSError(errno.EACCES, "Permission denied")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(StoreError, match=r"Permission denied; the damaged file is unchanged, and .* is a copy of it"):
+        repair_store(folder)
+    assert {file: file.read_bytes() for file in before} == before
+    assert not list(folder.glob(".repair-*"))
 
 
 def test_6_a_folder_is_repaired_by_one_process_at_a_time(truth, folder):

@@ -44,6 +44,14 @@ def test_every_figure_of_the_four_evaluations_has_a_name_of_its_own(drawn):
     assert all(re.fullmatch(r"[\w-]+", name) for name in names)
 
 
+def test_figures_of_long_chapters_have_names_of_their_own(four):
+    with Store(four) as store:
+        long = [replace(chapter, title="한글" * 100) for chapter in chapters(store, store.runs())]
+    names = [file.name for file in figure_files(long)]
+    assert len(names) == len(set(names)) > 20
+    assert all(len(name.encode()) <= 150 for name in names)
+
+
 def test_every_class_of_every_figure_is_in_the_style_sheet(drawn):
     used = {
         name

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.view.kit import sample_folder, viewed
+from lmassay.storage.store import Store
+from tests.view.kit import add_run, sample_folder, viewed
 
 FIRST = "20261101-080000-plain-aaaaaa"
 SECOND = "20261101-090000-plain-bbbbbb"
@@ -49,6 +50,15 @@ def test_the_report_of_all_listed_runs_follows_the_filters(browser):
     page = browser.page("/report?model=large&all=yes")
     assert SECOND in page
     assert FIRST not in page
+
+
+def test_the_report_begins_with_the_run_that_was_recorded_first_though_the_clock_was_set_back(tmp_path):
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "20361101-080000-plain-aaaaaa", label="first")
+        add_run(store, "20061101-080000-plain-bbbbbb", label="second")
+    with viewed(tmp_path) as browser:
+        page = browser.page("/report?all=yes&format=csv")
+    assert 0 < page.index("20361101-080000") < page.index("20061101-080000")
 
 
 @pytest.mark.parametrize(("form", "kind"), [("html", "text/html"), ("md", "text/markdown"), ("csv", "text/csv")])

@@ -65,6 +65,18 @@ def test_runs_without_a_model_are_a_group(tmp_path):
     assert [title for title, _ in by_model.groups] == ["no model"]
 
 
+@pytest.mark.parametrize("name", ["gpt*", "gpt-?", "gpt-[4]"])
+def test_a_chosen_name_is_not_a_pattern(tmp_path, name):
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "20261101-080000-plain-aaaaaa", model=name, task=name)
+        add_run(store, "20261101-080000-plain-bbbbbb", model="gpt-4", task="gpt-4")
+        store.annotate("20261101-080000-plain-aaaaaa", Annotation("", (name,)))
+        store.annotate("20261101-080000-plain-bbbbbb", Annotation("", ("gpt-4",)))
+    listed = ResultsFolder(tmp_path).snapshot()
+    for query in ({"model": name}, {"task": name}, {"tag": name}):
+        assert shown(listed, **query) == ["aaaaaa"]
+
+
 def test_runs_are_grouped_by_model_or_task(snapshot):
     by_model = run_list(snapshot, ListQuery(group="model"))
     assert [title for title, _ in by_model.groups] == ["large", "org/model[v1]*", "tiny"]

@@ -17,6 +17,7 @@ from lmassay.reporting.figure_style import Drawing, standalone
 from lmassay.reporting.formats.content import Chapter, figures_in
 from lmassay.reporting.paper import MIN_TEXT_POINTS, PaperLayout, paper_drawing
 from lmassay.reporting.typesetting import ImageWriter, missing_font_message
+from lmassay.storage.file_names import same_file_key
 from lmassay.storage.files import atomic_write
 
 FigureFormat = Literal["svg", "png", "pdf"]
@@ -48,13 +49,14 @@ def figure_files(chapters: Sequence[Chapter], layout: PaperLayout | None = None)
     Without a layout, figures are as large as on the page.
     """
     files = []
+    taken: set[str] = set()
     for chapter in chapters:
         for number, figure in enumerate(figures_in(chapter.blocks), 1):
             if layout is None:
                 drawing = standalone(figure.drawing, figure.caption)
             else:
                 drawing = paper_drawing(figure, layout)
-            name = _file_name(f"{chapter.title} {number:02} {drawing.title}")
+            name = _distinct_name(_file_name(f"{chapter.title} {number:02} {drawing.title}"), taken)
             files.append(FigureFile(name, figure, drawing))
     return files
 
@@ -146,5 +148,25 @@ def _file_name(text: str) -> str:
     'robustness-01-s_src-against-d_tgt-한국어-b'
     """
     words = re.sub(r"[^\w]+", "-", unicodedata.normalize("NFC", text).lower())
+    return _cut(words, _MAX_NAME_BYTES).strip("-")
+
+
+def _cut(text: str, size: int) -> str:
     # File systems limit bytes, not characters.
-    return words.encode()[:_MAX_NAME_BYTES].decode(errors="ignore").strip("-")
+    return text.encode("utf-8", "replace")[:size].decode(errors="ignore")
+
+
+def _distinct_name(name: str, taken: set[str]) -> str:
+    """Return the name, with a number if another figure has it: names of long chapters are cut, and differ at the end.
+
+    >>> [_distinct_name(name, taken) for taken in [set()] for name in ("a", "A", "b", "a")]
+    ['a', 'A-2', 'b', 'a-3']
+    """
+    distinct = name
+    number = 1
+    while same_file_key(distinct) in taken:
+        number += 1
+        ending = f"-{number}"
+        distinct = f"{_cut(name, _MAX_NAME_BYTES - len(ending))}{ending}"
+    taken.add(same_file_key(distinct))
+    return distinct

@@ -143,7 +143,7 @@ def repair_store(folder: Path) -> Repair:
     repair = Repair(backup)
     is_rebuilt = False
     try:
-        with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder) as temporary:
+        with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder, ignore_cleanup_errors=True) as temporary:
             for suffix in ("", *LOG_SUFFIXES):
                 part = file.with_name(f"{file.name}{suffix}")
                 if part.is_file():
@@ -153,18 +153,35 @@ def repair_store(folder: Path) -> Repair:
             with Store(rebuilt, create=True) as store:
                 _Rebuilding(store, content, repair).run()
             is_rebuilt = True
-            for suffix in LOG_SUFFIXES:
-                file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
-            (rebuilt / STORE_FILE).replace(file)
+            _put_in_place(rebuilt / STORE_FILE, file)
     except BaseException as error:
         for suffix in ("", *LOG_SUFFIXES) if not is_rebuilt else ():
             # The damaged file is still in its place. A copy, which may be incomplete, would only take space.
             backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
         if isinstance(error, OSError) or is_disk_full(error):
             reason = getattr(error, "strerror", None) or first_line(error.__cause__ or error)
-            raise StoreError(f"cannot repair {file}: {reason}; the damaged file is unchanged") from error
+            copy = f", and {backup.name} is a copy of it" if is_rebuilt else ""
+            raise StoreError(f"cannot repair {file}: {reason}; the damaged file is unchanged{copy}") from error
         raise
     return repair
+
+
+def _put_in_place(rebuilt: Path, file: Path) -> None:
+    """Replace the damaged file. If that fails, the damaged file and its log are as they were."""
+    # SQLite would apply the log of the damaged file to the rebuilt one, so the log goes first.
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for suffix in LOG_SUFFIXES:
+            log = file.with_name(f"{file.name}{suffix}")
+            if log.exists():
+                moved.append((log, log.replace(rebuilt.with_name(f"damaged{suffix}"))))
+        rebuilt.replace(file)
+    except BaseException:
+        # Ctrl-C may come when the file is in its place already; the old log must not get there.
+        if rebuilt.exists():
+            for log, moved_log in moved:
+                moved_log.replace(log)
+        raise
 
 
 @contextmanager

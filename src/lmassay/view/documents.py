@@ -95,9 +95,11 @@ class Documents:
 
     def _selected(self, request: Request, store: Store) -> Sequence[RunRecord]:
         if "all" in request.query_params:
-            states = ListQuery.of(request.query_params).select(self.context.folder.snapshot().runs)
-            # A report starts with the oldest run, which is the base of its comparisons.
-            runs = sorted(state.record.id for state in states)
+            snapshot = self.context.folder.snapshot()
+            selected = {state.record.id for state in ListQuery.of(request.query_params).select(snapshot.runs)}
+            # A report starts with the run that was recorded first, which is the base of its comparisons. The times in
+            # the ids are not reliable: a clock may have been set back.
+            runs = [state.record.id for state in snapshot.runs if state.record.id in selected]
         else:
             runs = request.query_params.getlist("run")
         if not runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from lmassay.view.folder import RunState, Snapshot
 NEWEST = "newest"
 GROUPS = ("model", "task")
 _METRIC = "metric:"
+_PATTERN_CHARACTER = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ _EMPTY = ListQuery()
 
 
 def _one(value: str) -> tuple[str, ...]:
-    # RunFilter takes patterns. A name from the list is meant literally, so its brackets must not start a pattern.
-    return (value.replace("[", "[[]"),) if value else ()
+    # RunFilter takes patterns. A name from the list is meant literally.
+    return (_PATTERN_CHARACTER.sub(r"[\g<0>]", value),) if value else ()
 
 
 def _has_text(record: RunRecord, text: str) -> bool:

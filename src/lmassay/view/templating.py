@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -56,14 +55,6 @@ def moment_text(moment: str | float | None) -> str:
         # The time of a damaged run may be lost.
         return ""
     return local.strftime("%Y-%m-%d %H:%M")
-
-
-def seconds_since(moment: str) -> float | None:
-    """Return how long ago a stored time was; None if it cannot be read."""
-    try:
-        return time.time() - datetime.fromisoformat(moment).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _in_path(text: object) -> str:

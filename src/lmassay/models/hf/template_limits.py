@@ -107,6 +107,11 @@ def limited_memory(megabytes: int) -> Iterator[None]:
 
     A single step of a template can need any amount, so only the operating system can refuse it. Linux does; on other
     systems, only :func:`refuse_huge_products` protects the memory.
+
+    Linux has such limits for processes, not for threads. Within the block, which takes about a millisecond, no thread
+    of the process can get more than ``megabytes`` in addition, and would fail with a MemoryError. lmassay computes in
+    one thread per process, also on Dask workers, so this concerns only programs that call it in one of several threads
+    and need gigabytes in another.
     """
     if not sys.platform.startswith("linux") or not _STATUS.exists():
         yield
