@@ -175,3 +175,15 @@ def test_a_view_beyond_this_machine_is_refused(lmassay, tmp_path):
     done = lmassay("view", "--host", "0.0.0.0", "--results", tmp_path)
     assert done.returncode == 2
     assert "on this machine only" in done.stderr
+
+
+def test_a_folder_is_answered_with_the_command_for_its_logs(lmassay, tmp_path):
+    folder = tmp_path / "of the harness" / "model"
+    folder.mkdir(parents=True)
+    done = lmassay("import", tmp_path, "--results", tmp_path / "results")
+    assert done.returncode == 2
+    assert "is a folder without sample logs; lm_eval writes samples_*.jsonl with --log_samples" in done.stderr
+    (folder / "samples_sums.jsonl").write_text("", encoding="utf-8")
+    done = lmassay("import", tmp_path, "--results", tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+    assert f"is a folder; give its sample logs: lmassay import '{folder}'/samples_*.jsonl" in done.stderr

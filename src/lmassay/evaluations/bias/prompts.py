@@ -33,6 +33,10 @@ _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
 # A text with fewer function words than this is too short to recognise its language.
 _MIN_FUNCTION_WORDS = 3
+# These words are about a sixth of an English text, but less than 5 % of a Dutch or German one ("is", "was").
+_MIN_SHARE_IN_ENGLISH = 0.06
+_MIN_JUDGED_WORDS = 60
+_MIN_DIFFERENT_WORDS = 20
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _COLUMNS = ("prompt_id", "instruction", "context", "question", *_CHOICE_COLUMNS, "answer", "unknown")
 
@@ -151,6 +155,19 @@ def guess_language(text: str) -> str | None:
     if most < _MIN_FUNCTION_WORDS or most < 2 * second_most:
         return None
     return best
+
+
+def is_surely_not_english(text: str) -> bool:
+    """True for a text that is long enough to judge and has hardly any of the most frequent English words.
+
+    >>> is_surely_not_english("Too short to judge.")
+    False
+    """
+    words = _LETTERS_OF_ANY_SCRIPT.findall(text.lower())
+    if len(words) < _MIN_JUDGED_WORDS or len(set(words)) < _MIN_DIFFERENT_WORDS:
+        return False
+    english_words = sum(word in _FUNCTION_WORDS["en"] for word in words)
+    return english_words < _MIN_SHARE_IN_ENGLISH * len(words)
 
 
 def _prompt_id(table: TsvTable, row: int, text: str) -> int:

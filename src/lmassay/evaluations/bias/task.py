@@ -20,6 +20,7 @@ from lmassay.evaluations.bias.prompts import (
     PromptTemplate,
     choose_prompt,
     guess_language,
+    is_surely_not_english,
     read_prompts,
     shipped_prompts,
 )
@@ -50,6 +51,7 @@ _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
     "choices": frozenset({"logprobs"}),
     "choices_per_token": frozenset({"logprobs"}),
 }
+_ITEMS_TO_RECOGNISE = 50
 _KOBBQ_HEADLINE = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc")
 _BBQ_HEADLINE = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
 
@@ -193,6 +195,17 @@ class Bias(Task):
                 f"the questions are in the language '{language}', but prompt {self._prompt_id} of "
                 f"{self._prompt_path.name} seems to be in '{prompt_language}'"
             )
+        if language == "en" and is_surely_not_english(self._sample_text()):
+            note = (
+                "the questions do not seem to be in English; name their language, such as language: de, in the "
+                "description of the data"
+            )
+            if self._prompt_file is None:
+                note += (
+                    ". Until then the prompts are English. If lmassay has none for the language, translate those that "
+                    "lmassay init prompts writes, and name the file in task.prompts"
+                )
+            notes.append(note)
         if self._prompt_file is None and language in UNREVIEWED_LANGUAGES:
             notes.append(f"the prompts for the language '{language}' were not reviewed by native speakers")
         if self._control_dataset is None and has_control_questions(self._data, self._base):
@@ -205,6 +218,13 @@ class Bias(Task):
                 f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"
             )
         return notes
+
+    def _sample_text(self) -> str:
+        """Return the texts of the first questions, from which their language can be recognised."""
+        texts: list[str] = []
+        for item in self._items[:_ITEMS_TO_RECOGNISE]:
+            texts += [item.context, item.question]
+        return " ".join(texts)
 
     def size(self) -> int:
         return sum(len(self._orders(item)) for item in self._items)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from lmassay.cli.actions.run import print_records
 from lmassay.cli.console import say
+from lmassay.errors import UserError
 from lmassay.running import runner
 from lmassay.storage.store import Store
 
@@ -23,6 +25,7 @@ def import_(
     """Import sample logs of lm-evaluation-harness (samples_*.jsonl, written with --log_samples) as runs."""
     from lmassay.evaluations.imported.reading import configuration, grouped
 
+    _require_files(samples)
     # All logs are read and checked here, before the results folder is touched.
     plans = []
     for paths in grouped(samples, filter_name, task):
@@ -37,3 +40,17 @@ def import_(
         for note in notes:
             say(note)
         return print_records(records, store, as_json)
+
+
+def _require_files(samples: Sequence[Path]) -> None:
+    """Raise a UserError that names the sample logs of a folder, if one is given instead of files."""
+    for path in samples:
+        if not path.is_dir():
+            continue
+        logs = sorted(path.rglob("samples_*.jsonl"))
+        if not logs:
+            raise UserError(
+                f"{path} is a folder without sample logs; lm_eval writes samples_*.jsonl with --log_samples"
+            )
+        command = f"lmassay import {shlex.quote(str(logs[0].parent))}/samples_*.jsonl"
+        raise UserError(f"{path} is a folder; give its sample logs: {command}")
