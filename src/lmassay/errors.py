@@ -3,6 +3,7 @@
 LmassayError
 ├── UserError            the user can fix it: one line on standard error, exit code 2
 │   ├── ConfigError      a configuration key or value is wrong
+│   │   └── UnsuitableModel  the model cannot read what the task asks, such as words outside its vocabulary
 │   ├── DataError        an input file is missing or wrong; the message names file and line
 │   │   └── NotFetched   a model or data set is not on this machine yet; the message names the command
 │   ├── PluginError      a scorer, perturbation, task or model cannot be found or used
@@ -49,6 +50,19 @@ class UserError(LmassayError):
 
 class ConfigError(UserError):
     """A configuration key or value is wrong."""
+
+
+class UnsuitableModel(ConfigError):  # noqa: N818 - the name reads better without "Error"
+    """The model cannot read what the task asks, although it can do what the task requires.
+
+    In a configuration, other words or another model help. The data of a card are fixed, so the evaluation is not
+    applicable there.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem = problem
+        """What is wrong, without what to do about it."""
 
 
 class DataError(UserError):

@@ -194,6 +194,15 @@ def test_keys_of_the_items_of_one_list_are_counted_once(folder):
     assert "lists start one run per value: task.attack (2 values), model (2 values)\n" in plan.stdout, plan.stderr
 
 
+def test_a_list_whose_items_differ_in_name_and_options_is_counted_once(folder):
+    attacks = ["charswap", {"name": "charswap", "rate": 0.8, "seed": 1}, "case"]
+    write_config(
+        folder / "c.yaml", {"task": {"name": "robustness", "src": "src.txt", "attack": attacks}, "model": "echo"}
+    )
+    plan = lmassay("check", "c.yaml", cwd=folder).stdout
+    assert "lists start one run per value: task.attack (3 values)\n" in plan
+
+
 def test_the_plan_does_not_count_an_option_that_one_run_leaves_at_its_default(folder):
     attacks = [{"perturb": "charswap", "rate": 0.2}, {"perturb": "charswap", "rate": 0.4, "seed": 0}]
     write_config(

@@ -139,9 +139,36 @@ def test_a_metric_that_no_run_has_is_an_error_with_a_hint(two_by_two):
 def test_options_of_one_plugin_are_told_apart(tmp_path):
     add_run(tmp_path, "a", GOOD, attack={"name": "swap", "rate": 0.3})
     add_run(tmp_path, "b", BAD, attack={"name": "swap", "rate": 0.9})
-    made = table(tmp_path, rows="attack")
-    assert len(made.rows) == 2
+    assert table(tmp_path, rows="attack").rows == ["swap, rate=0.3", "swap, rate=0.9"]
     assert table(tmp_path, rows="rate").rows == ["0.3", "0.9"]
+
+
+def test_plugins_are_named_with_only_the_options_that_distinguish_them(tmp_path):
+    shared = {"max_steps": 60, "batch_size": 4, "warmup_ratio": 0.1}
+    add_run(tmp_path, "a", GOOD, method="majority")
+    add_run(tmp_path, "b", GOOD, method={"name": "pet", **shared, "learning_rate": 0.001})
+    add_run(tmp_path, "c", BAD, method={"name": "pet", **shared, "learning_rate": 0.003})
+    add_run(tmp_path, "d", BAD, method={"name": "methods/mine.py:Mine", "power": 2})
+    made = table(tmp_path, rows="method")
+    assert made.rows == ["majority", "pet, learning_rate=0.001", "pet, learning_rate=0.003", "mine.py:Mine"]
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    add_run(tmp_path, "a", GOOD, method={"name": "one/mine.py:Mine", "power": 2})
+    add_run(tmp_path, "b", BAD, method={"name": "two/mine.py:Mine", "power": 2})
+    assert table(tmp_path, rows="method").rows == ["one/mine.py:Mine", "two/mine.py:Mine"]
+
+
+def test_an_option_that_a_plugin_leaves_out_needs_no_text(tmp_path):
+    add_run(tmp_path, "a", GOOD, attack="shout")
+    add_run(tmp_path, "b", BAD, attack={"name": "shout", "rate": 0.8, "options": {"mark": "!!"}})
+    assert table(tmp_path, rows="attack").rows == ["shout", "shout, rate=0.8, options.mark=!!"]
+
+
+def test_mappings_without_a_name_show_what_distinguishes_them(tmp_path):
+    add_run(tmp_path, "a", GOOD, splits={"strategy": "multi_splits", "k": 4})
+    add_run(tmp_path, "b", BAD, splits={"strategy": "mdl", "k": 4})
+    assert table(tmp_path, rows="splits").rows == ["strategy=multi_splits", "strategy=mdl"]
 
 
 def test_three_runs_are_adjusted_for_all_pairs(tmp_path):

@@ -209,7 +209,9 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     for record in records:
         reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
         if reasons:
-            print_sentence(f"{record.title}: unscored: {reasons}")
+            # Runs of several tasks on the same data have the same label.
+            task = f"{record.task}: " if len({other.task for other in records}) > 1 else ""
+            print_sentence(f"{task}{record.title}: unscored: {reasons}")
     amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
     print_total_spending([spent for spent in amounts if spent is not None])
 

@@ -304,7 +304,7 @@ def _has_question(record: RunRecord) -> bool:
 
 
 def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
-    """The evaluations of a card that do not apply to a model, and why."""
+    """The evaluations of a card that do not apply to a model, and why; models in the order of their runs."""
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
         card = record.provenance.card
@@ -312,7 +312,8 @@ def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
             continue
         for model, reasons_of_model in card.absent.items():
             reasons.setdefault(model, {}).update(reasons_of_model)
-    return reasons
+    models = dict.fromkeys([record.model for record in records if record.model in reasons] + list(reasons))
+    return {model: reasons[model] for model in models}
 
 
 def evaluations_without_result(records: Sequence[RunRecord], shown: Sequence[Headline]) -> Reasons:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmassay.errors import UserError, did_you_mean
-from lmassay.running.differences import ABSENT, short_texts, varied_keys
+from lmassay.running.differences import ABSENT, identity, short_texts, varied_keys
 from lmassay.types import OVERALL, RunRecord
 from lmassay.types.wording import model_name
 
@@ -97,22 +97,38 @@ def _texts_by(key: str, records: Sequence[RunRecord], option: str) -> dict[str, 
         return texts_of_run
     path = _full_path(key, records, option)
     values = [_value_at(path, record.config) for record in records]
-    named_values = [_plugin_name(value) for value in values]
-    # Two settings of one plug-in need more than its name.
-    if len(set(map(str, named_values))) == len(set(map(str, values))):
-        values = named_values
-    texts = short_texts(values)
     texts_by_run: dict[str, str] = {}
-    for record, value, text in zip(records, values, texts, strict=True):
+    for record, value, text in zip(records, values, _value_texts(values), strict=True):
         # Another plug-in may not even have this option, so "default" would be wrong.
         texts_by_run[record.id] = NOT_SET if value is ABSENT else text
     return texts_by_run
 
 
-def _plugin_name(value: Any) -> Any:
-    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
-        return value["name"]
-    return value
+def _value_texts(values: Sequence[Any]) -> list[str]:
+    """Return texts that tell values apart: plug-ins by their names and only the options that distinguish them.
+
+    >>> _value_texts(["majority", {"name": "pet", "seed": 1, "lr": 0.1}, {"name": "pet", "seed": 1, "lr": 0.2}])
+    ['majority', 'pet, lr=0.1', 'pet, lr=0.2']
+    """
+    if not any(isinstance(value, Mapping) for value in values):
+        return short_texts(values)
+    names = [value.get("name", ABSENT) if isinstance(value, Mapping) else value for value in values]
+    # A mapping without a name has options only.
+    parts: list[list[str]] = []
+    for name, text in zip(names, short_texts(names), strict=True):
+        parts.append([] if name is ABSENT else [text])
+    for key in varied_keys([{"value": value} for value in values]):
+        option = ".".join(key.path[1:])
+        # An option that a plug-in leaves out needs no text: the others state it.
+        stated = {number: value for number, value in key.values.items() if value is not ABSENT}
+        if option in ("", "name"):
+            continue
+        for number, text in zip(stated, short_texts(list(stated.values())), strict=True):
+            parts[number].append(f"{option}={text}")
+    texts = [", ".join(part) for part in parts]
+    text_of_value = dict(zip(map(identity, values), texts, strict=True))
+    is_distinct = all(texts) and len(set(texts)) == len(text_of_value)
+    return texts if is_distinct else short_texts(values)
 
 
 def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str, ...]:

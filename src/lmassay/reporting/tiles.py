@@ -42,7 +42,7 @@ from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
-from lmassay.types.wording import NO_MODEL, counted, model_name
+from lmassay.types.wording import NO_MODEL, model_name
 
 _DIGITS = 3
 
@@ -391,6 +391,8 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
     differences = differences_to_first_model(store, shown)
     if not differences:
         return []
+    # A single p-value needs no adjustment.
+    is_adjusted = len(differences) > 1
     rows = []
     notes: dict[str, None] = {}
     for difference in differences:
@@ -402,17 +404,21 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
             Cell(f"{row.difference:+z.3f}"),
             Cell(difference_interval(row, "+", _DIGITS)),
             Cell(p_text(row.p)),
-            Cell(p_text(row.p_adjusted)),
+            *([Cell(p_text(row.p_adjusted))] if is_adjusted else []),
             Cell(f"{row.n:,}"),
         ]
         rows.append(TableRow(cells))
         if difference.new.comparison_note:
             notes[difference.new.comparison_note] = None
-    header = header_row(["metric", "model", "compared with"], ["difference", "interval", "p", "p (FDR)", "n"])
+    number_headers = ["difference", "interval", "p", "n"]
+    adjustment = ""
+    if is_adjusted:
+        number_headers.insert(-1, "p (FDR)")
+        adjustment = f" FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg)."
+    header = header_row(["metric", "model", "compared with"], number_headers)
     caption = (
-        "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test. "
-        f"FDR: adjusted for {counted(len(differences), 'row')} (false discovery rate, Benjamini and Hochberg). n: "
-        "scored examples of the model that has fewer. An interval that includes 0 shows no difference."
+        "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test."
+        f"{adjustment} n: scored examples of the model that has fewer. An interval that includes 0 shows no difference."
     )
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 

@@ -92,7 +92,14 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
             division = (path[0], _division(values_of_run))
             same_list, _ = list_of_division.get(division, (path, 0))
             list_of_division[division] = (_shared_beginning(same_list, path), len(distinct_values))
-        counts = [f"{'.'.join(path)} ({values} values)" for path, values in list_of_division.values()]
+        values_of_list: dict[KeyPath, int] = {}
+        for path, values in list_of_division.values():
+            if path in values_of_list:
+                # Items of this list differ in their names, and those of one name in their options.
+                items = {identity(_value_at(plan.config.unresolved, path)) for plan in members}
+                values = len(items)
+            values_of_list[path] = values
+        counts = [f"{'.'.join(path)} ({values} values)" for path, values in values_of_list.items()]
         if counts:
             summaries.append(", ".join(counts))
     return summaries

@@ -235,6 +235,16 @@ def test_a_sentence_that_cannot_be_perturbed_stays_as_it_is(tmp_path, files):
         ({"s_src": {"name": "bleu", "compat": "3.x"}}, ConfigError, "compat"),
         ({"attack": "charswop"}, PluginError, "did you mean 'charswap'"),
         ({"attack": {"name": "keyboard", "options": {"layuot": "azerty"}}}, ConfigError, "layout"),
+        (
+            {"attack": {"name": "keyboard", "layout": "azerty"}},
+            ConfigError,
+            r"task.attack: unknown key 'layout'; options of the perturbation belong in options: {layout: …}",
+        ),
+        (
+            {"attack": {"name": "keyboard", "rat": 0.1}},
+            ConfigError,
+            "task.attack.rat: unknown key; did you mean 'rate'",
+        ),
         ({"attack": {"name": "s", "search": {"budget": 5}}}, ConfigError, "live system"),
         ({"src": "nowhere.txt"}, DataError, "nowhere.txt does not exist"),
     ],

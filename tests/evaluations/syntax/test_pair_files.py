@@ -46,7 +46,7 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
         ("{", r"line 2: this is not JSON"),
         ("[1]", "this is a JSON array; write one JSON object per line"),
         ("1", "must be a JSON object"),
-        ({"sentence_good": "x"}, "the text 'sentence_bad' is missing"),
+        ({"sentence_good": "x"}, r"the text 'sentence_bad' is missing; .* write task\.columns: \{right: …, wrong: …\}"),
         ({"sentence_good": 3, "sentence_bad": "x"}, "the text 'sentence_good' is missing"),
         (row(label=1), "label is 1; it must be -1"),
         (row(label="-1"), "label is '-1'"),
@@ -118,7 +118,7 @@ def test_a_column_of_labels_is_a_number_only_if_it_is_one_of_agreement_data(tmp_
     ("lines", "message"),
     [
         (["good,bad", "a,b"], "line 1: there is no column 'kind'"),
-        (["goood,bad,kind", "a,b,c"], "no column 'good'; did you mean 'goood'"),
+        (["goood,bad,kind", "a,b,c"], "no column 'good', which task.columns names; did you mean 'goood'"),
         (["good,bad,kind", "a,b"], "line 2: the row has 2 cells, but the header has 3; fill in"),
         (["good,good,kind", "a,b,c"], "two columns have the same name"),
         (["good,bad,kind"], "has no pairs"),

@@ -69,6 +69,25 @@ def test_identical_and_empty_sentences_are_unscored_and_counted(files):
     assert reasons == ["the two sentences are identical", None, "a sentence is empty"]
 
 
+def test_pairs_that_cannot_be_scored_are_named_before_the_run(files):
+    write_lines(
+        files / "p.jsonl", [json.dumps({"sentence_good": good, "sentence_bad": "b"}) for good in ("", "b", "b")]
+    )
+    notes = MinimalPairs("p.jsonl", base_dir=files).notes()
+    assert notes == [
+        f"1 pair cannot be scored: a sentence is empty ({files / 'p.jsonl'}, line 1)",
+        f"2 pairs cannot be scored: the two sentences are identical ({files / 'p.jsonl'}, line 2 and 1 more)",
+    ]
+
+
+def test_equally_probable_sentences_are_counted_if_there_are_any(files):
+    tied = run(files, [("aa", "bb", {}), ("a", "bb", {}), ("a", "bb c", {}), ("a", "a", {})])
+    assert (tied["ties"].value, tied["ties"].n) == (1 / 3, 3)
+    assert tied["ties"].low < 1 / 3 < tied["ties"].high
+    decided = run(files, [("a", "bb", {})])
+    assert "ties" not in {result.metric for result in decided.results}
+
+
 def test_the_two_spellings_of_a_field_are_one(files):
     other = {**BLIMP, "field": "syntax_semantics", "UID": "npi_present_2", "linguistics_term": "island_effects"}
     finished_run = run(files, [("a", "bb", BLIMP), ("aaa", "bb", other), ("a", "cc", {**BLIMP, "field": "syntax"})])

@@ -426,6 +426,15 @@ def test_the_command_prints_the_headline_and_keeps_every_number(files):
     assert any(r["metric"] == "mw@bottom0.001" for r in json.loads(whole.stdout)["runs"][0]["results"])
 
 
+def test_a_column_of_the_data_groups_the_results(files):
+    rows = ["right\twrong\tkind", "the author laughs\tthe author laugh\tnear", "the man is tall\tthe man are tall\tfar"]
+    write_lines(files / "own.tsv", rows)
+    columns = {"right": "right", "wrong": "wrong", "group": "kind"}
+    finished_run = run(files, data=str(files / "own.tsv"), columns=columns)
+    groups = {result.group for result in finished_run.results if result.metric == "tse"}
+    assert {"construction=near", "construction=far"} <= groups
+
+
 def test_what_was_left_out_is_said_before_the_run(files):
     write_lines(files / "verbs.csv", [*VERBS, "_,is,are,_"])
     lines = [*SIMPLE, row("a b", "a b", -1), row("the author laugh", "the author laughs", -2)]
@@ -435,8 +444,9 @@ def test_what_was_left_out_is_said_before_the_run(files):
     done = lmassay("run", config, "--results", files / "r")
     assert "1 duplicate rows are counted once" in done.stderr
     assert "1 pair unscored: the sentences do not differ in exactly one word" in done.stderr
-    assert "1 contexts have no label" in done.stderr
-    assert "1 contexts occur with both labels" in done.stderr
+    assert "1 context has no label" in done.stderr
+    assert "1 context occurs with both labels" in done.stderr
+    assert "the verb list verbs.csv has only" in done.stderr
     assert "no agreement noun is repeated" in done.stderr
 
 

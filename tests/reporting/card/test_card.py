@@ -15,6 +15,7 @@ from lmassay.reporting.headline import differences_to_first_model, headlines
 from lmassay.storage.store import Store
 from lmassay.types import CardPart
 from tests.helpers import lmassay
+from tests.tiny_models import save_model
 
 MODELS = Path(__file__).parent / "models.py"
 KNOWER = f"{MODELS}:Knower"
@@ -95,6 +96,30 @@ def test_what_a_model_cannot_be_asked_is_reported_with_the_reason(tmp_path):
     )
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert "rank words at a blank" in page
+
+
+def test_a_model_that_lacks_a_label_word_of_the_card_is_tested_on_the_rest(tmp_path):
+    model = save_model(tmp_path / "small-vocabulary", "bert")
+    file = model / "tokenizer.json"
+    tokenizer = json.loads(file.read_text(encoding="utf-8"))
+    # Without this piece, "bad" and "good" cannot be written.
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["##unused"] = vocabulary.pop("##d")
+    file.write_text(json.dumps(tokenizer), encoding="utf-8")
+    done = lmassay("card", model, "--quick", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "syntax" in done.stdout
+    reason = "the word 'bad' for the label 'bad' is not in the vocabulary of this model (it becomes [UNK])\n"
+    assert "fewshot is not applicable to small-vocabulary: card-reviews, pattern 0: " + reason in done.stderr
+
+
+def test_models_without_a_number_are_in_the_order_of_the_card(tmp_path):
+    done = lmassay(
+        *("card", f"{{name: '{MODELS}:Talker', label: zebra}}", f"{{name: '{MODELS}:Talker', label: ant}}", "--quick"),
+        *("--only", "syntax", "--only", "robustness", "--json", "--results", tmp_path / "r", "-o", tmp_path / "c.html"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["not_applicable"]) == ["zebra", "ant"]
 
 
 def test_a_model_without_blanks_is_asked_for_whole_sentences(tmp_path):

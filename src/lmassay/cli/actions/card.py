@@ -24,7 +24,7 @@ from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import progress_board
 from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import CardRequest
-from lmassay.errors import PluginError, UserError, did_you_mean
+from lmassay.errors import PluginError, UnsuitableModel, UserError, did_you_mean
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.reporting import card as cards
 from lmassay.reporting.card import PlannedEvaluation, PublishedPart
@@ -178,12 +178,17 @@ def _report_inapplicable(parts: Sequence[PlannedEvaluation]) -> None:
 
 
 def _plan(parts: Sequence[PlannedEvaluation]) -> tuple[list[PlannedEvaluation], list[Plan]]:
-    """Plan the runs of all evaluations. An evaluation whose package is broken is marked as not applicable."""
+    """Plan the runs of all evaluations.
+
+    An evaluation is not applicable if the model cannot read the card's data or if the evaluation's package is broken.
+    """
     checked_parts: list[PlannedEvaluation] = []
     plans: list[Plan] = []
     for part in parts:
         try:
             plans += with_sweep_labels([runner.plan(config) for config in part.runs()])
+        except UnsuitableModel as error:
+            part = replace(part, config=None, reason=error.problem)
         except UserError as error:
             # A mistake in what the user gave, such as the model, ends the command.
             if not isinstance(error, PluginError) and not isinstance(error.__cause__, PluginError):
@@ -364,25 +369,29 @@ def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
     pairs = differences_to_first_model(store, shown)
     if not pairs:
         return
-    rows = []
+    # A single p-value needs no adjustment.
+    is_adjusted = len(pairs) > 1
+    rows: list[list[object]] = []
     for pair in pairs:
-        rows.append(
-            (
-                pair.title,
-                pair.new.shown_model,
-                pair.base.shown_model,
-                f"{pair.comparison.difference:+z.3f}",
-                interval_text(pair.comparison, "+", 3),
-                p_text(pair.comparison.p),
-                p_text(pair.comparison.p_adjusted),
-                pair.comparison.n,
-            )
-        )
+        row: list[object] = [
+            pair.title,
+            pair.new.shown_model,
+            pair.base.shown_model,
+            f"{pair.comparison.difference:+z.3f}",
+            interval_text(pair.comparison, "+", 3),
+            p_text(pair.comparison.p),
+        ]
+        if is_adjusted:
+            row.append(p_text(pair.comparison.p_adjusted))
+        rows.append([*row, pair.comparison.n])
     click.echo()
-    headers = ("number", "model", "against", "difference", "interval", "p", "p (FDR)", "n")
-    print_table("Paired on the examples that both models have:", headers, rows, right=(3, 4, 5, 6, 7))
-    number_of_rows = counted(len(rows), "row")
-    print_sentence(f"p (FDR): adjusted for {number_of_rows} (false discovery rate, Benjamini and Hochberg)")
+    headers = ["number", "model", "against", "difference", "interval", "p", "n"]
+    if is_adjusted:
+        headers.insert(-1, "p (FDR)")
+    print_table("Paired on the examples that both models have:", headers, rows, right=range(3, len(headers)))
+    if is_adjusted:
+        number_of_rows = counted(len(rows), "row")
+        print_sentence(f"p (FDR): adjusted for {number_of_rows} (false discovery rate, Benjamini and Hochberg)")
     notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
     for note in notes:
         print_sentence(note)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lmassay.errors import ConfigError
+from lmassay.errors import UnsuitableModel
 from lmassay.evaluations.fewshot.tokens import CachedTokenizer, special_ids
 
 if TYPE_CHECKING:
@@ -34,14 +34,15 @@ class LabelWordTokens:
         return f"{self.task.name}, pattern {self.pattern}: {', '.join(words)}"
 
     def check(self, *, reads_left_to_right: bool) -> None:
-        """Raise a ConfigError for words outside the vocabulary, and for labels that their tokens do not tell apart."""
+        """Raise an UnsuitableModel for words outside the vocabulary, and for labels with the same tokens."""
         self._require_known_words()
         first_words: dict[tuple[tuple[int, ...], ...], str] = {}
         for label, tokens in self._tokens_by_label().items():
             if tokens in first_words:
-                raise ConfigError(
+                raise UnsuitableModel(
                     f"{self._where}: the labels '{first_words[tokens]}' and '{label}' have the same tokens "
-                    f"({self._spelled(tokens[0])}), so no model can tell them apart; choose other words"
+                    f"({self._spelled(tokens[0])}), so no model can tell them apart",
+                    "choose other words",
                 )
             first_words[tokens] = label
         if reads_left_to_right:
@@ -51,9 +52,10 @@ class LabelWordTokens:
         unknown = special_ids(self.tokenizer)
         for label, word, ids in self._words():
             if not ids or any(token in unknown for token in ids):
-                raise ConfigError(
+                raise UnsuitableModel(
                     f"{self._where}: the word '{word}' for the label '{label}' is not in the vocabulary of this model "
-                    f"(it becomes {self._spelled(ids) or 'nothing'}); choose another word"
+                    f"(it becomes {self._spelled(ids) or 'nothing'})",
+                    "choose another word",
                 )
 
     def _require_no_beginnings(self) -> None:
@@ -66,10 +68,11 @@ class LabelWordTokens:
         for label, word in single_words.items():
             for longer_label, longer_word in single_words.items():
                 if longer_label != label and longer_word[: len(word)] == word:
-                    raise ConfigError(
+                    raise UnsuitableModel(
                         f"{self._where}: the word for the label '{longer_label}' ({self._spelled(longer_word)}) begins "
                         f"with the word for '{label}' ({self._spelled(word)}), so a model that reads from left to "
-                        f"right can never prefer '{longer_label}'; choose other words"
+                        f"right can never prefer '{longer_label}'",
+                        "choose other words",
                     )
 
     def _tokens_by_label(self) -> dict[str, tuple[tuple[int, ...], ...]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from lmassay.errors import ConfigError
+from lmassay.errors import ConfigError, closest
 from lmassay.evaluations.robustness import DEFAULT_RATE
 from lmassay.evaluations.robustness.perturbations.base import Perturber, make_perturber
 from lmassay.plugins.data_options import InMemory
+from lmassay.plugins.options import MISTAKE
 
 # Inputs that are perturbed before a run, to see whether the attack changes them. They are not perturbed again in the
 # run: a user's own perturbation may be slow.
@@ -100,6 +102,15 @@ class Attack(BaseModel):
     def _short_form(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"name": value}
+        if isinstance(value, Mapping) and not value.keys() & {"file", "search", "gradient"}:
+            for key in value:
+                # A key that is nearly one of an attack is reported with that one.
+                if key not in cls.model_fields and closest(str(key), cls.model_fields) is None:
+                    raise PydanticCustomError(
+                        MISTAKE,
+                        "unknown key '{key}'; options of the perturbation belong in options: {brace}{key}: …{close}",
+                        {"key": str(key), "brace": "{", "close": "}"},
+                    )
         return value
 
     @model_validator(mode="after")

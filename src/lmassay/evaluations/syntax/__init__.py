@@ -90,6 +90,16 @@ METRICS = (
         "margin",
         meaning="The log-probability of the grammatical sentence minus that of the ungrammatical one.",
     ),
+    Metric(
+        "ties",
+        "pairs of equally probable sentences",
+        bounds=_RATE,
+        better="lower",
+        meaning=(
+            "How often both sentences of a pair are equally probable, which counts as wrong. "
+            "It is shown only if there are such pairs."
+        ),
+    ),
 )
 
 _SECTION = f"{__name__}.report.section:section"

@@ -118,8 +118,8 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
                 # In a table it is the header that lacks the column.
                 where = 1 if is_table else line
                 raise DataError(
-                    f"{file.path}, line {where}: there is no column '{column}'{did_you_mean(column, row)}; "
-                    "task.columns names the columns: {right: …, wrong: …}"
+                    f"{file.path}, line {where}: there is no column '{column}', which task.columns names"
+                    f"{did_you_mean(column, row)}"
                 )
             fields.pop(column, None)
             fields[field] = row[column]

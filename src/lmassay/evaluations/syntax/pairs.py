@@ -73,7 +73,10 @@ def pair_of(row: Mapping[str, Any], file: str, line: int, blank: Blank = "only")
     bad = row.get("sentence_bad")
     for key, sentence in (("sentence_good", good), ("sentence_bad", bad)):
         if not isinstance(sentence, str):
-            raise DataError(f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}")
+            hint = ""
+            if key not in row:
+                hint = "; if yours have other names, write task.columns: {right: …, wrong: …}"
+            raise DataError(f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}{hint}")
         if not sentence.isascii():
             _check_encodable(sentence, file, line)
     assert isinstance(good, str)

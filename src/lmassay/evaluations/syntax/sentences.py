@@ -19,11 +19,15 @@ from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, COLUMNS_HELP, Pa
 from lmassay.evaluations.syntax.pairs import MinimalPair
 from lmassay.statistics import intervals
 from lmassay.statistics.intervals import Settings
+from lmassay.statistics.observations import observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Continuation, Design, Example, LogProbs, Request, Response, Result, Score, digest
+from lmassay.types.wording import counted
 
 Method = Literal["sentence", "one_prefix", "two_prefix"]
 METRICS = ("accuracy", "accuracy_token", "accuracy_char")
+TIES = "ties"
+"""The share of pairs whose two sentences are equally probable; there is such a result only if there are such pairs."""
 CLUSTER = "cluster"
 """The group that has the value of the field named by ``clusters``."""
 _FIELD_OF_GROUP = {"paradigm": "UID", "phenomenon": "linguistics_term"}
@@ -105,6 +109,19 @@ class MinimalPairs(Task):
                     "write none, or a field that all rows have"
                 )
 
+    def notes(self) -> list[str]:
+        """Return which pairs cannot be scored, whatever the model answers."""
+        places: dict[str, list[str]] = {}
+        for _, _, pair in self._numbered_pairs():
+            problem = _problem(pair)
+            if problem:
+                places.setdefault(problem, []).append(pair.where)
+        notes = []
+        for problem, where in places.items():
+            further = f" and {len(where) - 1} more" if len(where) > 1 else ""
+            notes.append(f"{counted(len(where), 'pair')} cannot be scored: {problem} ({where[0]}{further})")
+        return notes
+
     def size(self) -> int:
         return sum(1 for _ in self._numbered_pairs())
 
@@ -139,7 +156,19 @@ class MinimalPairs(Task):
             cluster = self._cluster_within(table, where)
             for metric in METRICS:
                 results.append(intervals.mean_result(table, metric, settings, group=name, where=where, cluster=cluster))
-        return results
+        return [*results, *self._ties(table, settings)]
+
+    def _ties(self, table: ScoreTable, settings: Settings) -> list[Result]:
+        """Return the share of pairs whose sentences are equally probable, if there are any: they count as wrong."""
+        cluster = self._cluster_within(table, np.ones(len(table), dtype=bool))
+        clusters = intervals.cluster_names(cluster) or table.repeated_by
+        margins = observations(table, "margin", clusters=clusters) if table.has("margin") else None
+        if margins is None or margins.values.all():
+            return []
+        is_tie = (margins.values == 0).astype(np.float64)
+        share = intervals.mean_estimate(is_tie, margins.clusters)
+        ties = replace(margins, values=is_tie, mean=float(is_tie.mean()))
+        return [intervals.observed_result(share, ties, TIES, "overall", table.counts("margin"), settings)]
 
     def _cluster_within(self, table: ScoreTable, where: NDArray[np.bool_]) -> str | None:
         """Return the cluster; None within one paradigm (or phenomenon), where the pairs are what was sampled."""
@@ -184,10 +213,9 @@ class MinimalPairs(Task):
 
     def _inputs(self, pair: MinimalPair) -> dict[str, Any]:
         inputs: dict[str, Any] = {"good": pair.good, "bad": pair.bad}
-        if pair.good == pair.bad:
-            return inputs | {"problem": "the two sentences are identical"}
-        if not pair.good.strip() or not pair.bad.strip():
-            return inputs | {"problem": "a sentence is empty"}
+        problem = _problem(pair)
+        if problem:
+            return inputs | {"problem": problem}
         compared = self._compared_texts(pair)
         if compared is None:
             return inputs | {"problem": f"the pair has no {self._method}"}
@@ -234,3 +262,12 @@ class MinimalPairs(Task):
             "tokens_bad": len(bad.tokens),
         }
         return Score(values, details=details)
+
+
+def _problem(pair: MinimalPair) -> str:
+    """Why no model can be scored on a pair; empty if it can."""
+    if pair.good == pair.bad:
+        return "the two sentences are identical"
+    if not pair.good.strip() or not pair.bad.strip():
+        return "a sentence is empty"
+    return ""

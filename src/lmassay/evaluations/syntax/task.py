@@ -27,6 +27,7 @@ from lmassay.evaluations.syntax.contexts import (
 )
 from lmassay.evaluations.syntax.lemmas import NO_VERBS, VerbList, read_verbs, shipped_verbs
 from lmassay.evaluations.syntax.pair_files import BLIMP_FORMAT, COLUMNS_HELP, PairFormat
+from lmassay.evaluations.syntax.pairs import MinimalPair
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
@@ -173,9 +174,8 @@ class Syntax(Task):
             notes.append(f"{counted(len(dropped), 'pair')} unscored: the sentences do not differ in exactly one word")
         without_number = sum(context.number is None for context in contexts)
         if without_number and self._verbs.lemmas:
-            notes.append(
-                f"{without_number} contexts have no label and verbs without a clear number: they count for TSE only"
-            )
+            have = "context has" if without_number == 1 else "contexts have"
+            notes.append(f"{without_number} {have} no label and verbs without a clear number, so only TSE counts there")
         by_construction: dict[str, list[VerbContext]] = {}
         for context in contexts:
             by_construction.setdefault(context.construction, []).append(context)
@@ -184,7 +184,8 @@ class Syntax(Task):
         notes += _few_verb_pairs_note(contexts)
         with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
         if with_both_labels:
-            notes.append(f"{with_both_labels} contexts occur with both labels; the first one counts for EW and MW")
+            occur = "context occurs" if with_both_labels == 1 else "contexts occur"
+            notes.append(f"{with_both_labels} {occur} with both labels; the first one counts for EW and MW")
         return notes
 
     def _verb_list_notes(self, contexts: Sequence[VerbContext]) -> list[str]:
@@ -199,6 +200,12 @@ class Syntax(Task):
         notes = []
         if self._verbs.duplicates:
             notes.append(f"{self._verbs.name}: {self._verbs.duplicates} duplicate rows are counted once")
+        if len(self._verbs.lemmas) < FEW_LABELS and self._compat == "none":
+            verbs = counted(len(self._verbs.lemmas), "verb")
+            notes.append(
+                f"the verb list {self._verbs.name} has only {verbs}, so EW and MW say little about other verbs; their "
+                "intervals are about other nouns"
+            )
         listed_forms = {form.lower() for form in self._verbs.forms}
         forms_of_data: set[str] = set()
         for context in contexts:
@@ -296,6 +303,8 @@ class Syntax(Task):
             parts["compat"] = self._compat
         if self._pair_format.blank != "only":
             parts["blank"] = self._pair_format.blank
+        if self._pair_format.group is not None:
+            parts["group"] = self._pair_format.group
         if self._has_first_words:
             parts["first_word"] = "capitalized"
         return parts
@@ -343,6 +352,9 @@ class Syntax(Task):
 
     def _gather(self, all_rows: Rows | None) -> tuple[list[VerbContext], list[DroppedRow]]:
         rows = sources.numbered(self._constructions, self._max_per_file, self._max_rows, self._sample_seed)
+        if self._pair_format.group is not None:
+            rows = _by_group(rows)
+            all_rows = None if all_rows is None else _by_group(all_rows)
         return gather(rows, all_rows, self._verbs, self._options)
 
     def _sample_key(self) -> str:
@@ -351,7 +363,7 @@ class Syntax(Task):
         for construction in self._constructions:
             parts = [part.identity for part in construction.parts]
             constructions.append([construction.name, construction.language, parts])
-        limits = [self._max_per_file, self._max_rows, self._sample_seed]
+        limits = [self._max_per_file, self._max_rows, self._sample_seed, self._pair_format.group]
         return digest(constructions, limits, self._verbs.sha256, asdict(self._options))
 
     @property
@@ -518,6 +530,12 @@ class Syntax(Task):
             can_be_judged = not np.isnan(right) and not np.isnan(wrong)
             verdicts.append((row, metrics.tse_of_pair(right, wrong) if can_be_judged else None))
         return verdicts
+
+
+def _by_group(rows: Rows) -> Iterator[tuple[str, int, MinimalPair]]:
+    """The rows with the group that ``columns`` names as their construction."""
+    for construction, number, pair in rows:
+        yield str(pair.fields.get("UID") or construction), number, pair
 
 
 def _capitalized(form: str) -> str:

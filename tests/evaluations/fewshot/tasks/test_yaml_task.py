@@ -86,6 +86,23 @@ def test_a_folder_takes_the_place_of_the_files_named(tmp_path):
     assert open_task(path, other).examples("train")[0].text_a == "X"
 
 
+def test_a_misspelt_label_is_reported_with_the_likely_one(tmp_path):
+    text = TASK.replace('["0", "1"]', "[other, same]").replace('"0":', "other:").replace('"1":', "same:")
+    path = written(tmp_path, text, rows=[{"first": "a", "second": "b", "label": "smae"}])
+    message = r"line 1: 'label' is 'smae'; the labels are other, same; did you mean 'same'\?"
+    with pytest.raises(DataError, match=message):
+        open_task(path).examples("train")
+
+
+def test_a_row_without_any_text_is_an_error_with_its_line(tmp_path):
+    rows = [{"first": "a", "second": "", "label": "1"}, {"first": " ", "second": "", "label": "1"}]
+    path = written(tmp_path, rows=rows)
+    with pytest.raises(
+        DataError, match=r"line 2: 'first' and 'second' must not be empty; fill in the row or remove it"
+    ):
+        open_task(path).examples("train")
+
+
 def test_a_label_outside_the_task_is_an_error_with_its_line(tmp_path):
     path = written(tmp_path, rows=[{"first": "a", "second": "b", "label": "2"}])
     with pytest.raises(DataError, match=r"train\.jsonl, line 1: 'label' is '2'; the labels are 0, 1"):

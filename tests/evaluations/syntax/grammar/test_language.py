@@ -41,6 +41,14 @@ def test_a_small_grammar_writes_what_one_expects(written):
     }
 
 
+def test_a_sentence_with_its_own_punctuation_is_capitalised_and_gets_no_second_end(tmp_path):
+    text = {**yaml.safe_load(SMALL), "capitalise": True, "end": "."}
+    text["constructions"] = {"asked": "¿the {Noun sg} {Verb agrees Noun, contrast number}?"}
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+    rows = load_grammar(str(tmp_path / "g.yaml")).write("asked")
+    assert ("¿The cook sings?", "¿The cook sing?") in pairs(rows)
+
+
 def test_words_may_be_left_out_and_named_choices_are_recorded(written):
     rows = written({"c": "the {Noun sg} (that) {verb:runs|} (up) {Verb agrees Noun, contrast number}"}).write("c")
     assert {"the cook sings", "the cook that sings", "the cook that runs up sings"} <= set(goods(rows))

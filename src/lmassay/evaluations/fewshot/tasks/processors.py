@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from lmassay.errors import DataError
+from lmassay.errors import DataError, closest
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow, read_rows
 
@@ -138,5 +138,7 @@ def known_label(row: DataRow, name: str, value: object, labels: Sequence[str]) -
     """A label as text, checked against those of the task."""
     text = str(value)
     if text not in labels:
-        raise DataError(f"{row.where}: '{name}' is {value!r}; the labels are {', '.join(labels)}")
+        likely = closest(text, labels)
+        hint = f"; did you mean '{likely}'?" if likely is not None else ""
+        raise DataError(f"{row.where}: '{name}' is {value!r}; the labels are {', '.join(labels)}{hint}")
     return text

@@ -346,6 +346,9 @@ class YamlProcessor(RowProcessor):
         """The example of one row."""
         columns = self._description
         texts = {name: _text(row, column) for name, column in columns.fields.items()}
+        if not any(text.strip() for text in texts.values()):
+            names = " and ".join(f"'{column}'" for column in columns.fields.values())
+            raise DataError(f"{row.where}: {names} must not be empty; fill in the row or remove it")
         # Methods without patterns read the first two fields.
         first, second = (*texts.values(), None)[:2]
         meta: dict[str, Any] = {"fields": texts}

@@ -37,6 +37,7 @@ from lmassay.evaluations.syntax.grammar.template import GrammarTemplate, Written
 from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
 
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 MAX_PAIRS = 200_000
 """A construction that may have more pairs than this can only be sampled."""
 
@@ -288,8 +289,11 @@ class Grammar:
 
     def _sentence(self, text: str) -> str:
         if self.capitalise:
-            text = text[:1].upper() + text[1:]
-        return text + self.end
+            # A sentence may begin with a quotation mark or, in Spanish, with an inverted question mark.
+            start = next((place for place, character in enumerate(text) if character.isalnum()), 0)
+            text = text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+        has_end = text.endswith(_SENTENCE_ENDS) and self.end.strip() in _SENTENCE_ENDS
+        return text if has_end else text + self.end
 
 
 def _random_pairs(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
