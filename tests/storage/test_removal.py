@@ -163,3 +163,12 @@ def test_a_folder_of_locks_that_is_a_link_is_refused(store, tmp_path_factory):
     with pytest.raises(StoreError, match=r"\.locks is a link; delete the link"):
         remove_runs(store, [store.run("one")])
     assert (elsewhere / "one").exists()
+
+
+def test_runs_whose_names_differ_in_unsafe_characters_only_are_removed_together(tmp_path):
+    names = ["a/b", "a\\b", "a__b", "x" * 200, "x" * 201]
+    for name in names:
+        add(tmp_path, name, rates([1, 0]))
+    with Store(tmp_path, create=True) as store:
+        assert remove_runs(store, store.runs()).runs == names
+        assert store.runs() == []

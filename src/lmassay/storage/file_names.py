@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from pathlib import Path
@@ -38,14 +39,17 @@ def run_file(folder: Path, run: str, ending: str = "") -> Path:
     """Return the file in a folder that belongs to a run or a sweep.
 
     The ids that lmassay assigns are names of files. A results folder of somebody else may have any others, and these
-    must not lead out of the folder.
+    must neither lead out of the folder nor to the file of another run.
 
     >>> run_file(Path("models"), "20261117-typos-ca5a8c", ".json").as_posix()
     'models/20261117-typos-ca5a8c.json'
     >>> run_file(Path("models"), "../../notes", ".json").as_posix()
-    'models/__..__notes.json'
+    'models/__..__notes-df16d059.json'
     """
-    return folder / f"{safe_name(run)}{ending}"
+    name = safe_name(run)
+    if name != run:
+        name += f"-{hashlib.sha256(run.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
+    return folder / f"{name}{ending}"
 
 
 def is_reserved(name: str) -> bool:
