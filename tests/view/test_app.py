@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 
 import pytest
 
@@ -185,3 +186,14 @@ def test_an_address_with_an_impossible_example_is_not_found(browser, number):
     answer = browser.get(f"/runs/{PLAIN}/examples/{number}")
     assert answer.status_code == 404
     assert "damaged" not in answer.text
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems refuse names that are not UTF-8")
+def test_a_problem_in_a_folder_whose_name_is_not_utf_8_is_shown_while_the_page_is_open(tmp_path):
+    folder = tmp_path / "results-\udcff"
+    folder.mkdir()
+    (folder / STORE_FILE).write_bytes(b"damaged" * 1000)
+    with viewed(folder) as browser:
+        answer = browser.get("/runs/gone/live")
+    assert answer.status_code == 404
+    assert "is damaged or not an lmassay store" in answer.json()["problem"]
