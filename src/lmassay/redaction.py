@@ -56,6 +56,8 @@ _EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 # The limit keeps the search in a long text without addresses short.
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
+# What is searched beyond the end of an excerpt, where a key may go on.
+_EXTRA_FOR_EXCERPT = 100_000
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
 _LENGTH_WITHOUT_DIGITS = 20
@@ -247,6 +249,14 @@ def _redacted_text(text: str, pattern: re.Pattern[str] | None) -> str:
     if pattern is not None:
         text = pattern.sub(REDACTED, text)
     return _SECRET_SHAPE.sub(REDACTED, text)
+
+
+def excerpt(text: str, length: int) -> str:
+    """Return the beginning of a text for a message, without secrets.
+
+    Whoever shows a part of a text must blank it first: half of a key is not recognised any more.
+    """
+    return redact(text[: length + _EXTRA_FOR_EXCERPT])[:length]
 
 
 def without_keys(text: str) -> str:

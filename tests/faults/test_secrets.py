@@ -7,6 +7,7 @@ import html
 import json
 import logging
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import pytest
 import lmassay as lmassay_package
 from lmassay import redaction
 from lmassay.errors import PluginError
-from lmassay.redaction import keys_in_addresses, redact, remember_secret, without_keys
+from lmassay.redaction import excerpt, keys_in_addresses, redact, remember_secret, without_keys
 from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
@@ -531,3 +532,34 @@ def test_a_long_word_in_a_configuration_does_not_stop_the_search_for_keys():
 )
 def test_a_part_of_an_address_is_a_key_if_letters_and_digits_are_mixed(part, is_key):
     assert bool(keys_in_addresses(f"http://host/{part}/v1")) == is_key
+
+
+# 10 characters of the key come before the cut.
+@pytest.mark.parametrize("length", [40, 60, 80, 200])
+def test_half_of_a_key_is_not_shown_at_the_end_of_an_excerpt(key_in_use, length):
+    assert MARK not in excerpt("x" * (length - 10) + KEY, length)
+    assert excerpt("x" * 1000, length) == "x" * length
+
+
+def test_no_message_cuts_a_text_before_keys_are_blanked_out_of_it():
+    """``{text[:40]!r}`` in a message would show half of a key, which nobody recognises later."""
+    source = Path(lmassay_package.__file__).parent
+    cut_in_message = re.compile(r"\{[^{}]*\[: ?\w+\] ?!r\}")
+    found = []
+    for file in source.rglob("*.py"):
+        found += [f"{file.name}: {cut}" for cut in cut_in_message.findall(file.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_what_a_function_returned_is_shown_without_half_of_a_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(redaction, "_in_use", set())
+    monkeypatch.setenv("MY_API_KEY", KEY)
+
+    def repeats_its_key(requests: list[Any]) -> str:
+        return f"{'x' * 50}{KEY}"
+
+    task = lmassay_package.task("robustness", src=SENTENCES, attack={"name": "charswap", "rate": 1})
+    with pytest.raises(PluginError) as caught:
+        lmassay_package.evaluate(task, repeats_its_key, tmp_path)
+    assert MARK not in str(caught.value)
+    assert MARK not in (tmp_path / STORE_FILE).read_bytes().decode("utf-8", "replace")

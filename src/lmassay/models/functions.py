@@ -12,6 +12,7 @@ from typing import Any
 from lmassay.contracts import Model
 from lmassay.errors import LmassayError, PluginError, error_with_location
 from lmassay.plugins.fingerprint import Fingerprint, fingerprint
+from lmassay.redaction import excerpt
 from lmassay.types import Continuation, Generate, LogProbs, Response
 
 Generator = Callable[[list[str]], Any]
@@ -111,7 +112,7 @@ class FunctionModel(Model):
             if inspect.isawaitable(reply):
                 reply = self._awaited(reply)
             if isinstance(reply, str | bytes | Mapping) or not isinstance(reply, Iterable):
-                what = f"{type(reply).__name__} {str(reply)[:_MAX_SHOWN]!r}" if reply is not None else "None"
+                what = f"{type(reply).__name__} {excerpt(str(reply), _MAX_SHOWN)!r}" if reply is not None else "None"
                 raise PluginError(
                     f"the function {self.name} returned {what} for a list of {len(arguments)} requests; it must return "
                     "a list with one answer per request"

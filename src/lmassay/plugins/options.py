@@ -27,6 +27,7 @@ from lmassay.errors import ConfigError, LmassayError, PluginError, closest, did_
 from lmassay.plugins.registry import current_registry
 from lmassay.redaction import (
     as_variable,
+    excerpt,
     is_remembered,
     is_secret_option,
     is_secret_variable,
@@ -457,7 +458,9 @@ def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
     except (ValueError, OSError, RuntimeError) as error:
         # A zero byte, a name that is too long, or the home of an unknown user.
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{key}: this is not a path: {reason} (got {str(value)[:_MAX_SHOWN_VALUE]!r})") from None
+        raise ConfigError(
+            f"{key}: this is not a path: {reason} (got {excerpt(str(value), _MAX_SHOWN_VALUE)!r})"
+        ) from None
 
 
 def _resolved(value: Any, base: Path, key: str) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DamageError, StoreError
+from lmassay.redaction import excerpt
 from lmassay.storage.batches import BATCHES
 from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.digests import text_of
@@ -453,4 +454,4 @@ def first_line(error: BaseException) -> str:
     line = " ".join(str(error).split()) or type(error).__name__
     if len(line) <= _MAX_MESSAGE_LENGTH:
         return line
-    return f"{line[:_MAX_MESSAGE_LENGTH]} …"
+    return f"{excerpt(line, _MAX_MESSAGE_LENGTH)} …"

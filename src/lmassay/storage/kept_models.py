@@ -10,12 +10,14 @@ import json
 import stat
 from pathlib import Path
 
+from lmassay.redaction import excerpt
 from lmassay.storage.database import KEPT_MODELS
 from lmassay.storage.file_names import run_file, safe_name
 from lmassay.storage.single_rows import UNREADABLE
 
 # Of folders inside folders; a trained model has files only.
 _MAX_DEPTH = 20
+_MAX_SHOWN = 100
 
 
 def list_file(results: Path, run: str) -> Path:
@@ -40,7 +42,7 @@ def listed_models(listing: Path) -> dict[str, list[str]]:
 def _checked_name(name: object) -> str:
     """Return the name of a folder in the folder of models; ``..`` and other paths are not such names."""
     if not isinstance(name, str) or safe_name(name) != name or name.startswith("."):
-        raise ValueError(f"{str(name)[:100]!r} is not the name of a trained model")
+        raise ValueError(f"{excerpt(str(name), _MAX_SHOWN)!r} is not the name of a trained model")
     return name
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from lmassay.errors import ConfigError, closest
+from lmassay.redaction import excerpt
 from lmassay.storage.file_names import spelled_on_disk
 from lmassay.storage.files import record_read
 
@@ -136,7 +137,7 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
         if not source.is_file and "<stream end>" in problem:
-            shown = text if len(text) <= _MAX_SHOWN_TEXT else f"{text[:_MAX_SHOWN_TEXT]} …"
+            shown = text if len(text) <= _MAX_SHOWN_TEXT else f"{excerpt(text, _MAX_SHOWN_TEXT)} …"
             raise ConfigError(f"{source.name}: the brackets of {shown!r} do not match") from None
         location = source.name if mark is None else source.at(mark.line + 1)
         remedy = ""

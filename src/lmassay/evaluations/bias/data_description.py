@@ -22,6 +22,7 @@ from lmassay.evaluations.bias.data_files import FILE_ENDINGS, BiasDataRow, read_
 from lmassay.evaluations.bias.items import LETTERS, BiasDataset, BiasItem, checked_items
 from lmassay.evaluations.bias.kobbq.samples import parse_choices
 from lmassay.plugins.yaml_models import YamlModel, listed, read_model
+from lmassay.redaction import excerpt
 from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix, sha256
 from lmassay.storage.yamlfile import YamlFile
 from lmassay.types import digest
@@ -313,8 +314,8 @@ def _list_field(row: BiasDataRow, path: str) -> list[Any]:
                 value = list(parse_choices(value))
             except ValueError:
                 raise DataError(
-                    f"{row.where}: '{path}' is not a list of texts: {value[:80]!r}; if each choice has its own column, "
-                    "name these columns instead"
+                    f"{row.where}: '{path}' is not a list of texts: {excerpt(value, 80)!r}; if each choice has its "
+                    "own column, name these columns instead"
                 ) from None
     if not isinstance(value, list):
         raise DataError(f"{row.where}: '{path}' must be a list; it is {value!r}")

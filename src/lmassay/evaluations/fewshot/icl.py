@@ -14,6 +14,7 @@ from lmassay.errors import ConfigError, DataError
 from lmassay.evaluations.fewshot.methods.contract import NoChoiceError, PromptMethod, TrainingInputs
 from lmassay.evaluations.fewshot.tasks.chat import ANSWERS, BLANK
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
+from lmassay.redaction import excerpt
 from lmassay.types import Continuation, Generate, LogProbs, Request, Response, digest
 
 if TYPE_CHECKING:
@@ -148,7 +149,9 @@ class InContext(PromptMethod):
         else:
             chosen = _chosen(responses[0].text, candidates)
             if chosen is None:
-                raise NoChoiceError(f"the answer '{responses[0].text[:40]}' is not one of {', '.join(candidates)[:80]}")
+                raise NoChoiceError(
+                    f"the answer '{excerpt(responses[0].text, 40)}' is not one of {', '.join(candidates)[:80]}"
+                )
             scores = [float(number == chosen) for number in range(len(candidates))]
         return _label_scores(task, example, scores)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lmassay.errors import ModelError
+from lmassay.redaction import excerpt
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # A token that a tokenizer puts before a text, such as <s>, <|begin_of_text|> or [CLS].
@@ -173,7 +174,7 @@ class _Alignment:
         if text is None:
             return f"the server's tokens end before the prompt does: {expected!r} is missing"
         return (
-            f"the server's tokens are not those of the prompt: it returned {text[:_SHOWN]!r} where the prompt "
+            f"the server's tokens are not those of the prompt: it returned {excerpt(text, _SHOWN)!r} where the prompt "
             f"continues with {expected!r}"
         )
 

@@ -31,6 +31,7 @@ from lmassay.models.api.scoring import (
 from lmassay.models.hf.chat import RenderedPrompt, transcript
 from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.spelling import not_comparable
+from lmassay.redaction import excerpt
 from lmassay.types import Candidates, Continuation, LogProbs, Response, Slot
 
 Tokens = tuple[int, ...]
@@ -207,7 +208,7 @@ class LlamaCppScorer:
         # SentencePiece puts a space before a text, which is not part of it.
         surplus = 1 if spelled == b" " + wanted else 0
         if spelled[surplus:] != wanted:
-            raise ModelError(f"the server's tokens do not spell the text {text[:40]!r}")
+            raise ModelError(f"the server's tokens do not spell the text {excerpt(text, 40)!r}")
         ends: list[int] = []
         end = -surplus
         for piece in pieces:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 from lmassay.errors import DataError, LmassayError, PluginError, error_with_location
 from lmassay.plugins.registry import register
+from lmassay.redaction import excerpt
 from lmassay.storage.provenance import source_digest
 
 
@@ -165,7 +166,8 @@ class Scorer:
                 raise
             except Exception as error:
                 raise ScorerError(
-                    f"the scorer {self.name} failed on {hyp[:60]!r} against {ref[:60]!r}: {error_with_location(error)}",
+                    f"the scorer {self.name} failed on {excerpt(hyp, 60)!r} against {excerpt(ref, 60)!r}: "
+                    f"{error_with_location(error)}",
                     pair,
                 ) from error
 
