@@ -35,6 +35,7 @@ from lmassay.storage.single_rows import (
     parsed_outcomes,
 )
 from lmassay.types import Example, Row, RowBatch, RunRecord, Score
+from lmassay.types.json_text import from_json
 from lmassay.types.wording import counted
 
 _MAX_ID_LENGTH = 80
@@ -422,8 +423,8 @@ class RowReader:
                 if is_damaged:
                     raise self.example_error(run, example_id)
                 shown_outcomes = None if outcomes is None else self.shown_json(outcomes)
-                score = Score(json.loads(self.shown_json(scores)), outcomes=parsed_outcomes(shown_outcomes))
-                example = Example(example_id, {}, None, json.loads(self.shown_json(groups)))
+                score = Score(from_json(self.shown_json(scores)), outcomes=parsed_outcomes(shown_outcomes))
+                example = Example(example_id, {}, None, from_json(self.shown_json(groups)))
                 yield position, Row(example, state, score, redact(error) if error and self.for_display else error)
 
     def runs_in_batches(self) -> list[str]:

@@ -10,6 +10,7 @@ from lmassay.redaction import redact
 from lmassay.storage.blanking import json_without_keys
 from lmassay.storage.digests import short_digest
 from lmassay.types import Example, Outcome, PerTestScores, Row, Score, State, compact
+from lmassay.types.json_text import from_json
 
 ROW_COLUMNS = "run, id, position, state, inputs, reference, groups, scores, unscored, details, error"
 # The key under which the score on each test item (few-shot) is stored among the details.
@@ -56,12 +57,12 @@ class StoredRow(NamedTuple):
 
     def parsed(self) -> Row:
         """Return the row as an example with its score."""
-        example = Example(self.id, json.loads(self.inputs), json.loads(self.reference), json.loads(self.groups))
-        details = json.loads(self.details)
+        example = Example(self.id, from_json(self.inputs), from_json(self.reference), from_json(self.groups))
+        details = from_json(self.details)
         stored_test_scores = details.pop(_TEST_SCORES, None)
         score = Score(
-            values=json.loads(self.scores),
-            unscored=json.loads(self.unscored),
+            values=from_json(self.scores),
+            unscored=from_json(self.unscored),
             details=details,
             outcomes=parsed_outcomes(self.outcomes),
             test_scores=None if stored_test_scores is None else PerTestScores(**stored_test_scores),

@@ -6,13 +6,18 @@ import hashlib
 import json
 from typing import Any
 
+# json.dumps with options, and json.loads, spend more time on every call than a short value takes.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+_SCANNER = json.JSONDecoder()
+
 
 def canonical(value: Any) -> str:
     """Return a value as JSON in its one canonical spelling, for hashing and storing.
 
     All characters beyond ASCII are escaped, because a lone surrogate is legal in a Python string but not in UTF-8.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def compact(value: Any) -> str:
@@ -20,11 +25,28 @@ def compact(value: Any) -> str:
 
     For Korean, this takes a third of the space of :func:`canonical`.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    text = _COMPACT.encode(value)
     if text.isascii() or _is_utf8(text):
         return text
     # The text has a lone surrogate, which only the escaped form can represent.
     return canonical(value)
+
+
+def from_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text as ``json.loads`` does, which takes twice as long for a short text.
+
+    >>> from_json('{"accuracy": 0.5}')
+    {'accuracy': 0.5}
+    """
+    if isinstance(text, str):
+        try:
+            value, end = _SCANNER.scan_once(text, 0)
+        except StopIteration:
+            end = -1
+        if end == len(text):
+            return value
+    # Bytes, blanks at the beginning or the end, or a mistake, which is reported.
+    return json.loads(text)
 
 
 def _is_utf8(text: str) -> bool:
