@@ -245,6 +245,10 @@ def _lmassay_as_in_a_new_process() -> Iterator[None]:
     tse = sys.modules.get("lmassay.evaluations.syntax.refining_tse.modules")
     if tse is not None:
         tables += [tse.MODELS, tse.METRICS]
+    kernels = sys.modules.get("lmassay.evaluations.robustness.kernels.backend")
+    if kernels is not None:
+        # Loading the compiler pays for a process that scores many pairs, not for many commands that score a few.
+        tables.append(kernels._pairs_seen)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch is not None else None
     contents = [table.copy() for table in tables]

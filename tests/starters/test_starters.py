@@ -118,7 +118,7 @@ def test_the_careful_translator_breaks_less(tmp_path):
 
 @pytest.mark.slow
 def test_the_whole_grammar_is_asked_under_three_conventions(smollm2, tmp_path):
-    task = {"name": "minimal_pairs", "data": "english", "clusters": "noun", "max_per_file": 1}
+    task = {"name": "minimal_pairs", "data": "english", "clusters": "noun", "max_per_file": 2}
     config = {"task": task, "model": {"name": "smollm2", "prefix": ["auto", "bos", "none"]}}
     done = lmassay("run", write_config(tmp_path / "c.yaml", config), "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
