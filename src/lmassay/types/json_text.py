@@ -9,7 +9,7 @@ from typing import Any
 # json.dumps with options, and json.loads, spend more time on every call than a short value takes.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-_SCANNER = json.JSONDecoder()
+_DECODER = json.JSONDecoder()
 
 
 def canonical(value: Any) -> str:
@@ -40,8 +40,8 @@ def from_json(text: str | bytes) -> Any:
     """
     if isinstance(text, str):
         try:
-            value, end = _SCANNER.scan_once(text, 0)
-        except StopIteration:
+            value, end = _DECODER.raw_decode(text)
+        except json.JSONDecodeError:
             end = -1
         if end == len(text):
             return value
