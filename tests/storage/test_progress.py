@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+
+import pytest
 
 from lmassay.storage import progress
 from lmassay.storage.progress import ProgressFile, recorded_progress
@@ -53,3 +57,15 @@ def test_numbers_that_are_not_finite_are_no_progress(tmp_path):
         content = f'{{"done": {number}, "total": 5, "began": 1, "done_before": 0, "updated": 1}}'
         (tmp_path / ".progress" / "r1.json").write_text(content, encoding="utf-8")
         assert recorded_progress(tmp_path, "r1") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_pipe_in_place_of_a_progress_file_is_not_read(tmp_path, monkeypatch):
+    (tmp_path / ".progress").mkdir()
+    os.mkfifo(tmp_path / ".progress" / "one.json")
+
+    def read_text(file: Path, encoding: str) -> str:
+        raise AssertionError(f"reading {file} would never end")
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert recorded_progress(tmp_path, "one") is None

@@ -105,8 +105,12 @@ def _remove(file: Path) -> None:
 
 def recorded_progress(results: Path, run: str) -> RunProgress | None:
     """Return how far a run was when its process last recorded it; None if there is no record."""
+    file = _file(results, run)
     try:
-        fields = json.loads(_file(results, run).read_text(encoding="utf-8"))
+        # Whoever reads a pipe, which only somebody else can have put there, waits for ever.
+        if not file.is_file():
+            return None
+        fields = json.loads(file.read_text(encoding="utf-8"))
         done, began, done_before, updated = (
             float(fields[name]) for name in ("done", "began", "done_before", "updated")
         )
