@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +139,23 @@ def test_no_model_is_deleted_if_the_list_of_another_run_cannot_be_read(store):
     (folder / "a").mkdir(parents=True)
     (folder / "one.json").write_text('{"x": ["a"]}', encoding="utf-8")
     (folder / "two.json").write_text("{", encoding="utf-8")
+    assert remove_runs(store, [store.run("one")]).models == 0
+    assert (folder / "a").is_dir()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_no_model_is_deleted_if_the_list_of_another_run_is_a_pipe(store, monkeypatch):
+    folder = store.folder / KEPT_MODELS
+    (folder / "a").mkdir(parents=True)
+    (folder / "one.json").write_text('{"x": ["a"]}', encoding="utf-8")
+    os.mkfifo(folder / "two.json")
+    read_text = Path.read_text
+
+    def read(file: Path, encoding: str) -> str:
+        assert file.is_file(), f"reading {file} would never end"
+        return read_text(file, encoding=encoding)
+
+    monkeypatch.setattr(Path, "read_text", read)
     assert remove_runs(store, [store.run("one")]).models == 0
     assert (folder / "a").is_dir()
 

@@ -27,6 +27,9 @@ def list_file(results: Path, run: str) -> Path:
 
 def listed_models(listing: Path) -> dict[str, list[str]]:
     """Read the names of the model folders of each example. Raises ValueError if lmassay did not write the list."""
+    # Whoever reads a pipe waits for ever.
+    if not listing.is_file():
+        raise ValueError("it is not a file")
     try:
         folders = json.loads(listing.read_text(encoding="utf-8"))
         names_by_example: dict[str, list[str]] = {}
