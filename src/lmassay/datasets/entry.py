@@ -38,8 +38,10 @@ def safe_path(text: str) -> str:
     """A relative path with forward slashes that cannot leave the folder it is joined to."""
     parts = PurePosixPath(text).parts
     leaves_folder = text.startswith("/") or ".." in parts
-    is_portable = not re.search(r'[\\:*?"<>|\x00-\x1f]', text) and not any(_DEVICE.fullmatch(part) for part in parts)
-    if not parts or leaves_folder or not is_portable:
+    # An entry may be written on Linux and used on Windows, which refuses these characters and names.
+    has_forbidden_character = re.search(r'[\\:*?"<>|\x00-\x1f]', text) is not None
+    has_device_name = any(_DEVICE.fullmatch(part) for part in parts)
+    if not parts or leaves_folder or has_forbidden_character or has_device_name:
         raise ValueError("must be a relative path with forward slashes that stays inside its folder")
     return text
 
@@ -78,6 +80,7 @@ class DataFile(YamlModel):
 
     def matches(self, path: Path) -> bool:
         """Whether the file at ``path`` has the pinned content."""
+        # The size is known without reading the file, so most truncated downloads are found at once.
         if self.bytes is not None and path.stat().st_size != self.bytes:
             return False
         if self.sha256 is not None:
@@ -183,9 +186,11 @@ class DataSet(YamlModel):
     def examples_text(self) -> str:
         """The number of examples for tables, marked if the number of some files is unknown."""
         has_unknown = any(file.role == EXAMPLES and file.examples is None for _, _, file in self.files())
-        if has_unknown and not self.examples:
+        if not has_unknown:
+            return f"{self.examples:,}"
+        if not self.examples:
             return "unknown"
-        return f"{'> ' if has_unknown else ''}{self.examples:,}"
+        return f"> {self.examples:,}"
 
     def files(self) -> Iterator[tuple[Source, str, DataFile]]:
         """All files with their source and their path in it."""

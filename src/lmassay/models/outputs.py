@@ -48,6 +48,7 @@ class Outputs(StoredAnswers):
         self._files()
 
     def identity(self) -> Mapping[str, Any]:
+        # By content, so that a moved file is the same model and an edited one is not.
         identity = {"name": self.name}
         for role, file in self._files().items():
             identity[role] = file.sha256[:8]
@@ -92,6 +93,7 @@ class _LineReader:
 
     def line(self, number: int) -> str:
         if number < self._next:
+            # The last line is kept, because going back means reading the file from its beginning.
             if number == self._next - 1:
                 return self._last
             self._rewind()

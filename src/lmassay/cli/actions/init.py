@@ -136,6 +136,7 @@ def _texts(task: str, target: Path, model: Spec | None) -> Mapping[Path, str]:
         if model is None:
             files[name] = read_text(path)
         else:
+            # With the user's own model, the sample's would be a file that nothing uses.
             files.pop(name, None)
     texts = {target: _filled(template, task, target, sample, spec)}
     for name, content in files.items():
@@ -240,10 +241,14 @@ def _write(texts: Mapping[Path, str]) -> None:
 
 def _as_yaml(value: Any) -> str:
     """Return a value as YAML on one line, in quotes where necessary."""
-    style = '"' if isinstance(value, str) and ("\n" in value or "{" in value) else None
+    style = None
+    if isinstance(value, str) and ("\n" in value or "{" in value):
+        # A line break needs an escape, and a brace could be taken for a mapping.
+        style = '"'
     text = yaml.safe_dump(
         value, default_flow_style=True, default_style=style, sort_keys=False, allow_unicode=True, width=10**6
     )
+    # PyYAML ends a document that is a single value with three dots.
     return text.removesuffix("...\n").strip()
 
 

@@ -141,6 +141,7 @@ class NluTask:
         if self.kind != "choices":
             return with_copies
         guids = {example.guid for example in examples}
+        # FewNLU trains COPA on both orders of the two choices, so that the position of the right one says nothing.
         for example in self.without_mirrored(examples):
             copy = mirrored(example)
             if copy.guid not in guids:
@@ -152,6 +153,7 @@ class NluTask:
         return [example for example in examples if not example.meta.get("mirrored")]
 
     def _text_pvp(self, pattern_id: int, mode: Mode) -> PVP:
+        # Only texts are read from it, for which neither the length nor the seed matters.
         return self.pvp_class(
             tokenizer=NoTokenizer(),
             max_seq_length=256,
@@ -276,6 +278,7 @@ def published_folder(name: str | Path) -> Path | None:
         return None
     entry = catalogue.catalogue().find(_PUBLISHED)
     folder: Path | None = None
+    # Selecting a file also verifies it. Both files are in one folder.
     for role in ("train", "dev32"):
         selection = catalogue.select({"name": entry.name, "task": task}, role)
         assert selection is not None
@@ -306,6 +309,7 @@ def _task_folder(folder: Path, task: str, processor: DataProcessor) -> Path:
         raise DataError(f"the data folder {folder} does not exist; check the path")
     if any(processor.file(folder, part) for part in PARTS):
         return folder
+    # FewGLUE's folders are named like "BoolQ" and "MultiRC".
     for inner in sorted(folder.iterdir()):
         if inner.is_dir() and inner.name.lower().replace("-", "") == task:
             return inner

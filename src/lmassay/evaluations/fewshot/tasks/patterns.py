@@ -76,8 +76,11 @@ class Pattern:
 def pattern(text: str) -> Pattern:
     """The pattern that a text in the notation describes."""
     first, _, second = text.partition("||")
-    second_parts = tuple(second.split("|")) if second else ()
-    return Pattern((tuple(first.split("|")), second_parts))
+    first_parts = tuple(first.split("|"))
+    second_parts: tuple[str, ...] = ()
+    if second:
+        second_parts = tuple(second.split("|"))
+    return Pattern((first_parts, second_parts))
 
 
 def notation(text: str) -> str:
@@ -93,6 +96,7 @@ def notation(text: str) -> str:
     if sides is not None:
         return f"{notation(sides[1])}||{notation(sides[2])}"
     if "|" in text:
+        # It is in the notation already.
         return text
     pieces = [piece.strip() for piece in _PIECES.split(text)]
     return "|".join(piece for piece in pieces if piece)

@@ -4,13 +4,13 @@ r"""The template notation: ``the {subject:Noun} (often) {verb:Verb agrees subjec
 |---|---|
 | ``{Noun}``, ``{subject:Noun}`` | a word of the category Noun; the slot is called Noun, or subject |
 | ``{Noun pl}`` | with this value of a feature |
-| ``agrees subject`` | like the slot ``subject`` in every feature that both have; ``agrees subject in number`` in one |
-| ``unlike subject in number`` | with the other value than ``subject`` |
-| ``not subject`` | another word than the one in ``subject`` |
-| ``contrast number`` | the bad sentence has another value here; exactly one slot of a template says so |
+| ``agrees subject`` | has the value of the slot ``subject`` in every feature that both have, or ``in number`` only |
+| ``unlike subject in number`` | has a different value than ``subject`` |
+| ``not subject`` | a different word than the one in ``subject`` |
+| ``contrast number`` | the bad sentence has another value here; exactly one slot of a template has a contrast |
 | ``head`` | the word that the pair is grouped by, if not the one the contrast agrees with |
 | ``attractor`` | a word that may distract from the one the contrast agrees with |
-| ``bystander`` | a word that does not, though it has the contrasted feature |
+| ``bystander`` | a word that has the contrasted feature but does not distract |
 | ``{next to|behind}``, ``{place:next to|behind}`` | one of these words; with a name, it is written into the row |
 | ``(that)`` | words that may be left out |
 | ``\(``, ``\|`` … | the character itself |
@@ -86,9 +86,11 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
         end = match.end()
         slots.append(_parse_piece(match, len(slots), values))
     literals.append(text[end:])
+    # Before the escaped signs are restored, because these may be alone.
     _check_literals(literals)
     _check_names([slot.name for slot in slots])
-    return ParsedTemplate(tuple(_unhide(literal) for literal in literals), tuple(slots))
+    texts = [_unhide(literal) for literal in literals]
+    return ParsedTemplate(tuple(texts), tuple(slots))
 
 
 def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -> ParsedSlot | ParsedChoice:
@@ -130,9 +132,13 @@ def _slot(inside: str, values: Mapping[str, str]) -> ParsedSlot:
         raise GrammarMistake(
             f"the slot {{{_unhide(inside)}}} has a '\\'; it may only be used in words that are written as they are"
         )
+    # Commas are optional: they help readers, but every keyword says where a condition begins.
     opening, *words = inside.replace(",", " ").split() or [""]
     name, colon, category = opening.partition(":")
-    slot = ParsedSlot(_checked_name(name), _checked_name(category) if colon else _checked_name(name))
+    if not colon:
+        # A slot without a name has that of its category.
+        category = name
+    slot = ParsedSlot(_checked_name(name), _checked_name(category))
     while words:
         word = words.pop(0)
         if word in ("agrees", "unlike"):

@@ -73,6 +73,7 @@ def postprocess(
     disagreements = 0
     for by_reference, by_chosen in zip(reference, predictions, strict=True):
         reference_out_of_choice += by_reference not in LETTERS
+        # Out of choice, each parser leaves its own version of the answer; that is not a disagreement.
         disagreements += _letter_or_blank(by_reference) != _letter_or_blank(by_chosen)
     return Postprocessed(
         answers=table.count,
@@ -159,6 +160,7 @@ def _decomposed_hangul(raws: Sequence[str], choices: Sequence[Choices], referenc
     for raw, texts, prediction in zip(raws, choices, reference, strict=True):
         if prediction in LETTERS:
             continue
+        # Nearly all texts are composed, and checking is cheaper than parsing again.
         if all(is_normalized("NFC", text) for text in (raw, *texts)):
             continue
         a, b, c = (normalize("NFC", text) for text in texts)

@@ -68,8 +68,8 @@ def predict(
     with plugin_output_to_stderr():
         task = group.models[0].task()
         examples = _examples(task, source)
-        labelled = predictions(group.models, task, examples, device=device)
-        rows = [*labelled]
+        # All of them before anything is written: an error must not leave half a file.
+        rows = list(predictions(group.models, task, examples, device=device))
     if output is None:
         _write(sys.stdout, rows, task, ".jsonl")
     else:
@@ -142,6 +142,7 @@ def _examples(task: NluTask, source: Path) -> Any:
     """The texts, read as the task reads its unlabeled examples."""
     if not is_stream(source):
         return task.processor._create_examples(str(source), "unlabeled")
+    # A task reads files by their ending, and may read them twice, so a stream is written to a file first.
     copy = open_text(source, "input").path
     name = "standard input" if source == STANDARD_INPUT else str(source)
     with tempfile.TemporaryDirectory(prefix="lmassay-predict-") as folder:
@@ -150,6 +151,7 @@ def _examples(task: NluTask, source: Path) -> Any:
         try:
             return task.processor._create_examples(str(file), "unlabeled")
         except DataError as error:
+            # The user does not know the temporary file.
             raise DataError(str(error).replace(str(file), name)) from None
 
 
@@ -165,7 +167,8 @@ def _ending_of(stream_copy: Path) -> str:
 def _write(stream: IO[str], rows: Sequence[Prediction], task: NluTask, ending: str) -> None:
     if ending == ".jsonl":
         for prediction in rows:
-            stream.write(escape_controls_in_json(json.dumps(_as_json(prediction), ensure_ascii=False)) + "\n")
+            line = json.dumps(_as_json(prediction), ensure_ascii=False)
+            stream.write(escape_controls_in_json(line) + "\n")
         return
     delimiter = "\t" if ending == ".tsv" else ","
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
@@ -185,8 +188,11 @@ def _as_json(row: Prediction) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Prediction], labels: Sequence[str]) -> Iterator[list[Any]]:
-    has_probabilities = any(row.probabilities for row in rows)
-    yield ["idx", "label", *(f"p({label})" for label in labels if has_probabilities)]
+    header = ["idx", "label"]
+    # ReCoRD's predictions name an entity and have no probabilities of labels.
+    if any(row.probabilities for row in rows):
+        header += [f"p({label})" for label in labels]
+    yield header
     for row in rows:
         yield [row.idx, row.label, *_rounded(row.probabilities).values()]
 
