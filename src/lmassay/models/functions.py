@@ -162,6 +162,7 @@ class FunctionModel(Model):
             logprob = float(answer)
         except (TypeError, ValueError):
             raise PluginError(self._wrong_type(answer, number, "a number")) from None
+        # A positive number is most often a probability, or a loss without its sign.
         if math.isnan(logprob) or logprob > 0:
             raise PluginError(
                 f"the function {self.name} returned {logprob} as answer {number + 1}; a log-probability is at most 0"

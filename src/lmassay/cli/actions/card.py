@@ -131,6 +131,7 @@ def card(
             print_json(card_as_json(store, records) | {"page": str(output.resolve())})
         else:
             print_card(store, records)
+        # A failed training is repeated only on request, so the advice differs.
         trained = {run.record.id for run in runs if run.plan.task.trains}
         exit_code = max(exit_code, report_unfinished(records, store, trained))
         if exit_code:
@@ -252,6 +253,7 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     not_applicable = inapplicable_evaluations(records)
     without_result = evaluations_without_result(records, shown)
     models = {headline.model for headline in shown} | set(not_applicable) | set(without_result)
+    # Columns that would say the same in every row are left out, so that a row fits on one line.
     has_several_models = len(models) > 1
     has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in shown)
     rows: list[list[object]] = []

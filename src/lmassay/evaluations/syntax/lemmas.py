@@ -16,7 +16,8 @@ from lmassay.storage.files import open_text
 
 _COLUMNS = ("idx", "sing", "plur", "freq")
 _IRREGULAR = {"be": ("is", "are"), "have": ("has", "have"), "do": ("does", "do"), "go": ("goes", "go")}
-_HISSING = ("sh", "s", "x", "ch", "z", "o")
+# Verbs with these endings get -es: sibilants, and -o as in "echoes".
+_ENDINGS_WITH_ES = ("sh", "s", "x", "ch", "z", "o")
 _VOWELS = "aeiou"
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
@@ -114,7 +115,9 @@ def conjugate(base: str) -> Lemma:
         return Lemma(*_IRREGULAR[base])
     if base.endswith("y") and base[-2:-1] not in _VOWELS:
         return Lemma(f"{base[:-1]}ies", base)
-    return Lemma(f"{base}es" if base.endswith(_HISSING) else f"{base}s", base)
+    if base.endswith(_ENDINGS_WITH_ES):
+        return Lemma(f"{base}es", base)
+    return Lemma(f"{base}s", base)
 
 
 def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:
@@ -135,6 +138,9 @@ def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
+    # By base form, so that the same verbs always give the same file.
     ordered = sorted(lemmas, key=lambda lemma: (lemma.plural, lemma.singular))
-    writer.writerows((i, lemma.singular, lemma.plural, "_") for i, lemma in enumerate(ordered))
+    for number, lemma in enumerate(ordered):
+        # The columns are those of refining-tse's list. Frequencies are unknown here.
+        writer.writerow((number, lemma.singular, lemma.plural, "_"))
     return text.getvalue()

@@ -193,6 +193,7 @@ def _patterns(flags: GivenFlags, task: NluTask) -> list[int]:
             flags.notes.append("--pattern_ids has no effect: a classifier uses no pattern")
         return [0]
     if method == "ptuning" and not flags.has("pattern_ids"):
+        # FewNLU's default, 0, is not the number of a pattern of P-tuning.
         patterns = [1]
     available = task.patterns[_MODES[method]]  # type: ignore[index]  # three modes
     missing = [pattern for pattern in patterns if available and pattern not in available]
@@ -244,6 +245,7 @@ def _loop_options(flags: GivenFlags) -> dict[str, Any]:
         "patience": flags["early_stop_epoch"],
         "reference": flags["reference"],
     }
+    # As in FewNLU, a number of steps takes precedence over epochs.
     if flags["max_steps"] > 0:
         options["max_steps"] = flags["max_steps"]
     else:
@@ -338,6 +340,7 @@ def _cached(flags: GivenFlags) -> str:
     except OSError:
         commit = ""
     snapshot = folder / "snapshots" / commit
+    # The file may contain anything, and without a commit the path would be the folder of all snapshots.
     if not re.fullmatch(r"[0-9a-f]+", commit) or not snapshot.is_dir():
         raise ConfigError(
             f"--cache_dir: {folder.parent} has no model {name}; lmassay does not download while it trains"

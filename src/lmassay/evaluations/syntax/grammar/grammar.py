@@ -68,7 +68,10 @@ class GrammarConstruction:
     @property
     def nouns(self) -> set[str]:
         """The words that its pairs may be clustered by."""
-        return {form.lemma for template in self.templates for form in template.head.forms}
+        lemmas: set[str] = set()
+        for template in self.templates:
+            lemmas.update(form.lemma for form in template.head.forms)
+        return lemmas
 
     @property
     def can_be_written_out(self) -> bool:
@@ -152,7 +155,9 @@ def _check_file_names(source: GrammarSource, names: Iterable[str]) -> None:
                 raise GrammarMistake(
                     "the name becomes a file name, and Windows reserves this one for a device; choose another"
                 )
-            file_name = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+            # File systems of macOS treat composed and decomposed letters as equal; folding case may decompose letters.
+            composed = unicodedata.normalize("NFC", name)
+            file_name = unicodedata.normalize("NFC", composed.casefold())
             if file_name in name_of_file:
                 raise GrammarMistake(
                     f"the name and '{name_of_file[file_name]}' are the same file on systems that ignore case; choose "
@@ -197,9 +202,12 @@ def _construction(
 
 def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str], features: Features) -> None:
     """Raise if a name in the rows would have two meanings."""
-    recorded = {slot.name for template in templates for slot in template.slots if slot.recorded}
+    recorded: set[str] = set()
+    for template in templates:
+        recorded.update(slot.name for slot in template.slots if slot.recorded)
     for name in [*factors, *sorted(recorded)]:
-        if name in ROW_KEYS or name in features or (name in factors and name in recorded):
+        is_given_twice = name in factors and name in recorded
+        if name in ROW_KEYS or name in features or is_given_twice:
             raise GrammarMistake(f"'{name}' already has a meaning in each row; choose another name")
 
 
@@ -259,11 +267,14 @@ class Grammar:
         chosen = self.construction(construction)
         if most is not None and most < 1:
             raise ConfigError(f"a sample has at least one pair; got {most}")
+        # The name is part of the seed, so that a sample does not depend on the other constructions of the grammar.
         rng = random.Random(f"{seed}/{construction}")
         if chosen.can_be_written_out:
-            pairs = _consistent(itertools.chain.from_iterable(template.pairs() for template in chosen.templates))
+            all_pairs = itertools.chain.from_iterable(template.pairs() for template in chosen.templates)
+            pairs = _consistent(all_pairs)
         elif most is not None:
-            pairs = _consistent(_random_pairs(chosen, rng, max(_POOL_FACTOR * most, _SMALLEST_POOL)))
+            pool_size = max(_POOL_FACTOR * most, _SMALLEST_POOL)
+            pairs = _consistent(_random_pairs(chosen, rng, pool_size))
         else:
             raise ConfigError(
                 f"{chosen.where}: up to {chosen.bound} pairs; more than {MAX_PAIRS} are not written out; "
@@ -278,10 +289,14 @@ class Grammar:
         return [self._row(pair, chosen) for pair in pairs]
 
     def _row(self, pair: WrittenPair, construction: GrammarConstruction) -> dict[str, Any]:
-        row: dict[str, Any] = {"sentence_good": self._sentence(pair.good), "sentence_bad": self._sentence(pair.bad)}
+        row: dict[str, Any] = {}
+        row["sentence_good"] = self._sentence(pair.good)
+        row["sentence_bad"] = self._sentence(pair.bad)
         if construction.feature.labels:
             row["label"] = construction.feature.labels[pair.side]
-        row |= {"construction": construction.name, "template": pair.template, "noun": pair.noun}
+        row["construction"] = construction.name
+        row["template"] = pair.template
+        row["noun"] = pair.noun
         row["contrast"] = pair.contrast
         if pair.attractor is not None:
             row["attractor"] = pair.attractor
@@ -298,8 +313,10 @@ class Grammar:
 
 def _random_pairs(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
     """Yield random pairs, taking the templates in turn."""
-    for turn in range(size):
-        pair = next(construction.templates[turn % len(construction.templates)].pairs(rng), None)
+    templates = itertools.cycle(construction.templates)
+    for template in itertools.islice(templates, size):
+        # Only the first pair of each random start, because those after it differ in the last slot only.
+        pair = next(template.pairs(rng), None)
         if pair is not None:
             yield pair
 
