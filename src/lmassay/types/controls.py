@@ -1,4 +1,4 @@
-"""Characters that control a terminal or reorder text: what a model, a file or a server sends must not reach one."""
+"""Remove characters that control a terminal or reorder text from what a model, a file or a server sends."""
 
 from __future__ import annotations
 

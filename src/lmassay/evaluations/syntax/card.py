@@ -92,10 +92,16 @@ def published_constructions() -> dict[str, str | list[str]]:
     """The sets of templates in the table of Newman et al. (2021), with their files in the data set."""
     constructions: dict[str, str | list[str]] = {}
     for name, template_set in TEMPLATE_SETS.items():
-        folder, ending = ("ML", "_all") if name.startswith("ML") else (name, "")
-        constructions[template_set.title] = [
-            f"data:tse/{folder}/{construction}{ending}.jsonl" for construction in template_set.constructions
-        ]
+        folder = name
+        ending = ""
+        if name.startswith("ML"):
+            # The sets from Marvin and Linzen share a folder, and their files have a common ending.
+            folder = "ML"
+            ending = "_all"
+        files: list[str] = []
+        for construction in template_set.constructions:
+            files.append(f"data:tse/{folder}/{construction}{ending}.jsonl")
+        constructions[template_set.title] = files
     return constructions
 
 
