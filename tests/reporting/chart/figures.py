@@ -133,7 +133,7 @@ def heat_map(sample: Sample) -> Chart:
     rows = []
     for number, label in enumerate(sample.labels):
         values = [
-            heatmap.HeatValue(value, label, rests_on_few=place % 2 == 0)
+            heatmap.HeatValue(value, label, has_few_contexts=place % 2 == 0)
             for place, value in enumerate(sample.some(len(columns), number))
         ]
         rows.append(heatmap.HeatRow(label, values, is_summary=number == len(sample.labels) - 1))

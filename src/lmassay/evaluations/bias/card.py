@@ -69,6 +69,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         task["control"] = True
         needs = (*needs, DataNeed(data, role=CONTROL))
     by_letter = {**task, "answer_by": "letters"}
+    # Letters first, because they need no parsing of words.
     return [
         CardVariant(frozenset({"generate", "choices"}), {"task": by_letter}, Path(), needs),
         CardVariant(frozenset({"generate"}), {"task": task}, Path(), needs),

@@ -241,13 +241,14 @@ def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask
 
     correlation = replicates.correlation.get(metric, 0.0)
     splits = table.clusters(metric, replicates.group, part)
+    distinct_splits = np.unique(splits)
     tested = table.on_tests(metric, part)
     if tested is not None:
-        scores = np.stack([mean_over_repetitions(tested.scores[splits == split]) for split in np.unique(splits)])
-        return rate_on_tests(scores, correlation, tested.groups)
+        rows = [mean_over_repetitions(tested.scores[splits == split]) for split in distinct_splits]
+        return rate_on_tests(np.stack(rows), correlation, tested.groups)
     values = table.values(metric, part)
-    means = np.array([values[splits == split].mean() for split in np.unique(splits)])
-    return mean_of_repetitions(means, correlation, _UNIT_INTERVAL)
+    means = [values[splits == split].mean() for split in distinct_splits]
+    return mean_of_repetitions(np.array(means), correlation, _UNIT_INTERVAL)
 
 
 def _best_interval(table: ScoreTable) -> Mask | None:

@@ -81,7 +81,8 @@ class SubstitutionFinder:
     def __init__(self, attacked: AttackedModel, batch_tokens: int | None) -> None:
         self._attacked = attacked
         on_cpu = attacked.model.device.type == "cpu"
-        self._batcher = Batcher(batch_tokens or (_CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS))
+        default_tokens = _CPU_TOKENS if on_cpu else _ACCELERATOR_TOKENS
+        self._batcher = Batcher(batch_tokens or default_tokens)
 
     def answer(self, requests: Sequence[Substitute]) -> Answers:
         """Find the best substitutions of each request."""
@@ -279,6 +280,7 @@ class SubstituteVocabulary:
             word = text.strip()
             self.words.append(word)
             self._begins_word[index] = text.startswith(" ")
+            # A token that is only a part of a character is written as a replacement character.
             is_one_word = bool(word) and word.isprintable() and " " not in word and "\ufffd" not in word
             self._is_usable[index] = is_one_word and index not in excluded
 

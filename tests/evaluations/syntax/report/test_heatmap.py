@@ -38,7 +38,7 @@ def test_a_cell_has_its_number_and_the_further_from_a_half_the_stronger_its_colo
 
 
 def test_what_was_not_measured_and_what_rests_on_little_is_reported():
-    values = [None, HeatValue(None, "no data (n = 0)"), HeatValue(0.5, "few", rests_on_few=True)]
+    values = [None, HeatValue(None, "no data (n = 0)"), HeatValue(0.5, "few", has_few_contexts=True)]
     drawn_cells = cells(drawn(HeatRow("row", values), columns=("a", "b", "c")))
     assert [(title, text) for title, text, _ in drawn_cells] == [
         ("not measured", "–"),

@@ -157,8 +157,10 @@ def _verdicts_by_k(strategy: Strategy, tasks: Sequence[str]) -> dict[int, dict[s
     by_k: dict[int, dict[str, ProtocolVerdict]] = {}
     for task in tasks:
         others = [verdict for verdict in strategy.curves.get(task, ()) if verdict.k != strategy.k]
+        shows_all = len(others) <= _MAX_K
         for verdict in others:
-            if len(others) <= _MAX_K or _is_power_of_two(verdict.k):
+            # Of many, powers of two: neighbouring values of K share nearly all splits and differ little.
+            if shows_all or _is_power_of_two(verdict.k):
                 by_k.setdefault(verdict.k, {})[task] = verdict
     return dict(sorted(by_k.items()))
 

@@ -49,8 +49,9 @@ def accuracy_chart(
 ) -> Chart:
     """Draw a lane for each series in each row, over the range 0 to 1, with chance at a half."""
     if len(series) > MAX_SERIES:
-        raise ValueError(f"{len(series)} series in one figure; readers can tell {MAX_SERIES} apart")
-    axis = CategoryAxis([Category(row.label, lanes=max(len(series), 1)) for row in rows], lane=_LANE)
+        raise ValueError(f"{len(series)} series in one figure; readers can distinguish {MAX_SERIES}")
+    lanes = max(len(series), 1)
+    axis = CategoryAxis([Category(row.label, lanes=lanes) for row in rows], lane=_LANE)
     marks: list[Mark] = [ReferenceLine(_CHANCE)]
     for number, row in enumerate(rows):
         if row.reference is not None:

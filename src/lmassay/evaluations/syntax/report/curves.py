@@ -136,7 +136,7 @@ def _panels(sources: Sequence[_CurveSource]) -> Iterator[Sequence[_CurveSource]]
 def curve_chart(curves: Sequence[CutoffCurve], y_title: str, description: str) -> Chart:
     """Draw up to ``MAX_SERIES`` curves over the unit square, with a legend below."""
     if len(curves) > MAX_SERIES:
-        raise ValueError(f"{len(curves)} curves in one figure; readers can tell {MAX_SERIES} apart")
+        raise ValueError(f"{len(curves)} curves in one figure; readers can distinguish {MAX_SERIES}")
     panel = cutoff_panel(
         curves,
         y=LinearAxis(y_title),

@@ -6,6 +6,7 @@ orange is below it; the further from 0.5, the stronger the colour.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,7 +73,8 @@ class HeatValue:
 
     value: float | None
     title: str = ""
-    rests_on_few: bool = False
+    has_few_contexts: bool = False
+    """Whether it is marked, because it is the mean of only a few contexts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,16 @@ def _figure(names: Sequence[str], columns: Sequence[_ColumnSource], title: str) 
             result = column.system.result(column.metric, construction)
             values.append(_heat_value(f"{column.title}, {construction}", result))
         rows.append(HeatRow(construction, values))
-    means = [_heat_value(f"{column.title}, {MEAN}", column.system.mean(column.metric)) for column in columns]
+    means = []
+    for column in columns:
+        mean_result = column.system.mean(column.metric)
+        means.append(_heat_value(f"{column.title}, {MEAN}", mean_result))
     if any(mean is not None for mean in means):
         rows.append(HeatRow(MEAN, means, is_summary=True))
     caption = f"{title}. Blue is above 0.5, the level of guessing; orange is below it."
-    if any(value is not None and value.rests_on_few for row in rows for value in row.values):
+    all_values = itertools.chain.from_iterable(row.values for row in rows)
+    # The star is explained only where there is one.
+    if any(value is not None and value.has_few_contexts for value in all_values):
         caption += f" *: fewer than {FEW_CONTEXTS} contexts."
     chart = heat_map([column.title for column in columns], rows, title)
     return Figure.of(chart, caption)
@@ -123,7 +130,7 @@ def _heat_value(subject: str, result: Result | None) -> HeatValue | None:
     if result.value is None:
         return HeatValue(None, f"{subject}: {value_text(result)}")
     title = f"{subject}: {number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n:,}"
-    return HeatValue(result.value, title, rests_on_few=result.n < FEW_CONTEXTS)
+    return HeatValue(result.value, title, has_few_contexts=result.n < FEW_CONTEXTS)
 
 
 def _cell(value: HeatValue | None, column: int, row: int) -> HeatmapCell:
@@ -131,7 +138,7 @@ def _cell(value: HeatValue | None, column: int, row: int) -> HeatmapCell:
         return HeatmapCell(column, row, "–", title="not measured")
     if value.value is None:
         return HeatmapCell(column, row, "–", title=value.title)
-    star = "*" if value.rests_on_few else ""
+    star = "*" if value.has_few_contexts else ""
     return HeatmapCell(column, row, f"{value.value:.2f}{star}", _shade(value.value), value.title)
 
 

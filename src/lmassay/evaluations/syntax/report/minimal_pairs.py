@@ -175,6 +175,7 @@ def _groups_in_order(locations: Mapping[str, tuple[str, str]]) -> list[ParadigmG
             groups.append(ParadigmGroup("field", field, in_field))
         for phenomenon in phenomena:
             in_phenomenon = [paradigm for paradigm, location in locations.items() if location[1] == phenomenon]
+            # Data other than BLiMP may name neither fields nor phenomena; paradigms are then listed alone.
             if phenomenon:
                 groups.append(ParadigmGroup("phenomenon", phenomenon, in_phenomenon))
             for paradigm in in_phenomenon:

@@ -133,7 +133,9 @@ def _worst_contexts(rows: Iterable[Row]) -> list[Row]:
     first_of_noun: dict[tuple[str, str], Row] = {}
     for row in candidates:
         groups = row.example.groups
-        first_of_noun.setdefault((groups.get("construction", ""), groups.get("noun", "")), row)
+        # Ten contexts with the same noun would tell a reader no more than one.
+        noun = (groups.get("construction", ""), groups.get("noun", ""))
+        first_of_noun.setdefault(noun, row)
     return list(first_of_noun.values())[:MAX_EXAMPLES]
 
 

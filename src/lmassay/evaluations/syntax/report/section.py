@@ -82,12 +82,14 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
-    """Return one table for one system; for several, the layout of the paper, and what the numbers rest on folded."""
+    """Return one table for one system; for several, the paper's layout, with the basis of their numbers folded."""
     fact_headers = [Cell(title) for title in _FACTS]
     if len(members) == 1:
         score_headers = [Cell(title) for _, title in _METRICS]
         header = [Cell("construction", kind="text"), *score_headers, *fact_headers]
-        return [Table(f"{_SCORES_CAPTION} {_FACTS_CAPTION}", [header], [_body(names, members, facts=True)])]
+        body = _body(names, members, facts=True)
+        return [Table(f"{_SCORES_CAPTION} {_FACTS_CAPTION}", [header], [body])]
+    # The first metric of each system has a line at its left edge, which separates the systems.
     metric_headers = [Cell(title, edge=index == 0) for index, (_, title) in enumerate(_METRICS)]
     system_headers = [Cell(system.title, span=len(_METRICS), edge=True) for system in members]
     headers = [
@@ -97,7 +99,8 @@ def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
     blocks: list[Block] = [Table(_SCORES_CAPTION, headers, [_body(names, members)], dense=True)]
     for system in members:
         header = [Cell("construction", kind="text"), *fact_headers]
-        table = Table(_FACTS_CAPTION, [header], [_body(names, [system], scores=False, facts=True)])
+        body = _body(names, [system], scores=False, facts=True)
+        table = Table(_FACTS_CAPTION, [header], [body])
         blocks.append(Folded(f"What the numbers of {system.title} are based on", [table]))
     return blocks
 

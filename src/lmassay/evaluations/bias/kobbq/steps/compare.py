@@ -134,6 +134,7 @@ def _average(rows: Sequence[_ResultsRow], model: str, *, only_overall: bool) -> 
     for row in rows:
         if is_shown_as(model, row.model) and (row.group == _OVERALL or not only_overall):
             values.append(row.values)
+    # The shape is given, because a model may have no rows at all.
     columns = np.array(values, np.float64).reshape(-1, len(METRICS)).T
     means = [scores.mean_over_prompts(column) for column in columns]
     return ResultsAverage(dict(zip(METRICS, means, strict=True)), len(values))
