@@ -152,6 +152,11 @@ def test_formats_of_several_files_need_a_place(lmassay, tmp_path, form, place):
     assert "say where with -o" in done.stderr
 
 
+def test_the_latest_run_is_exported_without_an_argument(lmassay, tmp_path):
+    ours = pairs_run(tmp_path)
+    assert lmassay("export", "--results", ours.folder) == lmassay("export", ours.id, "--results", ours.folder)
+
+
 def test_rows_go_to_standard_output_without_a_word(lmassay, tmp_path, monkeypatch):
     ours = pairs_run(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -153,6 +153,18 @@ def test_the_signature_is_shown_on_request_and_the_latest_run_without_an_argumen
     assert lmassay("show", "--signature", cwd=folder).stdout.startswith(f"{short}signature  lmassay:")
 
 
+def test_the_latest_run_is_shown_as_one_of_several_of_its_command(tmp_path):
+    write_lines(tmp_path / "src.txt", ["the cat sees the white house"])
+    task = {"name": "robustness", "src": "src.txt", "attack": ["charswap", "case"]}
+    write_config(tmp_path / "sweep.yaml", {"task": task, "model": "echo"})
+    write_config(tmp_path / "single.yaml", {"task": {**task, "attack": "case"}, "model": "echo"})
+    assert lmassay("run", "sweep.yaml", cwd=tmp_path).returncode == 0
+    shown = lmassay("show", cwd=tmp_path)
+    assert shown.stderr == "this is the last of 2 runs of one command; to list them: lmassay ls\n"
+    assert lmassay("run", "single.yaml", cwd=tmp_path).returncode == 0
+    assert lmassay("show", cwd=tmp_path).stderr == ""
+
+
 def test_unscored_examples_are_counted_by_reason(tmp_path):
     results = tmp_path / "results"
     rows = [scored(0, accuracy=1.0), unscored(1), unscored(2)]
@@ -182,7 +194,9 @@ def test_a_run_in_which_nothing_can_be_scored_says_why(tmp_path):
     too_long = "            yield Response(finish='too_long')\n            continue\n"
     (tmp_path / "made.py").write_text(source.replace(head, f"{head}{too_long}"), encoding="utf-8")
     done = lmassay("run", "c.yaml", cwd=tmp_path)
-    assert "examples could be scored (no answer: too_long)" in done.stderr
+    assert "examples could be scored; the reasons are below" in done.stderr
+    assert " × no answer: too_long\n" in done.stderr
+    assert re.search(r"incomplete \(none of \d+ examples could be scored\)", done.stdout)
 
 
 def test_a_run_without_results_shows_what_became_of_it(tmp_path):

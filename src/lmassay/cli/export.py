@@ -14,7 +14,7 @@ from lmassay.interchange import RELATIONSHIPS
     epilog="Example: lmassay export latest -o rows.csv",
     short_help="Export a run to JSON Lines, CSV, lm-eval or Every Eval Ever.",
 )
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="[RUN]", default="latest")
 @click.option(
     "--format",
     "form",
@@ -39,4 +39,7 @@ from lmassay.interchange import RELATIONSHIPS
 @results_option
 @calls("lmassay.cli.actions.export:export")
 def export() -> None:
-    """Export a run: every example with its state, scores, texts and error, or in the format of another tool."""
+    """Export a run: every example with its state, scores, texts and error, or in the format of another tool.
+
+    RUN is an id, the beginning or end of an id, or latest, which is the default.
+    """

@@ -37,6 +37,15 @@ def interval_title(record: RunRecord) -> str:
     return f"{100 * record.config.get('confidence', 0.95):g} % interval"
 
 
+_NONE_SCORED = " could be scored"
+
+
+def brief_note(record: RunRecord) -> str:
+    """Return why a run is not done, without the reasons for unscored examples, which are printed below."""
+    beginning, found, _ = record.note.partition(f"{_NONE_SCORED} (")
+    return f"{beginning}{_NONE_SCORED}" if found else record.note
+
+
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 
@@ -47,7 +56,7 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False, with
     """
     state = record.status
     if record.note:
-        state += f" ({record.note})"
+        state += f" ({brief_note(record)})"
     title = f"{record.id}  {record.task}: {record.title}, {state}"
     overview = None if everything else overview_of(record)
     if overview is None:

@@ -197,6 +197,9 @@ def test_a_run_in_which_nothing_can_be_scored_is_not_done(files):
     finished_run = run(files)
     assert finished_run.record.status == "incomplete"
     assert "none of 1 example could be scored" in finished_run.record.note
+    (example,) = finished_run.rows()
+    reason = "a form of the pair is not a single token; with multi_token: true it is scored"
+    assert example["unscored"]["tse"] == reason
 
 
 def test_a_verb_list_without_a_word_of_the_vocabulary_has_a_reason_of_its_own(files):

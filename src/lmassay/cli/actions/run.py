@@ -14,7 +14,7 @@ from typing import Any
 from lmassay.cli.console import print_error, print_json, say, warn
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import ProgressDisplay, SweepDisplay
-from lmassay.cli.run_tables import print_run, print_runs
+from lmassay.cli.run_tables import brief_note, print_run, print_runs
 from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import Model
 from lmassay.errors import ConfigError, LmassayError, UserError
@@ -439,7 +439,9 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
     for record in unfinished[:_MAX_UNFINISHED_RUNS]:
         reasons = store.errors(record.id) or store.unscored_reasons(record)[:_MAX_REASONS]
         words = [record.id] if is_single or len(records) == 1 or record.status == "incomplete" else []
-        print_error(f"{record.id}: {record.note}; {_remedy(record, store, reasons, words, record.id in trained)}")
+        print_error(
+            f"{record.id}: {brief_note(record)}; {_remedy(record, store, reasons, words, record.id in trained)}"
+        )
         for text, number in reasons:
             say(f"  {number} × {text}")
     not_listed = unfinished[_MAX_UNFINISHED_RUNS:]

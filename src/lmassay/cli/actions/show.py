@@ -11,9 +11,10 @@ from typing import Any
 import click
 import yaml
 
-from lmassay.cli.console import print_json, without_controls
+from lmassay.cli.console import print_json, say, without_controls
 from lmassay.cli.run_tables import print_run
 from lmassay.errors import StoreError
+from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 
@@ -42,6 +43,8 @@ def show(
             document["spending"] = asdict(spending)
         if not as_json:
             print_run(record, store, everything=everything, with_signature=everything or signature)
+            if run == "latest":
+                _name_other_runs(record, store)
     if provenance:
         document["config"] = record.config
         document["provenance"] = record.provenance.as_dict()
@@ -53,6 +56,14 @@ def show(
         for part in ("config", "provenance"):
             text = json.dumps(document[part], indent=2, ensure_ascii=False)
             click.echo(f"{part}  {without_controls(text)}")
+
+
+def _name_other_runs(record: RunRecord, store: Store) -> None:
+    """Say that the latest run is one of several of a command, and how to list the others."""
+    of_command = [other for other in store.runs() if record.sweep and other.sweep == record.sweep]
+    if len(of_command) > 1:
+        command = command_on_results(store.folder, "ls")
+        say(f"this is the last of {len(of_command)} runs of one command; to list them: {command}")
 
 
 def _as_config_file(record: RunRecord) -> str:

@@ -48,6 +48,7 @@ _CURVE_METRICS = ("ew", "mw", "mass")
 # Why a score is missing.
 _NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
 _SEVERAL_TOKENS = "a form of the pair is not a single token"
+_HOW_TO_SCORE = "with multi_token: true it is scored"
 _NO_LEMMA_AT_ALL = "no verb of the list has both forms as single tokens"
 _NO_VERB_LIST = "there is no verb list; lmassay verbs builds one"
 _NOT_A_VERB = "the pair differs in a word that is not a verb"
@@ -433,7 +434,7 @@ class Syntax(Task):
                 values["tse_rows"] = float(len(judged))
                 outcomes["tse"] = by_verb_pair(example, judged)
             else:
-                unscored["tse"] = _SEVERAL_TOKENS
+                unscored["tse"] = _SEVERAL_TOKENS if self._multi_token else f"{_SEVERAL_TOKENS}; {_HOW_TO_SCORE}"
             details = {
                 "tse": verdicts,
                 "lemmas": lemmas,
