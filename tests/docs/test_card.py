@@ -8,6 +8,7 @@ from lmassay.evaluations.bias import card as bias
 from lmassay.evaluations.fewshot import card as fewshot
 from lmassay.evaluations.robustness import card as robustness
 from lmassay.evaluations.syntax import card as syntax
+from lmassay.models.embedded import EMBEDDED
 from tests.docs.blocks import texts
 from tests.helpers import ROOT
 
@@ -115,3 +116,14 @@ def test_the_example_with_published_data_is_what_the_card_printed():
     ).groups()
     assert f"right answers without attack: 0.{right} [" in measured
     assert f"accuracy in disambiguated contexts: 0.{of_bbq} [" in measured
+
+
+def test_every_page_gives_the_size_of_the_small_model_that_is_downloaded():
+    size = EMBEDDED["smollm2"].megabytes
+    stated = {}
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if "smollm2" in line.casefold() and re.search(r"\d+ MB", line):
+                stated[page.name] = re.findall(r"(\d+) MB", line)
+    assert {"bias.md", "card.md", "fewshot.md", "syntax.md"} <= set(stated)
+    assert all(sizes == [str(size)] for sizes in stated.values()), stated

@@ -16,9 +16,10 @@ import pytest
 
 from lmassay.evaluations.fewshot.protocol.estimates import range_by_chance, stability_by_chance
 from lmassay.evaluations.fewshot.protocol.overlap import train_correlation
+from lmassay.running.config import load_runs
 from lmassay.statistics.distributions import normal_quantile, t_quantile
 from lmassay.statistics.replicates import overlap_factor
-from tests.helpers import ROOT
+from tests.helpers import EVALUATIONS, ROOT
 
 PAGE = (ROOT / "docs" / "fewshot.md").read_text(encoding="utf-8")
 
@@ -208,3 +209,20 @@ def test_the_targets_of_speed_are_those_of_the_benchmarks():
     assert row("`intervals`")[1] == f"at most {constants('fewshot_intervals')['MOST']:g} times the cost"
     assert row("`sweep`")[1].startswith(f"at least {constants('fewshot_sweep')['TIMES']:g} times as fast")
     assert f"dev every {constants('fewshot_training')['EVERY']}," in PAGE
+
+
+def test_the_experiment_has_as_many_trainings_as_stated():
+    *factors, product = map(
+        int,
+        re.search(
+            r"(\d+) configurations × (\d+) splits × (\d+) strategies × (\d+) tasks = (\d+) trainings", PAGE
+        ).groups(),
+    )
+    runs = load_runs(EVALUATIONS / "fewshot" / "starters" / "fewnlu" / "experiment.yaml")
+    options = [run.task for run in runs]
+    methods = {json.dumps(one["method"], sort_keys=True) for one in options}
+    strategies = {one["splits"]["strategy"] for one in options}
+    tasks = {one["data"] for one in options}
+    (splits,) = {one["splits"]["k"] for one in options}
+    assert factors == [len(methods), splits, len(strategies), len(tasks)]
+    assert sum(one["splits"]["k"] for one in options) == product == math.prod(factors)
