@@ -11,7 +11,6 @@ import sacrebleu
 from tests.helpers import ROOT, lmassay
 from tests.published.teapot_scores import scores_of_sacrebleu
 from tests.published.test_teapot_gold import CAPPED, RIGHT, RIGHT_RESULTS, WRONG
-from tests.published.test_teapot_reference import RECORDED
 from tests.published_data import FIGURES, published_set
 
 PAGE = " ".join((ROOT / "docs" / "robustness.md").read_text(encoding="utf-8").split())
@@ -109,11 +108,9 @@ def test_as_many_commands_of_the_original_are_compared_as_stated():
     assert f"compares {commands} commands on sentences that are part of this repository" in PAGE
 
 
-def test_as_many_commands_of_the_original_are_compared_as_stated():
+def test_as_many_commands_are_compared_on_the_published_examples_as_stated():
     stated, crashes = map(
         int, re.search(r"among the (\d+) commands of the original .*?\((\d+) of them crash", PAGE).groups()
     )
     assert len(RIGHT) + len(WRONG) == stated
     assert len(WRONG) == crashes
-    own = int(re.search(r"`tests/published/test_teapot_reference\.py` compares (\d+) commands", PAGE)[1])
-    assert len(RECORDED) == own

@@ -198,7 +198,7 @@ def test_the_lower_bounds_of_perfect_results_are_as_stated(coverage):
 def test_eight_clusters_without_an_error_are_as_common_as_stated():
     # The beta-binomial probability of no error in twelve rows at a rate of .95 and a correlation of .5.
     without_error = np.prod([(0.95 + row) / (1 + row) for row in range(12)])
-    stated = re.search(r"answered without an error in (\d+) % of data sets", PAGE)
+    stated = re.search(r"answered without an error\s+in (\d+) % of data sets", PAGE)
     assert f"{100 * without_error**8:.0f}" == stated[1]
 
 
@@ -243,10 +243,11 @@ def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
     stated_rows = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| .* \| \d+ \|", line)]
     assert len(stated_rows) == len(rules)
     for cells, rule in zip(stated_rows, rules.values(), strict=True):
-        _, above, least, below, raised, raised_by, narrowed = (cell.strip() for cell in cells)
+        _, above, least, below, sizes_matter, raised, raised_by, narrowed = (cell.strip() for cell in cells)
         assert above == rule["above_97"]
         assert least == f"{100 * float(rule['least']):.1f} %"
         assert below == rule["below_92"]
+        assert sizes_matter == f"{100 * float(rule['sizes_matter']):.1f} %"
         assert raised == f"{100 * int(rule['raised']) / int(rule['errors']):.1f} %"
         assert raised_by == ("–" if rule["raised"] == "0" else rule["raised_by"])
         assert narrowed == rule["narrowed"]
@@ -255,8 +256,61 @@ def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
     assert f"{first['settings']} published settings with six or more effective clusters" in " ".join(section.split())
 
 
+def test_what_the_page_says_about_single_rules_is_what_the_benchmark_has_written():
+    rules = measured("coverage_alternatives.tsv")
+    page = " ".join(PAGE.split())
+    sharp, monotone, with_unequal_tails = (rules[name] for name in list(rules)[11:14])
+    stated = re.search(
+        r"It costs little: (\d+) settings are above 97 %, instead of (\d+)\. With unequal tails, (\d+) are", page
+    )
+    assert stated.groups() == (monotone["above_97"], sharp["above_97"], with_unequal_tails["above_97"])
+    least, our_least = re.search(
+        r"where sizes matter, it covers ([\d.]+) % at least, our rule ([\d.]+) %", page
+    ).groups()
+    assert least == f"{100 * float(with_unequal_tails['sizes_matter']):.1f}"
+    assert our_least == f"{100 * float(rules['none']['sizes_matter']):.1f}"
+    narrower = re.search(r"With unequal tails, (\d+) additional errors also make the interval narrower", page)[1]
+    assert narrower == with_unequal_tails["narrowed"]
+    of_model = re.search(r"the rate over all rows in as few as ([\d.]+) % of data sets", page)[1]
+    assert of_model == f"{100 * float(rules['beta-binomial posterior of the rate']['sizes_matter']):.1f}"
+
+
 def test_a_small_part_of_the_benchmark_of_other_rules_gives_the_committed_numbers(alternatives, capsys):
     assert alternatives.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_the_limits_of_monotone_lower_bounds_are_as_stated(coverage):
+    limits = benchmark("coverage_limits")
+    rows = measured("coverage_limits.tsv")
+    smallest = ("KoBBQ political orientation", "KoBBQ religion")
+    for name in smallest:
+        assert limits.row(name, coverage.published_sizes()[name]) == list(rows[name].values())
+
+    page = " ".join(PAGE.split())
+    (must_include,) = [name for name, row in rows.items() if float(row["perfect_at_.3"]) > 0.08]
+    assert must_include == smallest[0]
+    stated = re.search(r"on KoBBQ's political orientation, ([\d.]+) % of data sets have no error", page)[1]
+    assert f"{100 * float(rows[must_include]['perfect_at_.3']):.1f}" == stated
+    others = [float(row["excluded"]) for name, row in rows.items() if row["excluded"] != "-" and name != must_include]
+    count, share = re.search(
+        r"On the (\d+) others with at most 2,000 rows.*?at least ([\d.]+) % of data sets", page
+    ).groups()
+    assert (len(others), f"{100 * min(others):.2f}") == (int(count), share)
+    count, total = map(int, re.search(r"have no error on (\d+) of the (\d+) sizes", page).groups())
+    assert len(rows) == total
+    assert sum(float(row["perfect_of_two_kinds"]) > 0.08 for row in rows.values()) == count
+
+
+def test_lower_bounds_of_the_monotone_rule_do_not_rise_with_one_more_error(alternatives, coverage):
+    rng = np.random.default_rng(12)
+    rule = alternatives.MonotoneRule()
+    for sizes, hits in coverage._data_for_errors(40, rng):
+        right = np.flatnonzero(hits)
+        variants = np.repeat(hits[None, :], len(right) + 1, axis=0)
+        variants[np.arange(1, len(right) + 1), right] -= 1
+        lower, _ = rule(variants, sizes)
+        # The least is searched for on a grid.
+        assert (lower[1:] <= lower[0] + 1e-5).all()
 
 
 def test_the_first_of_the_other_rules_is_the_rule_of_lmassay(alternatives, coverage):
