@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -63,6 +64,11 @@ def test_tracing_goes_on_as_before():
         "{% set x = 2 ** n %}",
         "{{ 'a' * 1000000000 }}",
         "{% for i in range(10**12) %}{% endfor %}",
+        "{{ '%}' * 1000000000 }}",
+        "{{ [{1: {}}] | string * 1000000000 }}",
+        "{# {{ ' #}{{ 'a' * 1000000000 }}",
+        "{% raw %}{{ ' {% endraw %}{{ 2 ** n }}",
+        "{{ 'a string without an end ** 2",
     ],
 )
 def test_huge_products_are_refused(template):
@@ -71,10 +77,31 @@ def test_huge_products_are_refused(template):
 
 
 @pytest.mark.parametrize(
-    "template", ["**Note**: {{ messages[0]['content'] }}", "{{ '**' + x }}", "{{ ' ' * 4 }}", None, [{"name": "x"}]]
+    "template",
+    [
+        "**Note**: {{ messages[0]['content'] }}",
+        "{{ '**' + x }}",
+        "{{ ' ' * 4 }}",
+        "{# 2 ** 3 #}",
+        "{%- raw -%} {{ 2 ** 3 }} {%- endraw -%} **Note**",
+        "{{ {'a': {}} }} ** {{ x",
+        None,
+        [{"name": "x"}],
+    ],
 )
 def test_other_templates_are_not(template):
     refuse_huge_products(template)
+
+
+def test_looking_for_huge_products_ends_in_a_long_template():
+    """Hours, if the search began again at every character; the limit is only there to end the test."""
+    program = (
+        "from lmassay.models.hf.template_limits import refuse_huge_products\n"
+        "for part in ('{{', '{%', \"{{ '\" + r\"\\'\" * 1_000_000, '{{ ' + '1' * 1_000_000 + ' }}'):\n"
+        "    refuse_huge_products(part * (1 if len(part) > 2 else 1_000_000))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=120, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

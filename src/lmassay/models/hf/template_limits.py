@@ -6,6 +6,7 @@ Loops inside loops can still run for years, and a text that is doubled a few tim
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import threading
@@ -16,10 +17,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
-_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_START_OF_TAG = re.compile(r"\{[{%#]")
+_END_OF_RAW = re.compile(r"\{%[-+]?\s*endraw\b")
+# Inside a tag: a string, a bracket, or what is between them. Each begins where the one before ended: a search that
+# begins again at every character would take hours in a long template.
+_TOKEN = re.compile(
+    r"(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<open>[\[({])|(?P<close>[\])}])|%|[^'\"\[\](){}%]+",
+    re.DOTALL,
+)
 # A power, or a product with a number of six digits or more. Templates of real models have neither.
-_HUGE_PRODUCT = re.compile(r"\*\*|\*\s*\d{6,}|\d{6,}\s*\*")
+_HUGE_PRODUCT = re.compile(r"\*\*|\*\s*\d{6,}|(?<!\d)\d{6,}\s*\*")
 
 
 class EndlessTemplateError(Exception):
@@ -28,11 +35,51 @@ class EndlessTemplateError(Exception):
 
 def refuse_huge_products(template: Any) -> None:
     """Raise EndlessTemplateError for products that would fill the memory in one step, which no timer could stop."""
-    if not isinstance(template, str):
-        return
-    for tag in _TAG.findall(template):
-        if _HUGE_PRODUCT.search(_STRING.sub("''", tag)):
-            raise EndlessTemplateError("multiplies with a huge number")
+    if isinstance(template, str) and _has_huge_product(template):
+        raise EndlessTemplateError("multiplies with a huge number")
+
+
+# A template is rendered for every request.
+@functools.lru_cache(maxsize=16)
+def _has_huge_product(template: str) -> bool:
+    return any(_HUGE_PRODUCT.search(tag) is not None for tag in _tags_in(template))
+
+
+def _tags_in(template: str) -> Iterator[str]:
+    """Yield the code of each tag, with ``''`` for every string. Comments and raw texts have no tags."""
+    start = _START_OF_TAG.search(template)
+    while start is not None:
+        kind = start[0]
+        if kind == "{#":
+            end = template.find("#}", start.end())
+        else:
+            code, end = _code_at(template, start.end(), "}}" if kind == "{{" else "%}")
+            yield code
+            if kind == "{%" and code.strip("-+ \t\n") == "raw":
+                end_of_raw = _END_OF_RAW.search(template, end)
+                end = -1 if end_of_raw is None else end_of_raw.end()
+        if end < 0:
+            return
+        start = _START_OF_TAG.search(template, end)
+
+
+def _code_at(template: str, position: int, end_of_tag: str) -> tuple[str, int]:
+    """Return the code of a tag and where it ends. The ends inside brackets and strings are not the end of the tag."""
+    code: list[str] = []
+    depth = 0
+    while depth or not template.startswith(end_of_tag, position):
+        token = _TOKEN.match(template, position)
+        if token is None:
+            # A string without an end, or the end of the template. Jinja refuses both; what is left is looked at.
+            code.append(template[position:])
+            return "".join(code), len(template)
+        code.append("''" if token.lastgroup == "string" else token[0])
+        if token.lastgroup == "open":
+            depth += 1
+        elif token.lastgroup == "close":
+            depth = max(depth - 1, 0)
+        position = token.end()
+    return "".join(code), position + len(end_of_tag)
 
 
 @contextmanager
