@@ -48,7 +48,14 @@ def fresh(name: str) -> Scorer:
     return made
 
 
-@pytest.fixture(params=current_registry().names("scorer"))
+# Slow tests run first and on one worker, which has started Java, for ten seconds, for other tests of METEOR.
+SLOW = {"meteor"}
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in current_registry().names("scorer")
+]
+
+
+@pytest.fixture(params=NAMES)
 def each(request):
     return fresh(request.param)
 
