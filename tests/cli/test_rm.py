@@ -47,6 +47,7 @@ def test_answers_are_deleted_on_request(folder):
         "answers": 1,
         "kept_answers": 0,
         "models": 0,
+        "models_are_elsewhere": False,
     }
 
 
