@@ -25,6 +25,7 @@ NOT_COMMANDS = {
         "can",
         "cannot",
         "changes",
+        "did",
         "does",
         "for",
         "has",
@@ -35,7 +36,7 @@ NOT_COMMANDS = {
         "objects",
         "of",
     ),
-    *("or", "store", "the", "to", "was", "with", "wrote"),
+    *("neither", "or", "store", "the", "to", "was", "with", "wrote"),
 }
 # These have the options of the originals, which may be abbreviated.
 COMPATIBILITY = {"fewnlu", "kobbq", "teapot", "tse"}
