@@ -83,7 +83,8 @@ def test_a_verb_list_in_the_language_gives_numbers_to_all_verbs(fetched, tmp_pat
     task = Syntax({"name": "clams", "language": "de", "construction": "simple_agrmt"}, verbs=verbs)
     task.check_model(LeftToRight())
     assert [example.reference for example in task.examples()].count("plural") == 10
-    assert not any("verb list" in note or "clear number" in note for note in task.notes())
+    assert not any("is in the verb list" in note or "clear number" in note for note in task.notes())
+    assert any("the verb list german.csv has only 1 verb," in note for note in task.notes())
 
 
 def test_a_masked_model_does_not_get_pairs_whose_adjective_gives_the_answer_away(fetched):
