@@ -253,3 +253,9 @@ def test_doctor_says_what_is_broken(folder):
     assert done.returncode == 1
     assert "set LMASSAY_RESULTS" in done.stdout
     assert "first fix what is broken: results folder" in done.stderr
+
+
+def test_the_plan_of_runs_without_a_model_has_a_dash(tmp_path):
+    assert lmassay("init", "fewshot", cwd=tmp_path).returncode == 0
+    plan = lmassay("check", "fewshot.yaml", cwd=tmp_path)
+    assert re.search(r"^fewshot +reviews majority +– +4 +0 *$", plan.stdout, flags=re.MULTILINE), plan.stdout

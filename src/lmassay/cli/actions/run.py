@@ -33,7 +33,7 @@ from lmassay.storage.commands import command_on_results
 from lmassay.storage.database import is_disk_full
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import NO_MODEL, counted
 
 EXIT_WITH_ERRORS = 1
 EXIT_FAILED = 2
@@ -186,6 +186,8 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     table = []
     for row in rows:
         cells = ["unknown" if row[column] is None else row[column] for column in columns]
+        if row["model"] == NO_MODEL:
+            cells[columns.index("model")] = "–"
         if costs:
             cells.append(_cost_cell(row))
         table.append(cells)
