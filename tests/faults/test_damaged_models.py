@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import lmassay as lmassay_package
 from tests.fuzzing import model_folders
 from tests.fuzzing.model_folders import Truth
 from tests.helpers import lmassay, write_lines
@@ -128,3 +130,27 @@ def test_49_check_refuses_remote_code(truth, tmp_path):
     done = command(folder, "check", "c.yaml")
     assert done.returncode == 2
     assert "trust_remote_code: true" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_json_that_is_nested_too_deeply_is_not_a_traceback(truth, tmp_path, kind, name):
+    folder = model_folders.copy_of(kind, truth, tmp_path / "copy")
+    (folder / "model" / name).write_text("[" * 100_000, encoding="utf-8")
+    done = command(folder, "check", "c.yaml")
+    assert done.returncode == 2
+    assert name in done.stderr
+
+
+def test_every_reader_of_json_expects_deep_nesting():
+    """``json.loads`` raises a RecursionError for it, which is not a ValueError."""
+    forgotten = []
+    for file in sorted(Path(lmassay_package.__file__).parent.rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.Try) or "json.loads(" not in "".join(map(ast.unparse, function.body)):
+                continue
+            caught = " ".join(ast.unparse(handler.type) for handler in function.handlers if handler.type is not None)
+            # One function leaves it to its caller.
+            if file.name != "failures.py" and "ValueError" in caught and "RecursionError" not in caught:
+                forgotten.append(f"{file.name}, line {function.lineno}: {caught}")
+    assert forgotten == []

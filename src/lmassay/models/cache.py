@@ -99,7 +99,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """What :func:`write_card` wrote; empty if it cannot be read."""
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return card if isinstance(card, dict) else {}
 

@@ -78,7 +78,7 @@ def expected_total(stored: str) -> int | None:
     try:
         counts = json.loads(stored)
         return counts if isinstance(counts, int) else total_of(counts)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

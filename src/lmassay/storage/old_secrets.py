@@ -97,7 +97,7 @@ def _record_updates(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update
     try:
         config = json.loads(fields["config"])
         provenance = json.loads(fields["provenance"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     clean_fields = {**fields}
     for name in ("name", "model", "label", "signature", "note"):

@@ -236,7 +236,7 @@ def weights_digest(model: Model) -> str:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise DataError(f"{path} must contain a JSON object")

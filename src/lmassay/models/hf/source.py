@@ -218,7 +218,7 @@ def _check_weights(file: Path) -> None:
             header = json.loads(stream.read(header_size))
         ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
         data_size = max(ends, default=0)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise DataError(
             f"{file} is not a safetensors file: its header cannot be read; copy or download it again"
         ) from None
@@ -249,7 +249,7 @@ def _settings_in(file: Path) -> dict[str, Any]:
     """Read a JSON object; empty if the file does not exist or cannot be read, which is checked elsewhere."""
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return settings if isinstance(settings, dict) else {}
 

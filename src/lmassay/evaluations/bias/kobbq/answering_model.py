@@ -30,7 +30,7 @@ def models_behind(predictions: Path) -> list[str]:
     for line in lines:
         try:
             note = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             # A crash may cut off a note.
             continue
         model = note.get("model") if isinstance(note, dict) else None
@@ -58,7 +58,7 @@ def recorded_models(collected: Path) -> list[str]:
         return []
     try:
         models = json.loads(path.read_bytes())["models"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         models = None
     if not isinstance(models, list) or not all(isinstance(model, str) for model in models):
         raise DataError(f"{path} does not name a model; delete it, or run `lmassay kobbq collect` again")

@@ -229,7 +229,7 @@ class _FewNluRun:
         """What an earlier command wrote about the folder; None if there is nothing readable."""
         try:
             mark = json.loads((self.results / MARK).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         is_complete = isinstance(mark, dict) and {"flags", "finished"} <= mark.keys()
         return mark if is_complete else None

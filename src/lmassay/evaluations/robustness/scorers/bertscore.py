@@ -85,7 +85,7 @@ class BERTScore(Scorer):
         file = self._folder / "config.json"
         try:
             config = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"bertscore: {file} cannot be read: {error}") from error
         if not isinstance(config, dict):
             raise DataError(f"bertscore: {file} is not the configuration of a model")

@@ -147,7 +147,7 @@ class _Worker:
         line = self._process.stdout.readline()
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             message = {"error": f"the program ended: {self._last_words()}"}

@@ -250,11 +250,11 @@ def _provenance(run: Path) -> tuple[Compat, float]:
     if not file.is_file():
         metrics = run / "metrics"
         return "released", max(path.stat().st_mtime for path in (metrics, *metrics.iterdir()))
-    facts = json.loads(file.read_text(encoding="utf-8"))
     try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
         compat: Compat = "released" if facts["compat"] == "released" else "none"
         return compat, datetime.fromisoformat(facts["time"]).timestamp()
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{RUN_FILE} lacks compat or time") from None
 
 

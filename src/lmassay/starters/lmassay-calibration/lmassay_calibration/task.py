@@ -102,7 +102,7 @@ def read_questions(path: Path) -> list[dict[str, Any]]:
         where = f"{path}, line {number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{where}: this is not JSON ({error})") from None
         if not isinstance(row, dict) or not isinstance(row.get("question"), str):
             raise DataError(f"{where}: the text 'question' is missing")
