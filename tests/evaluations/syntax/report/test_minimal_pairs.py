@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
+from lmassay.api import evaluate
 from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.evaluations.syntax.report import minimal_pairs
 from lmassay.evaluations.syntax.report.accuracy_chart import Accuracy, AccuracyRow, accuracy_chart
-from lmassay.reporting.blocks import Section
+from lmassay.reporting.blocks import Note, Section
 from lmassay.storage.store import Store
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, write_pairs
 
@@ -18,6 +19,20 @@ BLIMP = {
     "matrix_question_npi_licensor_present": {"field": "syntax/semantics", "linguistics_term": "npi_licensing"},
     "wh_island": {"field": "syntax", "linguistics_term": "island_effects"},
 }
+
+UNDECIDED = """
+from lmassay.types import Continuation
+
+class Same:
+    name = "same"
+    can = frozenset({"logprobs"})
+
+    def identity(self):
+        return {"name": self.name}
+
+    def logprobs(self, requests):
+        return [Continuation(-1.0, (-1.0,)) for _ in requests]
+"""
 
 
 def pairs_section(folder) -> Section:
@@ -132,3 +147,11 @@ def test_a_dot_without_interval_or_value_is_drawn_as_far_as_it_is_known():
     root = ElementTree.fromstring(accuracy_chart([row], ["one", "two"], "people", "x", "d").svg())
     assert sum(1 for _ in root.iter("circle")) == 3
     assert "people" not in [t.text for t in root.iter("text")], "there is no mark to explain"
+
+
+def test_ties_are_reported_with_their_share(tmp_path):
+    (tmp_path / "same.py").write_text(UNDECIDED, encoding="utf-8")
+    evaluate({"task": blimp(tmp_path), "model": str(tmp_path / "same.py:Same")}, tmp_path / "results")
+    texts = [block.text for block in pairs_section(tmp_path).blocks if isinstance(block, Note)]
+    assert len(texts) == 1
+    assert texts[0].startswith("both sentences are equally probable, which counts as wrong: 1.000 [0.")

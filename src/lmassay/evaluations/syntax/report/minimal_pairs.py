@@ -20,6 +20,7 @@ from lmassay.reporting.blocks import (
     Figures,
     Folded,
     Heading,
+    Note,
     Section,
     Table,
     TableRow,
@@ -31,7 +32,7 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.chart import MAX_SERIES
 from lmassay.reporting.example_texts import Exchanges, NamedValues
-from lmassay.reporting.numbers import interval_text, number_text
+from lmassay.reporting.numbers import interval_text, number_text, short_text
 from lmassay.reporting.run_labels import short_run_titles
 from lmassay.reporting.sections import results_section
 from lmassay.storage.store import Store
@@ -119,8 +120,23 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
             locations |= run.locations
         groups_in_order = _groups_in_order({paradigm: locations[paradigm] for paradigm in names})
         blocks += _tables(groups_in_order, members)
+        blocks += _tie_notes(members)
         blocks.append(_figures(groups_in_order, members))
     return Section(blocks, examples)
+
+
+def _tie_notes(runs: Sequence[MinimalPairsRun]) -> list[Block]:
+    """Say for each run which share of its pairs counts as wrong because neither sentence is preferred."""
+    notes: list[Block] = []
+    for run in runs:
+        ties = run.result("ties")
+        if ties is not None:
+            prefix = f"{run.title}: " if len(runs) > 1 else ""
+            text = short_text(ties)
+            notes.append(
+                Note(f"{prefix}both sentences are equally probable, which counts as wrong: {text} of the pairs.")
+            )
+    return notes
 
 
 def _read(store: Store, record: RunRecord, title: str) -> MinimalPairsRun:
