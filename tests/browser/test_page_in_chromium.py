@@ -86,8 +86,9 @@ def test_an_address_shows_a_search_and_the_back_button_returns_to_the_one_before
         reader.js("history.back()")
         time.sleep(0.05)
     reader.until("!location.hash.includes('value')")
+    # On a busy machine, the page may be loaded again on its way back.
+    reader.until("document.querySelector('.count').textContent.startsWith('250 of 50,000 shown')")
     assert reader.opened_example is None
-    assert reader.count == "250 of 50,000 shown"
     reader.open(address)
     reader.until("document.querySelector('#examples').dataset.ready === 'true'")
     assert reader.count.startswith(narrowed)
