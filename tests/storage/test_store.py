@@ -284,3 +284,16 @@ def test_a_trigger_is_not_run(tmp_path):
     assert "views or triggers, which lmassay neither writes nor runs" in done.stderr
     with Store(tmp_path) as store:
         assert [len(list(store.rows(run))) for run in ("one", "two")] == [2, 2]
+
+
+def test_the_advice_for_a_file_with_a_trigger_helps(tmp_path):
+    for run in ("one", "two"):
+        add(tmp_path, run, rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        database.execute("CREATE TRIGGER t AFTER DELETE ON runs BEGIN DELETE FROM rows; END")
+    assert "doctor" in lmassay("rm", "one", "--yes", "--results", tmp_path).stderr
+    assert "it has triggers" in lmassay("doctor", "--results", tmp_path).stdout
+    lmassay("doctor", "--results", tmp_path, "--fix")
+    assert lmassay("rm", "one", "--yes", "--results", tmp_path).returncode == 0
+    with Store(tmp_path) as store:
+        assert len(list(store.rows("two"))) == 2

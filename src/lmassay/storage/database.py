@@ -17,6 +17,7 @@ from lmassay.redaction import excerpt
 from lmassay.storage.batches import BATCHES
 from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.digests import text_of
+from lmassay.storage.journals import has_foreign_journal
 from lmassay.storage.migration import add_missing_digests
 
 STORE_FILE = "lmassay.sqlite"
@@ -128,6 +129,9 @@ class _Connection(sqlite3.Connection):
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
     """Open a SQLite file that may be damaged, or made by somebody else."""
+    # An address is opened for reading only; then SQLite does not apply a journal.
+    if isinstance(file, Path) and has_foreign_journal(file):
+        raise sqlite3.DatabaseError("its journal names another file, which SQLite would delete")
     connection = sqlite3.connect(file, factory=_Connection, **options)
     connection.set_authorizer(_only_own_statements)
     return connection
@@ -422,7 +426,8 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
     elif "locked" in text:
         text = "another process is using the file; try again when it is done"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_AUTH:
-        text = f"it has views or triggers, which lmassay neither writes nor runs ({text})"
+        repair = command_line("doctor", "--results", file.parent, "--fix")
+        text = f"it has views or triggers, which lmassay neither writes nor runs; `{repair}` makes a file without them"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
         text = f"{text} ({error.sqlite_errorname}): the disk cannot be read or written; copy the folder to another disk"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:

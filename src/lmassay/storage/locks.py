@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lmassay.errors import StoreError
+from lmassay.storage.journals import has_foreign_journal, journal_of
 
 LOCKS = ".locks"
 """The folder in a results folder with a file for each lock."""
@@ -26,6 +27,8 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     for path in (file.parent, file):
         if path.is_symlink():
             raise StoreError(f"cannot lock {what}: {path} is a link; delete the link{ending}")
+    if has_foreign_journal(file):
+        raise StoreError(f"cannot lock {what}: lmassay did not write {journal_of(file)}; delete it{ending}")
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
         # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is longer

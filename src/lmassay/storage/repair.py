@@ -104,6 +104,10 @@ def _damage_of_file(store: Store) -> list[Damage]:
         more = f" and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {first[:120]}{more}"))
+    with suppress(sqlite3.DatabaseError):
+        # A view in place of a table is found when the table is read; other views are never read.
+        if store.database.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone():
+            damages.append(Damage(str(store.file), "it has triggers, which lmassay does not write"))
     if store.database.has_damaged_header():
         damages.append(Damage(str(store.file), "its header is damaged"))
     cells = ", ".join(f"typeof({name})" for name in FIELDS)
