@@ -108,7 +108,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
 
 
 def _reference_tables(shown: Sequence[Headline]) -> list[Block]:
-    """The numbers to compare with, one table for each number that has some."""
+    """The reference numbers of each headline metric that has any, as tables."""
     blocks: list[Block] = []
     for first in one_per_metric(shown):
         same_metric = []
@@ -204,7 +204,7 @@ def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -
 
 
 def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
-    """The numbers of these models among the reference numbers, best first. All headlines are of one metric."""
+    """Rank these models among the reference numbers, best first. All headlines must have the same metric."""
     tables: dict[str, list[tuple[Headline, ReferenceTable]]] = {}
     for headline in shown:
         for table in headline.references:
@@ -219,7 +219,7 @@ def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
         first_headline, first_table = members[0]
         better: Better = "higher"
         if first_table.own is None:
-            # The table is about the headline's metric itself, not about an accuracy next to it.
+            # The table lists the headline's own metric. Otherwise it lists an accuracy, for which higher is better.
             better = first_headline.better
         # The tables of all models contain the same published rows; each is shown once.
         published: dict[str, ReferenceRow] = {}
@@ -245,7 +245,7 @@ def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
 
 
 def _with_sources_once(lists: Sequence[ReferenceList]) -> list[ReferenceList]:
-    """Lists that follow each other and have the same sources name them once, after the last."""
+    """Where consecutive lists have the same sources, keep the sources only on the last of them."""
     shown: list[ReferenceList] = []
     for index, references in enumerate(lists):
         following = lists[index + 1].sources if index + 1 < len(lists) else ""
@@ -263,7 +263,7 @@ def _rank(value: float, better: Better) -> float:
 
 
 def _entry(headline: Headline, *, is_only: bool) -> TileEntry:
-    """The number of a model. The only one of a tile needs no name if there is no model."""
+    """The entry of a model. A run without a model gets an unnamed entry if it is the only one on the tile."""
     is_nameless = is_only and headline.shown_model == model_name(NO_MODEL)
     return TileEntry(
         "" if is_nameless else headline.shown_model,
@@ -360,8 +360,9 @@ def _blocks_below(store: Store, records: Sequence[RunRecord], shown: Sequence[He
 
 DISTINGUISHABLE_NOTE = (
     "How far two models must differ to be distinguished: a two-sided test at the confidence level of the intervals "
-    "finds such a difference four times out of five, if the second model has an interval as wide as the first and its "
-    "answers are unrelated. Models that agree on many examples can be distinguished at a smaller difference."
+    "detects such a difference with 80 % power. This assumes that the second model's interval is as wide and that the "
+    "answers of the two models are independent. Models that agree on many examples can be distinguished at a smaller "
+    "difference."
 )
 
 
@@ -417,8 +418,8 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
         adjustment = f" FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg)."
     header = header_row(["metric", "model", "compared with"], number_headers)
     caption = (
-        "Models compared on the examples that both were given; interval and two-sided p from the same paired t-test."
-        f"{adjustment} n: scored examples of the model that has fewer. An interval that includes 0 shows no difference."
+        "Models are compared on the examples with a score for both; interval and two-sided p come from a paired t-test."
+        f"{adjustment} n: number of pairs. If the interval includes 0, the difference is not significant."
     )
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 
@@ -429,4 +430,5 @@ def _unfinished(shown: Sequence[Headline]) -> list[Block]:
         messages += [f"{message} ({headline.shown_model})" for message in headline.unfinished_messages]
     if not messages:
         return []
-    return [Note(f"Incomplete runs, so these numbers cover only a part of the examples: {'; '.join(messages)}.")]
+    listed = "; ".join(messages)
+    return [Note(f"Some runs are incomplete, and their numbers cover only a part of the examples: {listed}.")]

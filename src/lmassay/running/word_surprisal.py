@@ -38,9 +38,9 @@ class Surprisal:
     """Where it begins in its text."""
     end: int
     value: float | None
-    """The surprisal; None for the first token of a text if no token precedes it."""
+    """The surprisal. It is None if nothing precedes the first token of a text, or if a word has no token of its own."""
     tokens: int
-    """How many tokens it consists of."""
+    """How many tokens it consists of; 0 if a token of an earlier word covers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def surprisal(
 
 
 def local_model_of(model: str | Model) -> HuggingFace:
-    """Return a local model that was named as on the command line; raise a UserError for any other model."""
+    """Return the local model that a name or object stands for; raise a UserError if it is not a local model."""
     if isinstance(model, str):
         model = as_model(build("model", model_spec(model, Path.cwd()), Path.cwd()), model)
     if not isinstance(model, HuggingFace):
@@ -143,7 +143,7 @@ def _words(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
     is_first = True
     for (start, end), tokens in zip(words, tokens_of_word, strict=True):
         if not tokens:
-            # A token that begins in an earlier word reaches across this one.
+            # A token that begins in an earlier word covers this one, too.
             yield Surprisal(text[start:end], start, end, None, 0)
             continue
         logprob = float(sum(scores.logprobs[token] for token in tokens))
@@ -158,9 +158,9 @@ def _words(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
 
 
 def _tokens_by_word(text: str, words: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the tokens of each word: those whose first character that is not a space is in the word.
+    """Return the indices of the tokens of each word. A token belongs to the word with its first non-space character.
 
-    A token of spaces only belongs to the next word, as the space in front of a word does.
+    A token that consists only of spaces belongs to the next word, just as the space in front of a word does.
     """
     tokens: list[list[int]] = [[] for _ in words]
     word = 0
@@ -180,6 +180,7 @@ def _surprisal(logprob: float, scale: float) -> float | None:
         return None
     value = -float(logprob) / scale
     if abs(logprob) < 1e-9:
-        # Rounding can leave a certain token with a tiny positive logarithm; -0.0 would be confusing.
+        # Rounding can make the log-probability of a token with probability 1 slightly positive. The surprisal would
+        # then be negative, or -0.0 if the log-probability is exactly 0.
         return max(0.0, value)
     return value

@@ -1,11 +1,11 @@
-"""Numbers with nouns, lists of names and durations, as they are written in sentences."""
+"""Counts, lists of names, durations and titles of runs, as they appear in sentences and headings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NO_MODEL = "none"
-"""The label of the model in the record of a run without one. It is not shown as the name of a model."""
+"""Recorded as the model of a run that has none. :func:`model_name` shows it as ``no model``."""
 
 
 def model_name(model: str) -> str:
@@ -36,7 +36,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def enumerated(names: Sequence[str], most: int | None = None) -> str:
-    """Return names as a list in a sentence; of more than ``most``, the first ones and how many more there are.
+    """Return names joined by commas and "and". If there are more than ``most``, count the rest instead of naming it.
 
     >>> enumerated(["a"]), enumerated(["a", "b", "c"]), enumerated(["a", "b", "c"], 2)
     ('a', 'a, b and c', 'a, b and 1 more')

@@ -115,7 +115,7 @@ def test_a_processor_that_returns_something_else_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("GLUE_METRICS =", "METRICS =", "the dict GLUE_METRICS is missing"),
+        ("GLUE_METRICS =", "METRICS =", "missing GLUE_METRICS; a file with tasks needs three dicts"),
         ('GLUE_PVPS = {"mrpc"', 'GLUE_PVPS = {"mrcp"', "GLUE_PVPS has no task 'mrpc'; did you mean 'mrcp'"),
         ("class MRPCPVP(PVP):", "class MRPCPVP:", "is not a subclass of lmassay.evaluations.fewshot.PVP"),
         (
@@ -126,7 +126,7 @@ def test_a_processor_that_returns_something_else_is_an_error(tmp_path):
         ("    def verbalize(self", "    def verbalise(self", "MRPCPVP lacks verbalize"),
         ('"mrpc": "acc"', '"mrpc": "accuracy"', "there is no metric 'accuracy'"),
         ('"mrpc": "acc"', '"mrpc": []', "at least one metric"),
-        ('return ["1", "0"]', 'return ["1"]', r"get_labels\(\) must return a list of two or more texts"),
+        ('return ["1", "0"]', 'return ["1"]', r"get_labels\(\) must return a list of two or more strings"),
         ('return ["1", "0"]', 'return ["1", "1"]', "names a label twice"),
         ('return ["1", "0"]', "return 1 / 0", r"get_labels failed: ZeroDivisionError"),
     ],

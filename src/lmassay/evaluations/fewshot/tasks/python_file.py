@@ -1,6 +1,6 @@
 """User-defined tasks in FewNLU's style: a Python file with dicts of metrics, PVPs and processors.
 
-The dicts have names that end in ``_METRICS``, ``_PVPS`` and ``_PROCESSORS``; what comes before is the data set::
+The names of the dicts end in ``_METRICS``, ``_PVPS`` and ``_PROCESSORS``; the prefix is the name of the data set::
 
     GLUE_METRICS = {"mrpc": "acc"}
     GLUE_PVPS = {"mrpc": MRPCPVP}
@@ -21,6 +21,7 @@ from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 from lmassay.evaluations.fewshot.tasks.processors import DataProcessor
 from lmassay.evaluations.fewshot.tasks.pvp import PVP
 from lmassay.plugins.registry import current_registry
+from lmassay.types.wording import enumerated
 
 _TABLES = ("_METRICS", "_PVPS", "_PROCESSORS")
 
@@ -53,7 +54,7 @@ def open_python_task(name: str, data_dir: Path | None, base_dir: Path) -> NluTas
 
 
 def _own_files(path: Path) -> dict[str, Path]:
-    """The file and the modules that it imports from its folder, by what the task's digests call them."""
+    """The file and the modules that it imports from its folder. The keys are their names in the task's digests."""
     path = path.resolve()
     files = {"file": path}
     for file in current_registry().files_of(path):
@@ -63,7 +64,7 @@ def _own_files(path: Path) -> dict[str, Path]:
 
 
 def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str, Any]]]:
-    """The first prefix that has all three dicts, and these by suffix."""
+    """Find the first prefix that has all three dicts. Return it with the dicts, by suffix."""
     prefixes = sorted(name.removesuffix("_PVPS") for name in vars(module) if name.endswith("_PVPS"))
     first_missing: list[str] = []
     # For a file without any such dict, the message names the three with a placeholder.
@@ -79,14 +80,17 @@ def _tables(module: ModuleType, path: Path) -> tuple[str, dict[str, Mapping[str,
         if not missing:
             return prefix, tables
         first_missing = first_missing or missing
-    raise PluginError(f"{path}: the dict {', '.join(first_missing)} is missing; a file with tasks needs all three")
+    raise PluginError(
+        f"{path}: missing {', '.join(first_missing)}; a file with tasks needs three dicts, whose names end in "
+        f"{enumerated(_TABLES)}"
+    )
 
 
 def _metrics(value: Any, where: str) -> tuple[str, ...]:
     """The metrics that a table names: one name, or several."""
     names = (value,) if isinstance(value, str) else tuple(value)
     if not names:
-        raise ConfigError(f"{where}: a task has at least one metric, e.g. 'acc'")
+        raise ConfigError(f"{where}: a task needs at least one metric, e.g. 'acc'")
     check_metrics(names)
     return names
 
@@ -116,9 +120,9 @@ def _labels(processor: DataProcessor, path: Path) -> list[str]:
         method = processor.get_labels
     # Otherwise get_labels() has no self, as in FewNLU's documentation, and is called on the class.
     labels = _called(method, f"{path}: {type(processor).__name__}.get_labels")
-    is_list = isinstance(labels, list | tuple) and len(labels) >= 2
-    if not is_list or not all(isinstance(name, str) for name in labels):
-        raise ConfigError(f"{path}: get_labels() must return a list of two or more texts, not {labels!r}")
+    has_two = isinstance(labels, list | tuple) and len(labels) >= 2
+    if not has_two or not all(isinstance(name, str) for name in labels):
+        raise ConfigError(f"{path}: get_labels() must return a list of two or more strings, not {labels!r}")
     if len(set(labels)) < len(labels):
         raise ConfigError(f"{path}: get_labels() names a label twice: {', '.join(labels)}")
     return list(labels)
@@ -135,7 +139,7 @@ def _called(function: Callable[[], Any], where: str) -> Any:
 
 
 def _folder(data_dir: Path | None, task: str) -> Path | None:
-    """The folder in ``data_dir`` that is named like the task, else ``data_dir`` itself."""
+    """The folder in ``data_dir`` that is named after the task, else ``data_dir`` itself."""
     if data_dir is None:
         return None
     if not data_dir.is_dir():

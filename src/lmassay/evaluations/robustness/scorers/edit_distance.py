@@ -13,7 +13,7 @@ EditUnit = Literal["character", "word"]
 
 
 class EditDistance(Scorer):
-    """1 minus the edit distance, divided by the length of the longer text.
+    """A similarity from 0 to 1: 1 - distance / length of the longer text. Two empty texts have similarity 1.
 
     ``unit`` is what is inserted, deleted or replaced: a ``character`` (a Unicode code point) or a ``word`` (separated
     by white space). With the extra ``fast``, rapidfuzz computes the same numbers faster.
@@ -49,7 +49,7 @@ class EditDistance(Scorer):
 
 
 def edit_distance(one: Sequence[str], two: Sequence[str]) -> int:
-    """The least number of insertions, deletions and replacements that turn one sequence into the other.
+    """The minimum number of insertions, deletions and replacements that turn one sequence into the other.
 
     >>> edit_distance("kitten", "sitting")
     3
@@ -67,9 +67,10 @@ def plain_edit_distance(one: Sequence[str], two: Sequence[str]) -> int:
     >>> plain_edit_distance(["a", "b"], ["b"])
     1
     """
-    # The distance from the empty sequence to each beginning of ``two``.
+    # The distance from the empty sequence to each prefix of ``two``.
     row = list(range(len(two) + 1))
     for index, unit in enumerate(one, start=1):
+        # ``diagonal`` keeps the value above and to the left, which the row has already overwritten.
         diagonal, row[0] = row[0], index
         for column, other in enumerate(two, start=1):
             replaced = diagonal + (unit != other)
