@@ -86,7 +86,7 @@ def test_an_address_shows_a_search_and_the_back_button_returns_to_the_one_before
         reader.js("history.back()")
         time.sleep(0.05)
     reader.until("!location.hash.includes('value')")
-    # On a busy machine, the page may be loaded again on its way back.
+    # The table follows the address, on a busy machine after a while.
     reader.until("document.querySelector('.count').textContent.startsWith('250 of 50,000 shown')")
     assert reader.opened_example is None
     reader.open(address)
