@@ -390,7 +390,7 @@ def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
     headers = ["number", "model", "against", "difference", "interval", "p", "n"]
     if is_adjusted:
         headers.insert(-1, "p (FDR)")
-    print_table("Paired on the examples that both models have:", headers, rows, right=range(3, len(headers)))
+    print_table("Paired on the examples that were scored for both models:", headers, rows, right=range(3, len(headers)))
     if is_adjusted:
         number_of_rows = counted(len(rows), "row")
         print_sentence(f"p (FDR): adjusted for {number_of_rows} (false discovery rate, Benjamini and Hochberg)")

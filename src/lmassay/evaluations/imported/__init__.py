@@ -49,7 +49,7 @@ evaluation = Evaluation(
     starters=(
         Starter(
             "lm-eval-log",
-            "a log of lm-evaluation-harness to import: forty minimal pairs, answered by SmolLM2-135M",
+            "a log of lm-evaluation-harness to import: forty minimal pairs, answered by SmolLM2-135M-Instruct",
             {"lm_eval": Path(__file__).parent / "starters" / "lm_eval"},
             ("lmassay import lm_eval/samples_across_pp_*.jsonl",),
         ),

@@ -68,6 +68,15 @@ def test_the_documents_own_class_works(tmp_path):
     assert task.group(example) == "train-0"
 
 
+@pytest.mark.parametrize("folder", ["mrpc", "MRPC"])
+def test_its_data_are_in_the_folder_named_after_the_task_in_any_case(tmp_path, folder):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "train.tsv").write_text("0\tA dog.\tA bird.\n", encoding="utf-8")
+    for key in ("mrpc", "MRPC"):
+        task = opened(tmp_path, FILE.replace('{"mrpc"', f'{{"{key}"'), name=f"mine.py:{key}")
+        assert [example.label for example in task.examples("train")] == ["0"]
+
+
 def test_its_pattern_has_masks_and_prompt_tokens(tmp_path):
     pytest.importorskip("transformers", reason="the hf extra is not installed")
     from tests.evaluations.fewshot.small_tokenizers import word_pieces

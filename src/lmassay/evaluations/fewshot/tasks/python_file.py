@@ -145,6 +145,6 @@ def _folder(data_dir: Path | None, task: str) -> Path | None:
     if not data_dir.is_dir():
         raise DataError(f"the data folder {data_dir} does not exist; check the path")
     for path in sorted(data_dir.iterdir()):
-        if path.is_dir() and path.name.lower() == task:
+        if path.is_dir() and path.name.lower() == task.lower():
             return path
     return data_dir
