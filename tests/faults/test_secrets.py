@@ -21,6 +21,7 @@ import pytest
 import lmassay as lmassay_package
 from lmassay import redaction
 from lmassay.errors import PluginError
+from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import excerpt, keys_in_addresses, redact, remember_secret, without_keys
 from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
@@ -539,6 +540,10 @@ def test_a_part_of_an_address_is_a_key_if_letters_and_digits_are_mixed(part, is_
 def test_half_of_a_key_is_not_shown_at_the_end_of_an_excerpt(key_in_use, length):
     assert MARK not in excerpt("x" * (length - 10) + KEY, length)
     assert excerpt("x" * 1000, length) == "x" * length
+
+
+def test_half_of_a_key_is_not_shown_at_the_end_of_a_plug_ins_value(key_in_use):
+    assert MARK not in describe_value("x" * 65 + KEY)
 
 
 def test_no_message_cuts_a_text_before_keys_are_blanked_out_of_it():

@@ -22,6 +22,7 @@ from lmassay.contracts import (
     Variation,
     View,
 )
+from lmassay.redaction import excerpt
 from lmassay.types import Metric
 
 _VIEW_HOOKS = ("section", "texts", "headline", "export")
@@ -37,7 +38,7 @@ def describe_value(value: object) -> str:
         # A broken __repr__ in another package must not hide the problem that is reported here.
         return f"an object of the class {type(value).__name__}"
     if len(text) > _MAX_VALUE_LENGTH:
-        text = f"{text[:_MAX_VALUE_LENGTH]}…"
+        text = f"{excerpt(text, _MAX_VALUE_LENGTH)}…"
     return f"{text} ({type(value).__name__})"
 
 

@@ -143,6 +143,7 @@ def _only_own_statements(
     """Refuse what a view or a trigger of the file asks for.
 
     lmassay writes neither. In a file of somebody else, they are programs: a view in place of a table may never end.
+    SQLite reports a named WITH query in the same way, so lmassay's own statements have subqueries instead.
     """
     return sqlite3.SQLITE_OK if view_or_trigger is None else sqlite3.SQLITE_DENY
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lmassay.errors import DamageError
-from lmassay.redaction import redact
+from lmassay.redaction import excerpt, redact
 from lmassay.storage import digests
 from lmassay.storage.batches import (
     BATCH_QUERY,
@@ -120,7 +120,8 @@ class RowReader:
 
     def example_error(self, run: str, example_id: object) -> DamageError:
         """Return the error about a damaged example."""
-        return self.damage_error(run, f"example '{text_of(example_id)[:_MAX_ID_LENGTH]}' is not what lmassay wrote")
+        shown_id = excerpt(text_of(example_id), _MAX_ID_LENGTH)
+        return self.damage_error(run, f"example '{shown_id}' is not what lmassay wrote")
 
     def _batch_error(self, run: str, batch: StoredBatch | StoredScores) -> DamageError:
         which = positions_text(batch.first, batch.examples)

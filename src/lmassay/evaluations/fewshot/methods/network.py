@@ -25,6 +25,7 @@ from lmassay.evaluations.fewshot.methods import deberta
 from lmassay.evaluations.fewshot.methods.learner import Batch, EncodedItem, collate
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.models.hf.load import choose_device, read_tokenizer, window_of
+from lmassay.redaction import excerpt
 
 if TYPE_CHECKING:
     from lmassay.evaluations.fewshot.tasks.nlu import NluTask
@@ -247,7 +248,7 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
         # has to do.
         lines = str(error).strip().splitlines()
         reason = lines[0] if lines else error_with_location(error)
-        raise DataError(f"the model in {model.folder} cannot be loaded for training: {reason[:300]}") from error
+        raise DataError(f"the model in {model.folder} cannot be loaded for training: {excerpt(reason, 300)}") from error
     missing = sorted(info.get("missing_keys", ()))
     if head == "lm" and missing:
         raise DataError(
