@@ -207,9 +207,10 @@ def test_narrow_terminals_show_everything_without_running_over(folder, columns):
         assert words in listed, words
     assert "s_src.std" in shown
     assert "unscored" in shown
-    head, *table = shown.splitlines()
-    # Whoever copies it wants it whole: it is the terminal that breaks it.
+    head, *table, hint = shown.splitlines()
+    # Whoever copies these lines wants them whole: it is the terminal that breaks them.
     assert "robustness: worddrop on echo" in head
+    assert hint.endswith("to list them: lmassay ls")
     assert len(table) > 8
     for line in (*listed.splitlines(), *table):
         assert cell_len(line) <= columns, line
