@@ -68,7 +68,7 @@ COVERAGE = _load_coverage()
 
 
 def error_probabilities(size: int, correlation: float, most: int) -> Floats:
-    """The probabilities of 0, 1, ... errors in a cluster, up to so many."""
+    """The probabilities of 0, 1, ... and at most ``most`` errors in a cluster."""
     errors = np.arange(min(size, most) + 1)
     log_choices = gammaln(size + 1) - gammaln(errors + 1) - gammaln(size - errors + 1)
     if correlation == 0:
