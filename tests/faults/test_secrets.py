@@ -11,6 +11,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -20,7 +21,11 @@ import pytest
 
 import lmassay as lmassay_package
 from lmassay import redaction
+from lmassay.api import display
 from lmassay.errors import PluginError
+from lmassay.evaluations.bias.kobbq.samples import parse_choices
+from lmassay.interchange.lm_eval import sample_logs
+from lmassay.models.hf import folder_errors
 from lmassay.plugins.declarations import describe_value
 from lmassay.redaction import excerpt, keys_in_addresses, redact, remember_secret, without_keys
 from lmassay.storage.old_secrets import blank_secrets
@@ -546,10 +551,36 @@ def test_half_of_a_key_is_not_shown_at_the_end_of_a_plug_ins_value(key_in_use):
     assert MARK not in describe_value("x" * 65 + KEY)
 
 
+# 10 characters of the key come before the cut of each.
+CUT_TEXTS: dict[str, tuple[int, Callable[[str], object]]] = {
+    "a cell in a notebook": (400, lambda text: display.table(["column"], [[text]], "t")),
+    "a list of choices": (77, lambda text: caught_message(parse_choices, text)),
+    "an error of a model folder": (300, lambda text: folder_errors.first_line(ValueError(text))),
+    "a value in a log": (10, sample_logs.shortened),
+    "a nested value in a log": (10, lambda text: sample_logs.shortened({"a": [text]})),
+}
+
+
+def caught_message(function: Callable[[str], object], text: str) -> str:
+    with pytest.raises(ValueError, match="not a list") as caught:
+        function(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("place", CUT_TEXTS)
+def test_half_of_a_key_is_not_shown_where_a_text_is_cut(key_in_use, place):
+    length, shown = CUT_TEXTS[place]
+    assert MARK not in str(shown("x" * (length - 10) + KEY + "x" * 30))
+    assert "xx" in str(shown("x" * 1000))
+
+
 def test_no_message_cuts_a_text_before_keys_are_blanked_out_of_it():
-    """``{text[:40]!r}`` in a message would show half of a key, which nobody recognises later."""
+    """``{text[:40]}`` in a message would show half of a key, which nobody recognises later."""
     source = Path(lmassay_package.__file__).parent
-    cut_in_message = re.compile(r"\{[^{}]*\[: ?\w+\] ?!r\}")
+    # A part of a digest is no secret, and a list is cut between its texts.
+    cut_in_message = re.compile(
+        r"\{(?![^{}]*(?:digest|sha256|revision|redact|join\(\w+\[))[^{}]*\[: ?(?:\w+\] ?!r|[1-9]\d+\])\}"
+    )
     found = []
     for file in source.rglob("*.py"):
         found += [f"{file.name}: {cut}" for cut in cut_in_message.findall(file.read_text(encoding="utf-8"))]

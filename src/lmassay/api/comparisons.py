@@ -171,4 +171,4 @@ def _run(run: Run | str | Path, results: str | Path | None) -> Run:
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
     """Compare runs with the first one. Their stores stay open as long as the stack."""
-    return compare_with_first([(stack.enter_context(Store(run.folder)), run.record) for run in runs])
+    return compare_with_first([(stack.enter_context(Store(run.folder, for_display=True)), run.record) for run in runs])

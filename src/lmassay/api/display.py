@@ -12,6 +12,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from lmassay.errors import UserError
+from lmassay.redaction import excerpt
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -92,7 +93,7 @@ def count(number: int, what: str) -> str:
 
 def _shortened(text: str) -> Markup:
     if len(text) > _MAX_CELL_CHARACTERS:
-        text = f"{text[:_MAX_CELL_CHARACTERS]}…"
+        text = f"{excerpt(text, _MAX_CELL_CHARACTERS)}…"
     return escape(text)
 
 
@@ -103,7 +104,7 @@ def write_report(folder: Path, records: Sequence[RunRecord], path: Path) -> Path
     from lmassay.reporting.report_text import format_of, report_text
 
     form = format_of(path)
-    with Store(folder) as store:
+    with Store(folder, for_display=True) as store:
         text = report_text(store, records, form)
     with atomic_write(path) as stream:
         stream.write(text)

@@ -149,7 +149,7 @@ def report_figures(folder: Path, records: Sequence[RunRecord]) -> list[RunFigure
     """Return the figures of the report about runs."""
     from lmassay.reporting.formats.content import chapters
 
-    with Store(folder) as store:
+    with Store(folder, for_display=True) as store:
         files = figure_files(chapters(store, records))
     return [RunFigure(file.drawing.title, file.drawing, file.figure) for file in files]
 

@@ -142,11 +142,11 @@ class RunExamples:
         self._run = run
 
     def __len__(self) -> int:
-        with Store(self._folder) as store:
+        with Store(self._folder, for_display=True) as store:
             return sum(store.count(self._run).values())
 
     def __iter__(self) -> Iterator[RunExample]:
-        with Store(self._folder) as store:
+        with Store(self._folder, for_display=True) as store:
             exchanges = store.requests_and_responses(self._run)
             for row, (_, requests_and_responses) in zip(store.rows(self._run), exchanges, strict=True):
                 yield _example(row, requests_and_responses)
@@ -163,7 +163,7 @@ class RunExamples:
     def __getitem__(self, key: int | slice | str) -> RunExample | list[RunExample]:
         """Return an example by its position or id, or several examples by a slice."""
         if isinstance(key, str):
-            with Store(self._folder) as store:
+            with Store(self._folder, for_display=True) as store:
                 row = store.row_called(self._run, key)
                 if row is None:
                     raise KeyError(f"this run has no example with the id '{key}'")
@@ -177,7 +177,7 @@ class RunExamples:
     def _at(self, positions: Sequence[int]) -> list[RunExample]:
         """Return the examples at these positions, in this order."""
         in_order = sorted(positions)
-        with Store(self._folder) as store:
+        with Store(self._folder, for_display=True) as store:
             rows = store.selected_rows(self._run, in_order)
             by_position = {
                 position: self._with_exchanges(store, row) for position, row in zip(in_order, rows, strict=True)
@@ -323,7 +323,7 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield every example with its state, scores and texts as a dictionary."""
-        with Store(self.folder) as store:
+        with Store(self.folder, for_display=True) as store:
             for row in store.rows(self.id):
                 yield row_as_dict(row)
 
@@ -356,7 +356,7 @@ class Run:
         return display.write_report(self.folder, [self.record], Path(path))
 
     def _columns(self) -> dict[str, list[Any]]:
-        with Store(self.folder) as store:
+        with Store(self.folder, for_display=True) as store:
             return example_columns(store, self.id)
 
     def __repr__(self) -> str:
@@ -538,7 +538,7 @@ def load(results: str | Path | None = None) -> Runs:
     The default is the folder of the command line: ``LMASSAY_RESULTS``, or ``results`` in the working folder.
     """
     folder = results_folder(results)
-    with Store(folder) as store:
+    with Store(folder, for_display=True) as store:
         return Runs(Run(folder, record) for record in store.runs())
 
 
@@ -550,7 +550,7 @@ def all_runs(results: str | Path | None = None) -> Runs:
 def load_run(run: str, results: str | Path | None = None) -> Run:
     """Return a stored run, given its id, the beginning or end of its id, or ``latest``."""
     folder = results_folder(results)
-    with Store(folder) as store:
+    with Store(folder, for_display=True) as store:
         return Run(folder, store.run(run))
 
 

@@ -244,9 +244,14 @@ def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
     """How answers were generated: the command, and the options of the first request that generated text."""
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *record.provenance.command])}
     for request in _first_requests(store, record):
-        if request["verb"] == "generate":
-            arguments["temperature"] = float(request.get("temperature", 0.0))
-            arguments["max_tokens"] = int(request["max_tokens"])
+        if request.get("verb") == "generate":
+            # A store of somebody else may have other requests than those that lmassay writes.
+            temperature = request.get("temperature", 0.0)
+            if isinstance(temperature, int | float):
+                arguments["temperature"] = float(temperature)
+            max_tokens = request.get("max_tokens")
+            if isinstance(max_tokens, int):
+                arguments["max_tokens"] = max_tokens
             break
     details = {"seed": str(record.config.get("seed", 0)), "limit": str(record.config.get("limit"))}
     return {"generation_args": arguments, "additional_details": details}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DamageError, StoreError
+from lmassay.redaction import excerpt
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
@@ -103,7 +104,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
     if problems != ["ok"]:
         more = f" and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
         first = " ".join(str(problems[0]).split())
-        damages.append(Damage(str(store.file), f"its structure is damaged: {first[:120]}{more}"))
+        damages.append(Damage(str(store.file), f"its structure is damaged: {excerpt(first, 120)}{more}"))
     with suppress(sqlite3.DatabaseError):
         # A view in place of a table is found when the table is read; other views are never read.
         if store.database.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone():

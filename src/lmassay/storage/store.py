@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DamageError, StoreError, closest
-from lmassay.redaction import redact, redacted_value, value_without_keys
+from lmassay.redaction import redact, redacted_value, remember_environment, value_without_keys
 from lmassay.storage import digests
 from lmassay.storage.annotations import store_annotation
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
@@ -147,9 +147,12 @@ class Store(RowReader):
         """Open a results folder.
 
         With ``create``, it is created if necessary, and an old schema is updated. With ``read_only``, SQLite refuses
-        everything that would change it. With ``for_display``, the keys in use are blanked out of what is read: an old
-        version may have stored them. In a finished page, a key may be cut, wrapped or escaped, and would not be found.
+        everything that would change it. With ``for_display``, the keys in the environment and the other keys in use are
+        blanked out of what is read: an old version may have stored them. In a finished page, a key may be cut, wrapped
+        or escaped, and would not be found.
         """
+        if for_display:
+            remember_environment()
         super().__init__(Database(folder, create=create), for_display=for_display)
         if read_only:
             self.database.execute("PRAGMA query_only = ON")

@@ -124,13 +124,15 @@ def card(
         group_of_run = {run.record.id: run_title(run.plan.task.name, run.plan.model_label) for run in runs}
         with progress_board(group_of_run) as display:
             exit_code = work_through(runs, store, executor, display)
-        records = [record for record in store.runs() if record.sweep == sweep]
-        # The page is written before anything is printed: with `| head`, printing may end the command.
-        _write_page(store, records, output)
-        if as_json:
-            print_json(card_as_json(store, records) | {"page": str(output.resolve())})
-        else:
-            print_card(store, records)
+        # Answers may come from the cache of an old version, which stored keys.
+        with Store(results, for_display=True) as shown:
+            records = [record for record in shown.runs() if record.sweep == sweep]
+            # The page is written before anything is printed: with `| head`, printing may end the command.
+            _write_page(shown, records, output)
+            if as_json:
+                print_json(card_as_json(shown, records) | {"page": str(output.resolve())})
+            else:
+                print_card(shown, records)
         # A failed training is repeated only on request, so the advice differs.
         trained = {run.record.id for run in runs if run.plan.task.trains}
         exit_code = max(exit_code, report_unfinished(records, store, trained))

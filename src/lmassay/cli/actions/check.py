@@ -133,7 +133,7 @@ def _print_servers(online: bool, tests: Sequence[_ServerTest]) -> None:
 def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
     if not names:
         return []
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         return with_equal_samples([load_side(store, store.run(name)) for name in names])
 
 

@@ -61,8 +61,8 @@ def compare(
     if len(runs) < 2:
         raise UserError("give at least two runs: the others are compared with the first one; see `lmassay ls`")
     with ExitStack() as stack:
-        store = stack.enter_context(Store(results))
-        base_store = store if base_results is None else stack.enter_context(Store(base_results))
+        store = stack.enter_context(Store(results, for_display=True))
+        base_store = store if base_results is None else stack.enter_context(Store(base_results, for_display=True))
         named = named_runs(base_store, store, runs, gated=bool(parsed), allow_incomplete=allow_incomplete)
         pairs = _compared_runs(base_store, store, named.pairs, wanted_groups)
         comparison = compare_pairs(pairs, metrics, wanted_groups, gate)

@@ -32,7 +32,7 @@ def export(
     form = form or _format_of(output)
     if form == _EVERY_EVAL_EVER and output is not None and not output.is_dir():
         format_by_ending(output, {".json": form}, without_ending=form, other="; a name without an ending is a folder")
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         record = store.run(run)
         if form == _LM_EVAL:
             _export_logs(store, record, _required_output(output, form, "FOLDER"))

@@ -38,7 +38,7 @@ def figures(
 
     chosen_formats = _formats(formats)
     layout = PaperLayout(parse_width(width), style)
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         chosen = store.runs() if every else chosen_runs(store, runs)
         records = [store.with_damage(record) for record in chosen]
         warn_about_damage(damage_messages(records), results)

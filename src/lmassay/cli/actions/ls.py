@@ -24,7 +24,7 @@ _MAX_NOTE_WIDTH = 40
 
 def ls(selected: RunFilter, order: str, results: Path, as_json: bool) -> None:
     """List the runs in a results folder with their main result."""
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         all_runs = store.runs()
         runs = sorted_runs(selected.select(all_runs), order)
         messages = damage_messages(runs)

@@ -60,7 +60,7 @@ def report(
     from lmassay.reporting.formats.content import chapters
     from lmassay.reporting.report_text import report_text
 
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         chosen = store.runs() if every else chosen_runs(store, runs)
         records = [store.with_damage(record) for record in chosen]
         warn_about_damage(damage_messages(records), results)

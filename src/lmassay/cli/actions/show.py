@@ -23,7 +23,7 @@ def show(
     run: str, everything: bool, signature: bool, as_yaml: bool, provenance: bool, results: Path, as_json: bool
 ) -> None:
     """Show the results of a run with intervals, n, errors and unscored examples."""
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         record = store.run(run)
         if record.status == DAMAGED and not record.config and (as_yaml or provenance):
             raise StoreError(f"the run {record.id} is damaged: {record.note}")

@@ -34,7 +34,7 @@ def table(
     write = None if output is None else _writer(output, label)
     if label and (output is None or output.suffix.lower() != ".tex"):
         raise UserError("--label is for LaTeX; write a .tex file with -o")
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         chosen = store.runs() if selected and not runs else chosen_runs(store, runs)
         records = _usable(selected.select(chosen), results)
         made = run_table(store, label_runs(records).records, table.layout())

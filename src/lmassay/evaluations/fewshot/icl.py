@@ -150,7 +150,7 @@ class InContext(PromptMethod):
             chosen = _chosen(responses[0].text, candidates)
             if chosen is None:
                 raise NoChoiceError(
-                    f"the answer '{excerpt(responses[0].text, 40)}' is not one of {', '.join(candidates)[:80]}"
+                    f"the answer '{excerpt(responses[0].text, 40)}' is not one of {excerpt(', '.join(candidates), 80)}"
                 )
             scores = [float(number == chosen) for number in range(len(candidates))]
         return _label_scores(task, example, scores)

@@ -21,6 +21,7 @@ from lmassay.errors import DataError
 from lmassay.interchange.lm_eval.run_metadata import KEY, RunMetadata, UnloggedExamples, read_metadata
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook
+from lmassay.redaction import redact
 from lmassay.storage.files import require_file, sha256
 from lmassay.types import digest
 
@@ -330,8 +331,18 @@ def is_finite(value: float) -> bool:
 
 
 def shortened(value: Any) -> str:
-    """A value for an error message, cut if it is long."""
-    return reprlib.repr(value)
+    """A value for an error message, without secrets, cut if it is long."""
+    return _SHORT_REPR.repr(value)
+
+
+class _ShortRepr(reprlib.Repr):
+    """Shortens texts after keys are blanked out of them: half of a key would not be recognised any more."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(redact(x), level)
+
+
+_SHORT_REPR = _ShortRepr()
 
 
 def plain_json(value: Any) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, LmassayError, error_with_location
+from lmassay.redaction import excerpt
 
 _JSON_FILES = (
     "config.json",
@@ -124,7 +125,7 @@ def first_line(error: BaseException) -> str:
     first = lines[0] if lines else error_with_location(error)
     if first.endswith(":") and len(lines) > 1:
         first = f"{first} {lines[1].strip()}"
-    return first[:_MAX_LENGTH].rstrip(".")
+    return excerpt(first, _MAX_LENGTH).rstrip(".")
 
 
 def _problem_of_json(file: Path) -> str:

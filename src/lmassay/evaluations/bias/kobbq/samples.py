@@ -16,6 +16,7 @@ from typing import Literal, cast
 from lmassay.errors import DataError
 from lmassay.evaluations.bias.items import BiasDataset, BiasItem
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
+from lmassay.redaction import excerpt
 from lmassay.storage.files import sha256
 
 UNKNOWN = "알 수 없음"
@@ -131,8 +132,8 @@ def parse_choices(text: str) -> tuple[str, ...]:
                 values.append(element.value)
         if len(values) == len(node.elts):
             return tuple(values)
-    excerpt = text if len(text) <= 80 else text[:77] + "..."
-    raise ValueError(f"choices is not a list of strings but {excerpt}")
+    shown = text if len(text) <= 80 else excerpt(text, 77) + "..."
+    raise ValueError(f"choices is not a list of strings but {shown}")
 
 
 def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:

@@ -24,6 +24,7 @@ from lmassay.evaluations.bias.kobbq.samples import (
     defects,
 )
 from lmassay.evaluations.bias.kobbq.tsv import TsvTable, first_few, read_table
+from lmassay.redaction import excerpt
 
 RELEASED_BLOB = "31fe1237c1ba4876d51bbcc9c1822f122299ab56"
 """Git's name for the contents of KoBBQ_all_samples.tsv as its authors released it."""
@@ -193,7 +194,7 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
             unreadable = _UNREADABLE_SLOT.search(_SLOT.sub("", text))
             problem = ""
             if unreadable:
-                problem = f"has a slot that cannot be read: {unreadable[0][:40]}"
+                problem = f"has a slot that cannot be read: {excerpt(unreadable[0], 40)}"
             elif not text:
                 problem = "is empty"
             if problem:

@@ -87,7 +87,7 @@ def _kept_groups(run: str, results: Path) -> list[_KeptGroup]:
     folder = Path(run).expanduser()
     if folder.is_dir():
         return [_KeptGroup(folder.name, [open_kept(folder)])]
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         record = store.run(run)
     folders_by_example = kept.read_list(results, record.id)
     if not folders_by_example:

@@ -47,7 +47,7 @@ def protocol(
         form = format_by_ending(output, _ENDINGS, other=", or give --format md, tex or csv")
     elif output is not None and form == "text":
         raise UserError("--format text is for the terminal; -o needs --format md, tex or csv")
-    with Store(results) as store:
+    with Store(results, for_display=True) as store:
         records = store.runs() if every else chosen_runs(store, runs)
         studies = read_studies(store, records)
     if not studies:
