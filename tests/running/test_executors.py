@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from concurrent.futures import BrokenExecutor
@@ -67,6 +68,14 @@ def test_an_encrypted_address_without_certificates_is_refused_with_the_reason():
     pytest.importorskip("distributed", reason="distributed is not installed")
     with pytest.raises(ConfigError, match=r"needs certificates; Dask's configuration names none: see docs/"):
         DaskExecutor("tls://127.0.0.1:8786")
+
+
+@pytest.mark.parametrize("module", ["client", "batched", "core", "utils"])
+def test_no_module_of_dask_logs_the_traceback_of_a_lost_connection(module):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    with pytest.raises(ConfigError, match="needs certificates"):
+        DaskExecutor("tls://127.0.0.1:8786")
+    assert not logging.getLogger(f"distributed.{module}").isEnabledFor(logging.ERROR)
 
 
 def test_a_cluster_whose_workers_are_all_gone_says_so_once(monkeypatch):

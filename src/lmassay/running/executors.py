@@ -187,8 +187,10 @@ class DaskExecutor:
             raise MissingExtra("a Dask cluster", "dask") from error
         if not _SCHEDULER_ADDRESS.fullmatch(scheduler):
             raise ConfigError(f"--scheduler: {scheduler!r} is not an address of a Dask scheduler, like tcp://HOST:8786")
-        # Dask logs the tracebacks of a lost connection; we report it in one line.
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        # Dask logs the tracebacks of a lost connection, depending on the moment in one of several modules; we report it
+        # in one line. The client's level has to be set too, because Dask gives that logger a level of its own.
+        for logger in ("distributed", "distributed.client"):
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_SECONDS_TO_REACH_SCHEDULER)
         except (OSError, ValueError, TimeoutError) as error:
