@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from lmassay.answers.parser import Parsed, parse
+from lmassay.answers.parser import Parsed, can_read, parse
 from tests.answers.robust_choices import ANSWER, CEO, EN, GLASSES, JOB, KO, NAMES, NO_UNKNOWN, SEX
 
 # (answer, choices, letter)
@@ -468,3 +468,70 @@ def test_there_may_be_fewer_or_more_choices_than_three():
     assert parse("no", ("yes", "no")).letter == "B"
     assert parse("The answer is D.", ("one", "two", "three", "four"), "ABCDEFGHIJ").letter == "D"
     assert parse("I think it was Bob.", ("Ann", "Bob"), "AB").letter == "B"
+
+
+GERMAN = ("Der Opa", "Der Student", "Das kann man nicht wissen")
+
+
+@pytest.mark.parametrize(
+    ("raw", "letter"),
+    [
+        ("Die Antwort ist A.", "A"),
+        ("A ist richtig.", "A"),
+        ("A war es.", "A"),
+        ("Antwort: B", "B"),
+        ("Nicht A, sondern B.", "B"),
+        ("Der Opa, nicht der Student.", "A"),
+        ("B trifft nicht zu, also C.", "C"),
+        ("Die richtige Antwort ist C, weil nicht gesagt wird, ob es A oder B war.", "C"),
+        ("C: Das lässt sich nicht sagen.", "C"),
+        ("Das geht aus dem Text nicht hervor.", "C"),
+        ("Weder A noch B.", None),
+        ("A oder B", None),
+        ("Sowohl A als auch B", None),
+        ("Nicht B.", None),
+        ("B ist falsch.", None),
+        ("Der Student war es nicht.", None),
+        ("Vielleicht der Student.", None),
+        ("B kann man ausschließen.", None),
+        ("Das kann ich nicht sagen.", None),
+        ("Ich kann dazu nichts sagen.", None),
+    ],
+)
+def test_a_german_answer_counts_only_if_it_is_asserted(raw, letter):
+    assert parse(raw, GERMAN, question="Wer kam zu spät?").letter == letter
+
+
+def test_the_answer_to_a_negative_question_may_be_negative_in_german():
+    answer = "Der Student kam nicht zurecht."
+    assert parse(answer, GERMAN, question="Wer kam mit dem Automaten nicht zurecht?").letter == "B"
+    assert parse(answer, GERMAN, question="Wer half am Automaten?").letter is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "letter"),
+    [
+        ("La réponse est A", "A"),
+        ("Ni A ni B", None),
+        ("Ce n'est pas B", None),
+        ("A es correcta", "A"),
+        ("No es B", None),
+        ("La risposta è B", "B"),
+        ("Non è B", None),
+        ("A resposta é B", "B"),
+        ("Não é B", None),
+        ("Het antwoord is A", "A"),
+        ("A of B", None),
+        ("Niet B", None),
+        ("Doğru cevap B", "B"),
+        ("B değil", None),
+    ],
+)
+def test_a_denied_choice_does_not_count_in_other_languages_either(raw, letter):
+    assert parse(raw, GERMAN, question="Wer kam zu spät?").letter == letter
+
+
+def test_the_languages_whose_denials_it_knows():
+    assert can_read("de")
+    assert can_read("pt-BR")
+    assert not can_read("pl")

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lmassay.answers import other_languages
 from lmassay.answers.patterns import LETTER, NEGATIVE_QUESTION, TEXT, either
 
 _MENTION = f"[{TEXT}{LETTER}]"
@@ -37,6 +38,7 @@ _HEDGED = either(
     r"\bmay (?:be|have|also|well|seem|suggest|think|assume|say|not|possibly|point|indicate|mean|appear)\b|\bmaybe\b",
     r"\bperhaps\b|\ba chance\b|\bless likely\b|\bpossibly\b",
     r"(?<!best )\bpossib(?:le|ility)\b|\bconceivabl[ey]\b|\bplausibl[ey]\b",
+    other_languages.HEDGED,
 )
 _TO_JUDGE = (
     "(?:생각|단정|추측|짐작|판단|답변?|대답|선택|말|간주|결론|추론|추정|확정|확신|특정|가정|오해|착각|유추|해석|연상|의심|지목)"

@@ -15,7 +15,9 @@ _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
 # What follows a letter as a label, up to the end of the line: ": the gran".
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
 _NAMED = re.compile(f" {patterns.TEXT}+")
-_NEXT_WORD = re.compile(r" ([a-z0-9][a-z0-9'-]{0,40})")
+_NEXT_WORD = re.compile(r" ([a-z0-9ş][a-z0-9'äöüßğış-]{0,40})")
+# "A war es": the German verb, and not the English noun.
+_GERMAN_WAS = re.compile(r" war (?:es|'s|der|die|das|derjenige|diejenige|nicht)\b")
 # "got an A": a mark at school, and not a choice.
 _SCHOOL_MARK = re.compile(r"\b(?:got|gets?|earn(?:s|ed)|received|scored|gave|gives?)(?: [a-z]+)? an? $")
 # Characters before a letter that are searched for a name ("Plan B"), and for words that ask for a letter.
@@ -265,7 +267,7 @@ def _is_english_word(line: str, low: str, position: int) -> bool:
         # "A grandson": the article before the text of an English choice.
         return low[position] == "a" and line[named.start() : named.end()].isascii()
     next_word = _NEXT_WORD.match(low, position + 1)
-    if next_word is None:
+    if next_word is None or _GERMAN_WAS.match(low, position + 1):
         return False
     return len(next_word[1]) > 1 and next_word[1] not in patterns.NO_ARTICLE_BEFORE
 

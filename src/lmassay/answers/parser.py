@@ -1,4 +1,6 @@
-"""Which choice a model answered with, read from the text that it wrote (Korean or English). The parser never guesses.
+"""Which choice a model answered with, read from the text that it wrote. The parser never guesses.
+
+It reads Korean and English best, and knows how :mod:`lmassay.answers.other_languages` deny and state an answer.
 
 An answer is a letter, the text of a choice, or a statement that it cannot be known. What is explicitly stated ("정답은
 B", "the answer is B", a line with nothing but a letter) counts more than what a sentence merely mentions. A choice that
@@ -18,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
-from lmassay.answers import hedging, patterns
+from lmassay.answers import hedging, other_languages, patterns
 from lmassay.answers.hedging import QuestionTraits, question_traits
 from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, find, look_for
 from lmassay.answers.plain_text import before_next_question, plain
@@ -70,6 +72,11 @@ _NOTHING = Parsed(None, "no answer found")
 _DENIAL = Statement(Weight.MENTIONED, frozenset(), DENIED)
 _REPETITION = Statement(Weight.MENTIONED, frozenset(), REPEATED)
 _RETRACTION = Statement(Weight.MENTIONED, frozenset(), TAKEN_BACK)
+
+
+def can_read(language: str) -> bool:
+    """Whether the parser knows how a language denies an answer; ``language`` is a code such as ``de`` or ``pt-BR``."""
+    return language.partition("-")[0] in {"en", "ko", *other_languages.LANGUAGES}
 
 
 def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: str = "") -> Parsed:

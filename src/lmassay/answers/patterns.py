@@ -1,11 +1,14 @@
-"""Wordings of answers in Korean and English, as regular expressions for lower-case text with masked mentions.
+"""Wordings of answers, as regular expressions for lower-case text with masked mentions.
 
+Those in Korean and English are here, those in other languages in :mod:`lmassay.answers.other_languages`.
 Each character of a mention of a choice by its text is replaced by :data:`TEXT`, of one by its letter by :data:`LETTER`.
 """
 
 from __future__ import annotations
 
 import re
+
+from lmassay.answers import other_languages
 
 # Private-use characters, which do not occur in answers (``plain_text`` removes them).
 TEXT = "\ue000"
@@ -50,6 +53,7 @@ CANNOT_BE_KNOWN = either(
     r"\b(?:onvoldoende|niet genoeg|te weinig) (?:informatie|context|gegevens)\b|\bkan niet (?:\w+ )?bepaald worden\b",
     r"\b(?:bilinmiyor|belirsiz|belli değil|bilinemez|belirlenemez|tespit edilemez|anlaşılamaz)\b",
     r"\b(?:yetersiz|yeterli olmayan) bilgi\b|\byeterli bilgi (?:yok|verilmemiş)\b|\bbelirtilmemiş\b",
+    *other_languages.CANNOT_BE_KNOWN,
 )
 IS_NOT_KNOWN_TO_ME = either(
     "모르겠|모릅니|모름|모른다|몰라",
@@ -75,6 +79,7 @@ DENIED = either(
     r"\bno (?:mention|evidence|indication|information|sign)\b|\b(?:rather than|instead of)\b",
     r"\b(?:nor|neither|incorrect|wrong|except|unlikely|unlike|if|whether|none)\b",
     r"\b(?:rul(?:e|ed|ing) out|eliminat(?:e|ed|ing))\b",
+    *other_languages.denied(_MENTION),
 )
 """The choice is denied, doubted or set aside."""
 NEGATIVE = either(
@@ -83,9 +88,12 @@ NEGATIVE = either(
     "않(?!는|은|던|았던|았을|을)|(?<!잘)못(?!한 |하는|했던|할 )|아니|아닙|아님",
     "(?<!틀림)(?<!여지 )(?<!여지가 )(?<!견 )(?<!관념 )없(?!는|던)",
     r"\b(?:not|never|cannot|without)\b|n't\b|\bno\b(?! doubt)",
+    other_languages.NEGATIVE,
 )
 """A negative sentence: after a negative question it is an answer, after another question a denial."""
-NEGATIVE_QUESTION = either("않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b")
+NEGATIVE_QUESTION = either(
+    "않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b", other_languages.NEGATIVE
+)
 _FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
 # Borders between clauses.
 CLAUSE = either(
@@ -95,6 +103,7 @@ CLAUSE = either(
     # … or before these.
     r"(?=\b(?<!anything )(?<!anyone )(?<!all )but\b)",
     r"(?=\b(?:rather than|instead of|and not|so|therefore|thus|however|while|whereas|although|though|whether)\b)",
+    other_languages.CLAUSE,
     rf"(?<={_MENTION})(?=,? not (?:(?:the|a|an|option|choice) )?[\"'(]?{_MENTION})",
     # "A보다 B가 적절합니다" prefers an answer, "할머니보다 손자가 젊다" compares people.
     rf"{_MENTION}[\"'*)]{{0,3}}(?:보다는?| 대신에?)(?= [^.]{{0,30}}{_FOR_AN_ANSWER})",
@@ -105,7 +114,8 @@ CLAUSE = either(
 # From here on, a line gives reasons.
 EXPLANATION = re.compile(
     r"(?:^|(?<=[\s.,;(*\"']))(?:왜냐하면|왜냐면|이유는|(?:이유|해설|설명|근거|풀이)(?=[ *]{0,3}:)"
-    r"|because\b|since\b|(?:explanation|reason|reasoning|rationale|justification)(?=[ *]{0,3}:)|the reason\b)"
+    r"|because\b|since\b|(?:explanation|reason|reasoning|rationale|justification)(?=[ *]{0,3}:)|the reason\b"
+    rf"{other_languages.EXPLANATION})"
 )
 CONCLUSION = re.compile(
     r"[\W_]{0,6}(?:따라서|그러므로|그래서|그렇기 때문에|결론적으로|결국|종합하면|고로"
@@ -124,6 +134,7 @@ STATED_BEHIND = either(
     rf"{_WRAP}(?:(?:to (?:the|this|that|your) question )?(?:is|was|would be|should be|must be|will be|seems to be)\b"
     rf"|[:=→-]|{_HERE})",
     r"\bi(?:'d| would| will|'ll)? (?:choose|chose|pick|picked|select|selected|say|go with|answer|think|believe)\b",
+    other_languages.stated_behind(_WRAP, _HERE),
 )
 _BEHIND = rf"{_MENTION}[\"'*)\].]{{0,4}}"
 # "… is the answer": the answer precedes.
@@ -133,6 +144,7 @@ STATED_BEFORE = either(
     f"{_BEHIND}(?:번|이)?라고 ?(?:생각|봅|본|판단|답|할 ?수 ?있)|{_BEHIND}(?:으로|로) ?(?:보|생각|판단|추론|추정)",
     rf"{_BEHIND} (?:is|was|would be|must be|seems|seems to be|appears to be) (?:the )?(?:most )?"
     r"(?:correct|right|best|answer|likely|appropriate|accurate)\b",
+    other_languages.stated_before(_BEHIND),
 )
 
 # --- around a mention ------------------------------------------------------------------------------------------------
@@ -141,11 +153,12 @@ BEHIND_A_TEXT = frozenset("입이예인임일가은는을를의에와과도만�
 BEHIND_A_LETTER = frozenset("입이예인임일가은는을를의에와과도만로라번요야다란보랑나였며면")
 RUN_ON = ("답은", "답이", "변은", "것은", "정답")
 """Korean words that people write without the space that belongs after them."""
-NO_ARTICLE_BEFORE = _set("""
+_NO_ARTICLE_BEFORE = _set("""
 is was are were isn't wasn't because since as and or but nor not would could should must might may can will seems seem
 appears looks makes fits for so which in on at based given due over rather instead if that than from here there the a
 an this these my his her their it he she they has had does did to by with who
 """)
+NO_ARTICLE_BEFORE = _NO_ARTICLE_BEFORE | other_languages.NO_ARTICLE_BEFORE
 """An ``A`` before one of these is the letter, not the article."""
 OF_A_NAME_BEFORE = _set("""
 plan vitamin vitamins grade grades hepatitis influenza type class appendix exhibit figure part section series route room

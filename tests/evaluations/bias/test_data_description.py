@@ -243,7 +243,7 @@ def test_the_digest_covers_description_and_data(tmp_path):
     ("text", "message"),
     [
         ("corect: label\n", r"line 2: corect: unknown key; did you mean 'correct'"),
-        ("language: French\n", r"line 2: language: String should match pattern"),
+        ("language: French\n", r"line 2: language: must be the code of a language, such as de"),
         ("name: 7\n", r"line 2: name: Input should be a valid string \(got 7\); put it in quotes"),
         ("count_from: 2\n", r"line 2: count_from: Input should be 0 or 1 \(got 2\)"),
         ("count_from: true\n", r"line 2: count_from: must be 0 or 1 \(got True\)"),
@@ -404,3 +404,10 @@ def test_questions_in_another_language_without_its_name_are_reported(tmp_path):
 def test_english_questions_and_texts_that_are_too_short_to_judge_are_not_reported(tmp_path):
     assert language_notes(describe(tmp_path, told(ENGLISH_STORIES))) == []
     assert language_notes(describe(tmp_path, told(GERMAN_STORIES[:1]))) == []
+
+
+def test_a_table_with_semicolons_says_which_separator_it_needs(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("id;context;question\n1;a;b\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"rows.csv, line 1: .* semicolons; separate them by commas"):
+        list(read_rows(path))

@@ -12,6 +12,8 @@ import pytest
 from lmassay import compare, evaluate, load
 from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.bias.bbq import bbq_items
+from lmassay.evaluations.bias.prompts import shipped_prompts
+from lmassay.evaluations.bias.task import Bias
 from lmassay.plugins.options import build
 from lmassay.statistics.table import score_table
 from lmassay.storage.store import Store
@@ -251,6 +253,22 @@ def test_a_model_that_cannot_keep_to_choices_is_refused_before_it_is_asked(tmp_p
     config = {"task": {"name": "bias", "data": str(OWN), "answer_by": "letters"}, "model": "echo"}
     with pytest.raises(ConfigError, match="echo cannot restrict its answers"):
         evaluate(config, tmp_path / "r")
+
+
+def test_a_language_whose_denials_are_not_read_is_noted(tmp_path):
+    def notes(language, **options):
+        description = tmp_path / f"{language}.yaml"
+        text = OWN.read_text(encoding="utf-8").replace("language: en", f"language: {language}")
+        description.write_text(text.replace("questions.jsonl", str(OWN.with_name("questions.jsonl"))), encoding="utf-8")
+        return [
+            note
+            for note in Bias(str(description), prompts=shipped_prompts("en"), **options).notes()
+            if "'not B'" in note
+        ]
+
+    assert len(notes("pl")) == 1
+    assert notes("pl", answer_by="letters") == []
+    assert notes("de") == []
 
 
 def test_a_prompt_that_is_not_there_is_named_with_those_that_are(tmp_path):

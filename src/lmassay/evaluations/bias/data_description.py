@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from lmassay.answers.patterns import CANNOT_BE_ANSWERED, CANNOT_BE_KNOWN, IS_NOT_KNOWN_TO_ME
 from lmassay.errors import DataError
@@ -119,12 +119,18 @@ def _column(name: str) -> ColumnReference:
     return ColumnReference.model_validate(name)
 
 
+def _language_code(code: str) -> str:
+    if not re.fullmatch("[a-z]{2,3}(-[A-Za-z0-9]+)*", code):
+        raise ValueError("must be the code of a language, such as de or pt-BR")
+    return code
+
+
 class DataDescription(YamlModel):
     """The keys of a description. For an optional column that is None, the column of that name is used if it exists."""
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
     name: str | None = None
-    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$")] = "en"
+    language: Annotated[str, AfterValidator(_language_code)] = "en"
     licence: str = ""
     source: str = ""
     id: ColumnReference = _column("id")

@@ -99,6 +99,11 @@ def _read_table(path: Path, delimiter: str) -> Iterator[BiasDataRow]:
         rows = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
             header = [name.strip() for name in next(rows, [])]
+            if len(header) == 1 and ";" in header[0]:
+                raise DataError(
+                    f"{path}, line 1: the columns are separated by semicolons; separate them by "
+                    f"{'commas' if delimiter == ',' else 'tabs'}"
+                )
             repeated = [name for name in header if header.count(name) > 1]
             if repeated:
                 raise DataError(f"{path}, line 1: the column '{repeated[0]}' appears twice; rename one of them")

@@ -213,6 +213,12 @@ class Bias(Task):
                 f"{self._dataset.name} has control questions without stereotypes; with control: true, the accuracy on "
                 "them is reported next to the bias"
             )
+        if self._answer_by == "generate" and self._parser == "robust" and not parser.can_read(language):
+            notes.append(
+                f"lmassay cannot tell when an answer in words in the language '{language}' denies a choice: 'not B' "
+                "may count as B. Ask for nothing but the letter, and read some answers; with a local model, use "
+                "answer_by: letters"
+            )
         if self._answer_by == "generate" and not self._prompt.has_letters:
             notes.append(
                 f"the labels of prompt {self._prompt_id} show no letters; answers are read as A, B, C or as texts"
