@@ -27,6 +27,20 @@ def test_the_changelog_begins_with_this_version():
         assert date in ("unreleased", "not published") or re.fullmatch(r"\d{4}-\d\d-\d\d", date)
 
 
+def test_the_readme_has_absolute_addresses_as_soon_as_the_project_has_one():
+    """Package indexes show the README without the repository."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    addresses = re.findall(r"\]\(([^)#]+)", readme)
+    relative = [address for address in addresses if "://" not in address]
+    if "urls" in PROJECT["project"]:
+        assert relative == []
+    else:
+        # Without an address of the project, they can only be read in the repository, where they must lead somewhere.
+        assert relative
+        for address in relative:
+            assert (ROOT / address).exists(), address
+
+
 def test_the_changelog_says_of_each_changed_number_what_it_was_what_it_is_and_why():
     section = CHANGELOG.partition(f"## [{lmassay.__version__}]")[2].partition("\n## [")[0]
     numbers = section.partition("### Numbers that changed\n")[2].partition("\n### ")[0]

@@ -786,7 +786,7 @@ class Evaluation(View):
     checks: Hook | None = None
     """() → Findings for ``lmassay doctor``."""
     after_run: Hook | None = None
-    """(store, records) → prints what the runs of one command show together."""
+    """(store, records) → prints what the runs of one command show together, or warns about a run."""
     log_reader: Hook | None = None
     """() → a LogReader, which recognises logs of other harnesses that one of the tasks can score."""
     order: int = 100

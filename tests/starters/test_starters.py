@@ -53,6 +53,12 @@ def test_the_commands_that_init_prints_work(name, tmp_path):
         assert ran.returncode == 0, ran.stderr
 
 
+def test_the_fewnlu_searches_name_the_extra_that_they_need(tmp_path):
+    done = lmassay("init", "fewnlu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "next:  pip install 'lmassay[fewshot]'" in done.stderr
+
+
 @pytest.mark.parametrize(("name", "path"), [key for key in TEXTS if key[1].endswith((".py", ".yaml", ".toml"))])
 def test_a_file_says_what_it_is_and_names_files_that_are_written_with_it(name, path):
     comment = head(TEXTS[name, path])

@@ -22,6 +22,7 @@ from lmassay.plugins.options import Spec, build, options_model, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.running.config import RunConfig, expand
 from lmassay.running.model_spec import model_spec
+from lmassay.types.wording import language_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def published_parts(request: CardRequest, only: Sequence[str] = ()) -> list[Publ
             continue
         if request.language not in published.languages:
             languages = ", ".join(published.languages)
-            reason = f"no published data in the language '{request.language}'; there are data in: {languages}"
+            reason = f"no published data in {language_name(request.language)}; there are data in: {languages}"
             parts.append(PublishedPart(evaluation.name, reason=reason))
             continue
         variants = call_hook(

@@ -19,7 +19,7 @@ from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
 from lmassay.types.wording import counted as counted  # plug-ins import it from here
-from lmassay.types.wording import model_name
+from lmassay.types.wording import language_name, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +362,7 @@ def card_data_text(records: Sequence[RunRecord]) -> str:
             "A first impression, from sentences written for this card. For numbers that can be compared with published "
             "ones, run: lmassay card --data published"
         )
-    return f"On published data in the language '{language}', with published results to compare with where they exist."
+    return f"On published data in {language_name(language)}, with published results to compare with where they exist."
 
 
 # --- models against each other ----------------------------------------------------------------------------------------

@@ -49,9 +49,12 @@ class YamlFile:
     data: dict[str, Any]
     lines: Lines
 
-    def locate(self, message: str) -> str:
-        """Put file and line in front of a message that begins with the path of a key."""
-        lines = self._lines_of(message)
+    def locate(self, message: str, key: str = "") -> str:
+        """Put file and line in front of a message that begins with the path of a key.
+
+        ``key`` is for a message about a part of what that key holds; the line is then that of ``key``.
+        """
+        lines = self._lines_of(message, key)
         if not lines:
             return f"{self.path}: {message}"
         numbers = " or ".join(str(line) for line in lines)
@@ -62,9 +65,9 @@ class YamlFile:
         ordered = sorted(dict.fromkeys(messages), key=lambda message: self._lines_of(message) or [_MAX_CHARACTERS])
         return ConfigError("\n".join(self.locate(message) for message in ordered))
 
-    def _lines_of(self, message: str) -> list[int]:
+    def _lines_of(self, message: str, key: str = "") -> list[int]:
         """Return the lines that a message is about; several if the same key occurs in several items of a list."""
-        key = message.partition(":")[0]
+        key = key or message.partition(":")[0]
         # For a missing key, use the line of the nearest key around it.
         while key and key not in self.lines:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]

@@ -1,4 +1,4 @@
-"""Counts, lists of names, durations and titles of runs, as they appear in sentences and headings."""
+"""Counts, lists of names, durations, languages and titles of runs, as they appear in sentences and headings."""
 
 from __future__ import annotations
 
@@ -22,6 +22,31 @@ def run_title(label: str, model: str) -> str:
     if model in ("", NO_MODEL):
         return label
     return f"{label} on {model}"
+
+
+_LANGUAGES = {
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "he": "Hebrew",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "nl": "Dutch",
+    "ru": "Russian",
+    "tr": "Turkish",
+    "zh": "Chinese",
+}
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, as it follows "in".
+
+    >>> language_name("ko"), language_name("eo")
+    ('Korean', "the language 'eo'")
+    """
+    return _LANGUAGES.get(code, f"the language '{code}'")
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

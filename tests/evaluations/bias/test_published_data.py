@@ -63,7 +63,7 @@ def test_several_languages_at_once_are_refused(fetched):
 def test_a_prompt_in_another_language_is_noted(fetched):
     fetched("mbbq")
     spanish = {"name": "mbbq", "language": "es", "category": "Age"}
-    assert any("seems to be in 'en'" in note for note in Bias(spanish, prompts=shipped_prompts("en")).notes())
+    assert any("seems to be in English" in note for note in Bias(spanish, prompts=shipped_prompts("en")).notes())
     notes = Bias(spanish).notes()
     assert not any("seems to be" in note for note in notes)
     assert any("not reviewed by native speakers" in note for note in notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -270,6 +271,20 @@ def test_check_says_how_the_model_is_asked_and_counts_the_requests(folder):
     assert run["requests"] == QUESTIONS
     assert any("answer_by: generate" in note for note in run["notes"])
     assert "answer_by:generate." in run["signature"]
+
+
+def test_check_counts_splits_and_does_not_call_them_examples(folder):
+    model = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    (folder / "icl.yaml").write_text(json.dumps({"task": TASK, "model": model}), encoding="utf-8")
+    checked = in_process.run(["check", "icl.yaml"])
+    assert re.search(r"^task +label +model +splits +requests", checked.stdout, re.MULTILINE), checked.stdout
+    (folder / "src.txt").write_text("one\ntwo\n", encoding="utf-8")
+    attack = {"task": {"name": "robustness", "src": "src.txt", "attack": "charswap"}, "model": "echo"}
+    (folder / "attack.yaml").write_text(json.dumps(attack), encoding="utf-8")
+    checked = in_process.run(["check", "icl.yaml", "attack.yaml"])
+    assert re.search(r"^task +label +model +scores +requests", checked.stdout, re.MULTILINE), checked.stdout
+    assert "2 splits" in checked.stdout
+    assert "2 examples" in checked.stdout
 
 
 def test_two_runs_are_compared_on_the_tests_that_both_answered(folder):

@@ -453,5 +453,21 @@ def test_what_was_left_out_is_said_before_the_run(files):
     assert "no agreement noun is repeated" in done.stderr
 
 
+def test_the_warning_about_few_verbs_counts_those_that_are_single_tokens(files):
+    # The list is long enough, but only two of its verbs are single tokens of the model.
+    rare = [f"_,verb{number}s,verb{number},_" for number in range(10)]
+    write_lines(files / "verbs.csv", [*VERBS, *rare])
+    model = (files / "masked.py").read_text(encoding="utf-8").replace("PROBABILITY.get(w, 0.001)", "PROBABILITY.get(w)")
+    (files / "masked.py").write_text(model, encoding="utf-8")
+    task = {"name": "syntax", "data": "simple.jsonl", "verbs": "verbs.csv"}
+    config = write_config(files / "c.yaml", {"task": task, "model": "masked.py:Fixed"})
+    done = lmassay("run", config, "--results", files / "r")
+    assert "the verb list verbs.csv has only" not in done.stderr
+    assert "EW and MW rest on 2 verbs only: fewer than 8 say little about other verbs" in done.stderr
+    page = lmassay("report", "-o", files / "page.html", "--results", files / "r")
+    assert page.returncode == 0, page.stderr
+    assert "EW and MW rest on 2 verbs only" in (files / "page.html").read_text(encoding="utf-8")
+
+
 def test_a_row_tells_which_verb_is_no_single_token(files):
     assert next(r["details"]["not_single_token"] for r in run(files).rows()) == ["swims"]

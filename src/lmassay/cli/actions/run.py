@@ -182,12 +182,19 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     if as_json:
         print_json({"runs": rows, **(further or {})})
         return
-    columns = ["task", "label", "model", "examples", "requests"]
+    keys = ["task", "label", "model", "examples", "requests"]
+    # Runs score examples, or for example the splits of few-shot runs; if both are listed, each cell says which.
+    units = [plan.design.unit for plan in plans]
+    is_one_unit = len(set(units)) == 1
+    scored_title = f"{units[0]}s" if is_one_unit else "scores"
+    columns = ["task", "label", "model", scored_title, "requests"]
     table = []
-    for row in rows:
-        cells = ["unknown" if row[column] is None else row[column] for column in columns]
+    for row, unit in zip(rows, units, strict=True):
+        cells = ["unknown" if row[key] is None else row[key] for key in keys]
+        if not is_one_unit and row["examples"] is not None:
+            cells[keys.index("examples")] = counted(row["examples"], unit)
         if row["model"] == NO_MODEL:
-            cells[columns.index("model")] = "–"
+            cells[keys.index("model")] = "–"
         if costs:
             cells.append(_cost_cell(row))
         table.append(cells)
@@ -196,8 +203,8 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     title = f"{counted(len(rows), 'run')}; request counts are upper bounds, cached answers are not subtracted"
     print_table(title, columns, table, right=(3, 4, 5))
     _print_costs(costs)
-    for keys in swept_keys(plans):
-        print_sentence(f"{_ONE_RUN_EACH}: {keys}")
+    for swept in swept_keys(plans):
+        print_sentence(f"{_ONE_RUN_EACH}: {swept}")
     facts_of_all_runs: list[str] = []
     for row in rows:
         facts_of_all_runs += row["facts"]
@@ -388,10 +395,11 @@ def print_records(
     if as_json:
         # The document has the same keys for one run and for many.
         print_json({"runs": [_document(record, store) for record in records], **(further or {})})
-    elif len(records) == 1:
-        print_run(records[0], store)
     else:
-        print_runs(records, store)
+        if len(records) == 1:
+            print_run(records[0], store)
+        else:
+            print_runs(records, store)
         _print_summaries(records, store)
     notes: dict[str, None] = {}
     for record in records:
@@ -411,7 +419,7 @@ def _document(record: RunRecord, store: Store) -> dict[str, Any]:
 
 
 def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
-    """Print what an evaluation has to add about its runs as a whole, such as the results of a protocol."""
+    """Print what an evaluation has to add about its runs, such as the results of a protocol or a warning."""
     for evaluation in evaluations():
         if evaluation.after_run is None:
             continue

@@ -43,6 +43,7 @@ from lmassay.types import (
     Score,
     SourceLocation,
 )
+from lmassay.types.wording import language_name
 
 AnswerBy = Literal["generate", "letters", "choices", "choices_per_token"]
 _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
@@ -192,8 +193,8 @@ class Bias(Task):
         prompt_language = guess_language(f"{self._prompt.instruction} {self._prompt.question} {self._prompt.answer}")
         if prompt_language is not None and prompt_language != language:
             notes.append(
-                f"the questions are in the language '{language}', but prompt {self._prompt_id} of "
-                f"{self._prompt_path.name} seems to be in '{prompt_language}'"
+                f"the questions are in {language_name(language)}, but prompt {self._prompt_id} of "
+                f"{self._prompt_path.name} seems to be in {language_name(prompt_language)}"
             )
         if language == "en" and is_surely_not_english(self._sample_text()):
             note = (

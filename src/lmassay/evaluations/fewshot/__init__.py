@@ -203,7 +203,11 @@ evaluation = Evaluation(
             "fewnlu",
             "the hyperparameter searches of the FewNLU paper, and an experiment on three tasks",
             {"fewnlu": _STARTERS / "fewnlu"},
-            ("lmassay data get fewglue", "lmassay check fewnlu/search_pet_albert.yaml"),
+            (
+                "pip install 'lmassay[fewshot]'",
+                "lmassay data get fewglue",
+                "lmassay check fewnlu/search_pet_albert.yaml",
+            ),
         ),
     ),
     export=f"{__name__}.export:trainings_export",

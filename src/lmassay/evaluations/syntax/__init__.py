@@ -202,6 +202,7 @@ evaluation = Evaluation(
             ("lmassay tse run tse/nearest_noun.yaml",),
         ),
     ),
+    after_run=f"{__name__}.commands.actions.few_verbs:warn_about_few_verbs",
     commands=(
         Command(
             "grammar",

@@ -98,7 +98,10 @@ LEXICON_MISTAKES = [
     ({"Said": [False]}, "YAML reads a word such as yes, no, on or off"),
     ({"Said": [3]}, "3 is not text; put it in quotes"),
     ({"Said": {"animacy": "anim", "words": ["a"]}}, "'anim' is not a value of animacy; did you mean 'animate'"),
-    ({"Said": [{"a": {"animacy": "animate"}}, "b"]}, r"other words have a animacy; write \{b: \{animacy: …\}\} too"),
+    (
+        {"Said": [{"a": {"animacy": "animate"}}, "b"]},
+        r"other words have the feature animacy; write \{b: \{animacy: …\}\} too",
+    ),
     ({"Said": {"animacy": "hangul", "words": ["a"]}}, "'a' does not end in a Hangul syllable"),
     ({"Said": {"includes": ["Nuon"]}}, "no category 'Nuon' with its own words; .*Noun"),
     ({"Said": {"includes": ["Noun", "Det"]}}, "'Noun' and 'Det' have different features"),
@@ -137,6 +140,57 @@ def test_a_mistake_in_the_file_is_reported_with_its_place(tmp_path, old, new, me
     assert old in SMALL
     path.write_text(SMALL.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
+        load_grammar(path)
+
+
+LONG = """\
+features:
+  number: {sg: -1, pl: -2}
+  animacy: [animate, inanimate]
+lexicon:
+  Noun:
+    inflects: english noun
+    animacy: animate
+    words:
+      - author
+      - pilot
+      - guard: {pl: guards}
+  Verb:
+    inflects: english verb
+    contrast: verb
+    words: [smile]
+  Said:
+    - said
+    - thought
+constructions:
+  simple:
+    factors:
+      distance: none
+    template: the {Noun} {Verb agrees Noun, contrast number}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("- pilot", "- author", 10, "lexicon.Noun: 'author' appears twice"),
+        ("- pilot", "- yes", 10, "lexicon.Noun: YAML reads a word such as yes"),
+        ("{pl: guards}", "{dual: guards}", 11, "lexicon.Noun: 'dual' is neither a feature nor a value"),
+        ("- thought", "- thought: {animacy: alive}", 18, "lexicon.Said: 'alive' is not a value of animacy"),
+        ("- thought", "- thought: {animacy: animate}", 17, "lexicon.Said: other words have the feature animacy"),
+        ("animacy: animate", "animacy: alive", 7, "lexicon.Noun: 'alive' is not a value of animacy"),
+        ("english verb", "english verbs", 13, "lexicon.Verb: inflects: 'english verbs' is neither"),
+        ("contrast: verb", "contrast: ' '", 14, "lexicon.Verb: contrast: give a word"),
+        ("contrast: verb", "contrats: verb", 14, "lexicon.Verb: unknown key 'contrats'"),
+        ("distance: none", "noun: none", 22, "constructions.simple: 'noun' already has a meaning"),
+        ("{Noun}", "{Nuon}", 23, "constructions.simple: "),
+    ],
+)
+def test_the_line_is_that_of_the_faulty_entry_and_not_of_the_whole_category(tmp_path, old, new, line, message):
+    path = tmp_path / "long.yaml"
+    assert old in LONG
+    path.write_text(LONG.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"long\.yaml, line {line}: {re.escape(message)}"):
         load_grammar(path)
 
 

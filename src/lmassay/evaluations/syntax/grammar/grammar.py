@@ -32,7 +32,7 @@ from lmassay.evaluations.syntax.grammar.lexicon import (
     read_lexicon,
 )
 from lmassay.evaluations.syntax.grammar.notation import parse
-from lmassay.evaluations.syntax.grammar.source import GrammarMistake, GrammarSource
+from lmassay.evaluations.syntax.grammar.source import GrammarMistake, GrammarSource, within
 from lmassay.evaluations.syntax.grammar.template import GrammarTemplate, WrittenPair, compile_template
 from lmassay.plugins.yaml_models import YamlModel, read_model
 from lmassay.storage.files import require_file, sha256
@@ -187,7 +187,8 @@ def _construction(
             feature_of_value[value] = feature.name
     templates = []
     for label, text in texts.items():
-        with source.at(keys[label]):
+        # A template that is the whole construction has no key, and the line of the construction is the right one.
+        with source.at(keys[label]), within("" if entry.template is None else ".template"):
             parsed = parse(text, feature_of_value)
             templates.append(compile_template(label, parsed, categories, features))
     with source.at(key):
@@ -208,7 +209,8 @@ def _check_columns(templates: list[GrammarTemplate], factors: Mapping[str, str],
     for name in [*factors, *sorted(recorded)]:
         is_given_twice = name in factors and name in recorded
         if name in ROW_KEYS or name in features or is_given_twice:
-            raise GrammarMistake(f"'{name}' already has a meaning in each row; choose another name")
+            part = f".factors.{name}" if name in factors else ""
+            raise GrammarMistake(f"'{name}' already has a meaning in each row; choose another name", part)
 
 
 # --- writing pairs ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from lmassay.evaluations.syntax.grammar.source import (
     check_no_repetition,
     text,
     texts,
+    within,
 )
 
 Forms = Mapping[frozenset[str], str]
@@ -246,15 +248,17 @@ def read_lexicon(
     unions: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
         with source.at(f"lexicon.{name}"):
+            words_key = ".words"
             if isinstance(entry, list):
                 entry = {"words": entry}
+                words_key = ""
             if not isinstance(entry, dict):
                 raise GrammarMistake("give a list of words, or a mapping with the key 'words'")
             check_keys(entry, (*_CATEGORY, *features))
             if "includes" in entry:
                 unions[name] = entry
             else:
-                categories[name] = _CategoryReader(entry, features, irregular).read(name)
+                categories[name] = _CategoryReader(entry, features, irregular, words_key).read(name)
     # A union may include only categories with their own words, not other unions, so the order in the file is free and
     # there are no cycles.
     plain = dict(categories)
@@ -292,9 +296,10 @@ def _union(name: str, entry: Mapping[str, Any], plain: Mapping[str, WordCategory
 def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
     """Return what the category says; else 'verb' for verbs (by inflection or by name); else its name."""
     if "contrast" in entry:
-        contrast = text(entry["contrast"]).strip().lower()
-        if not contrast:
-            raise GrammarMistake("contrast: give a word such as 'verb', or leave the key out")
+        with within(".contrast"):
+            contrast = text(entry["contrast"]).strip().lower()
+            if not contrast:
+                raise GrammarMistake("contrast: give a word such as 'verb', or leave the key out")
         return contrast
     if are_verbs or name.lower().startswith(VERB):
         return VERB
@@ -308,16 +313,37 @@ class _Word:
     own: dict[str, str]
 
 
-class _CategoryReader:
-    """Reads one category: what its words inflect for, their inherent features, and the words."""
+def _check_features(forms: Iterable[WordForm], features: Iterable[str]) -> None:
+    """Raise if a word lacks a feature that other words of its category have."""
+    for form in forms:
+        for feature in features:
+            if feature not in form.values:
+                raise GrammarMistake(
+                    f"other words have the feature {feature}; write {{{form.lemma}: {{{feature}: …}}}} too"
+                )
 
-    def __init__(self, entry: Mapping[str, Any], features: Features, irregular: Mapping[str, tuple[str, str]]) -> None:
+
+class _CategoryReader:
+    """Reads one category: what its words inflect for, their inherent features, and the words.
+
+    ``words_key`` is the path of the list of words below the category: ``.words``, or empty if the category is a list.
+    """
+
+    def __init__(
+        self,
+        entry: Mapping[str, Any],
+        features: Features,
+        irregular: Mapping[str, tuple[str, str]],
+        words_key: str,
+    ) -> None:
         self._entry = entry
+        self._words_key = words_key
         self._features = features
         self._irregular = irregular
         inflects = entry.get("inflects", [])
         self._rule = NUMBER_RULES.get(inflects) if isinstance(inflects, str) else None
-        self._inflects: Sequence[Feature] = [_number(features)] if self._rule else self._inflected(inflects)
+        with within(".inflects"):
+            self._inflects: Sequence[Feature] = [_number(features)] if self._rule else self._inflected(inflects)
 
     def read(self, name: str) -> WordCategory:
         """Return the category with all forms of its words."""
@@ -325,19 +351,25 @@ class _CategoryReader:
         if not isinstance(items, list) or not items:
             raise GrammarMistake("the category has no words; give a list such as words: [author, pilot]")
         inherent, readers = self._inherent()
-        words = [self._word(item) for item in items]
-        check_no_repetition(word.lemma for word in words)
-        forms: list[WordForm] = []
-        for word in words:
-            forms += word_forms(word.lemma, word.forms, self._inflects, inherent | word.own, readers)
+        # The forms of each word, in the order of the list.
+        forms_of_words: list[list[WordForm]] = []
+        lemmas: set[str] = set()
+        for index, item in enumerate(items):
+            with self._at_word(index):
+                word = self._word(item)
+                if word.lemma in lemmas:
+                    raise GrammarMistake(f"'{word.lemma}' appears twice; leave one of them out")
+                lemmas.add(word.lemma)
+                own = inherent | word.own
+                forms_of_words.append(word_forms(word.lemma, word.forms, self._inflects, own, readers))
         # Agreement compares features, so a word that lacks one would agree with nothing, without a message.
+        forms = list(itertools.chain.from_iterable(forms_of_words))
         all_features: dict[str, None] = {}
         for form in forms:
             all_features |= dict.fromkeys(form.values)
-        for form in forms:
-            for feature in all_features:
-                if feature not in form.values:
-                    raise GrammarMistake(f"other words have a {feature}; write {{{form.lemma}: {{{feature}: …}}}} too")
+        for index, forms_of_word in enumerate(forms_of_words):
+            with self._at_word(index):
+                _check_features(forms_of_word, all_features)
         inflected = tuple(feature.name for feature in self._inflects)
         own_features = []
         for feature in self._features:
@@ -345,6 +377,10 @@ class _CategoryReader:
                 own_features.append(feature)
         contrast = _contrast(name, self._entry, are_verbs=self._rule is english_verb)
         return WordCategory(name, inflected, tuple(own_features), tuple(forms), contrast)
+
+    def _at_word(self, index: int) -> AbstractContextManager[None]:
+        """Report mistakes with the line of a word."""
+        return within(f"{self._words_key}[{index}]")
 
     def _inflected(self, names: Any) -> list[Feature]:
         feature_names = texts(names) if names else []
@@ -362,13 +398,14 @@ class _CategoryReader:
         for name, feature in self._features.items():
             if name not in self._entry:
                 continue
-            value = text(self._entry[name])
-            if value not in READERS:
-                inherent[name] = self._value(name, value)
-                continue
-            if len(feature.values) != 2:
-                raise GrammarMistake(f"'{value}' needs a feature with two values; {name} has more")
-            readers[name] = READERS[value](feature)
+            with within(f".{name}"):
+                value = text(self._entry[name])
+                if value not in READERS:
+                    inherent[name] = self._value(name, value)
+                    continue
+                if len(feature.values) != 2:
+                    raise GrammarMistake(f"'{value}' needs a feature with two values; {name} has more")
+                readers[name] = READERS[value](feature)
         return inherent, readers
 
     def _word(self, item: Any) -> _Word:

@@ -12,7 +12,25 @@ from lmassay.storage.yamlfile import YamlFile
 
 
 class GrammarMistake(Exception):  # noqa: N818 - reads as what it is
-    """A mistake in a grammar; :meth:`GrammarSource.at` adds the location and raises it as a ConfigError."""
+    """A mistake in a grammar; :meth:`GrammarSource.at` adds the location and raises it as a ConfigError.
+
+    ``part`` is the path of the faulty entry below the key that is being read, such as ``.words[3]``. Messages name only
+    the key, but the line of the entry: a category may have hundreds of words.
+    """
+
+    def __init__(self, message: str, part: str = "") -> None:
+        super().__init__(message)
+        self.part = part
+
+
+@contextmanager
+def within(part: str) -> Iterator[None]:
+    """Report mistakes inside the ``with`` block with the line of an entry below the key that is being read."""
+    try:
+        yield
+    except GrammarMistake as mistake:
+        mistake.part = f"{part}{mistake.part}"
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +49,7 @@ class GrammarSource:
         try:
             yield
         except GrammarMistake as mistake:
-            raise ConfigError(self.file.locate(f"{key}: {mistake}")) from None
+            raise ConfigError(self.file.locate(f"{key}: {mistake}", f"{key}{mistake.part}")) from None
 
 
 def text(value: Any) -> str:
@@ -56,7 +74,7 @@ def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
     known_names = list(known)
     for name in entry:
         if name not in known_names:
-            raise GrammarMistake(f"unknown key '{name}'{did_you_mean(name, known_names)}")
+            raise GrammarMistake(f"unknown key '{name}'{did_you_mean(name, known_names)}", f".{name}")
 
 
 def check_no_repetition(names: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lmassay.evaluations.syntax.few_verbs import few_verbs_note
 from lmassay.evaluations.syntax.metrics import VERB_PAIR
 from lmassay.evaluations.syntax.report import curves, heatmap
 from lmassay.evaluations.syntax.report.runs import MEAN, SyntaxRun, System, read, systems, wrong_mass
@@ -232,6 +233,12 @@ def _notes(members: Sequence[System]) -> list[Block]:
         prefix = f"{system.title}: " if len(members) > 1 else ""
         for run in system.runs:
             notes += [Note(f"{prefix}{note}.") for note in few_label_notes(run.record, dict(_METRICS))]
+            lemma_counts: set[int] = set()
+            for basis in run.bases.values():
+                lemma_counts |= basis.lemmas
+            few_verbs = few_verbs_note(lemma_counts)
+            if few_verbs:
+                notes.append(Note(f"{prefix}{few_verbs}."))
     return notes
 
 

@@ -1,0 +1,34 @@
+"""A note on EW and MW of a model that has few verbs of the list as single tokens, which only a run shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from lmassay.statistics.observations import FEW_LABELS
+from lmassay.types import Row
+from lmassay.types.wording import counted
+
+
+def few_verbs_note(lemma_counts: Collection[int]) -> str:
+    """Return a note if EW and MW rest on few verbs, else an empty text.
+
+    ``lemma_counts`` are the numbers of verbs with both forms as single tokens, one for each context.
+    """
+    most = max(lemma_counts, default=0)
+    # Without any verb there is no EW, and its examples say why they are unscored.
+    if not 0 < most < FEW_LABELS:
+        return ""
+    return (
+        f"EW and MW rest on {counted(most, 'verb')} only: fewer than {FEW_LABELS} say little about other verbs. Both "
+        "forms of a verb must be single tokens of the model"
+    )
+
+
+def lemma_counts(rows: Iterable[Row]) -> set[int]:
+    """Return the numbers of verbs that EW and MW of these contexts rest on."""
+    counts: set[int] = set()
+    for row in rows:
+        lemmas = row.score.details.get("lemmas")
+        if isinstance(lemmas, int):
+            counts.add(lemmas)
+    return counts
