@@ -278,7 +278,7 @@ def test_check_counts_splits_and_does_not_call_them_examples(folder):
     (folder / "icl.yaml").write_text(json.dumps({"task": TASK, "model": model}), encoding="utf-8")
     checked = in_process.run(["check", "icl.yaml"])
     assert re.search(r"^task +label +model +splits +requests", checked.stdout, re.MULTILINE), checked.stdout
-    (folder / "src.txt").write_text("one\ntwo\n", encoding="utf-8")
+    (folder / "src.txt").write_text("first sentence\nsecond sentence\n", encoding="utf-8")
     attack = {"task": {"name": "robustness", "src": "src.txt", "attack": "charswap"}, "model": "echo"}
     (folder / "attack.yaml").write_text(json.dumps(attack), encoding="utf-8")
     checked = in_process.run(["check", "icl.yaml", "attack.yaml"])
