@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmassay.errors import StoreError
+from lmassay.storage.database import connect
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
 from tests.compare_kit import add, rates
@@ -270,8 +271,57 @@ def test_a_view_in_place_of_a_table_is_not_run(tmp_path, table):
         database.execute(f"CREATE VIEW {table} AS SELECT {', '.join(columns)} FROM hidden")
     for arguments in (("doctor", "--results", tmp_path), ("merge", tmp_path, "-o", tmp_path / "copy")):
         assert lmassay(*arguments).returncode in (1, 2)
-    with Store(tmp_path) as store, pytest.raises(sqlite3.DatabaseError, match="prohibited"):
-        store.database.execute(f"SELECT {columns[0]} FROM {table}")
+    with (
+        closing(connect(tmp_path / STORE_FILE)) as database,
+        pytest.raises(sqlite3.DatabaseError, match="prohibited"),
+    ):
+        database.execute(f"SELECT {columns[0]} FROM {table}")
+
+
+PROGRAMS = {
+    "a view": ["ALTER TABLE runs RENAME TO hidden", "CREATE VIEW runs AS SELECT * FROM hidden"],
+    "an endless view": [
+        "ALTER TABLE runs RENAME TO hidden",
+        "CREATE VIEW runs AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x AS id FROM n",
+    ],
+    "a virtual table": [
+        "ALTER TABLE runs RENAME TO hidden",
+        "CREATE VIRTUAL TABLE runs USING fts5 (id, sweep, name, task, model, label, status, config, signature,"
+        " provenance, results, note, planned, created, finished)",
+    ],
+    "another virtual table": ["CREATE VIRTUAL TABLE texts USING fts5 (text)"],
+    "a computed column": [
+        "ALTER TABLE runs RENAME TO hidden",
+        "CREATE TABLE runs (id TEXT, label TEXT GENERATED ALWAYS AS (hex(zeroblob(1000000))))",
+    ],
+    "an index of an expression": ["CREATE INDEX computed ON runs (hex(id))"],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_in_place_of_a_table_is_refused_in_one_line_and_nothing_is_changed(tmp_path, program):
+    add(tmp_path, "one", rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE, isolation_level=None)) as database:
+        for statement in PROGRAMS[program]:
+            database.execute(statement)
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = (tmp_path / STORE_FILE).read_bytes()
+    commands = [["ls"], ["report"], ["doctor"], ["doctor", "--fix"], ["rm", "one", "--yes"], ["resume"]]
+    for command in commands:
+        done = lmassay(*command, "--results", tmp_path, cwd=tmp_path)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert "ask for another copy" in done.stderr
+    assert (tmp_path / STORE_FILE).read_bytes() == before
+    assert not list(tmp_path.glob(f"{STORE_FILE}.*"))
+
+
+def test_a_view_that_a_user_added_for_queries_is_no_obstacle(tmp_path):
+    add(tmp_path, "one", rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        database.execute("CREATE VIEW finished_runs AS SELECT id FROM runs WHERE status = 'done'")
+    assert lmassay("ls", "--results", tmp_path).returncode == 0
+    assert lmassay("doctor", "--results", tmp_path).returncode == 0
 
 
 def test_a_trigger_is_not_run(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -79,7 +80,17 @@ _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
 # The table of digests also has the schema: under this part, with an empty run.
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
+_OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
+_TRIGGER = re.compile(r"\s*CREATE\s+(?:TEMP\w*\s+)?TRIGGER\b", re.IGNORECASE)
+_VIEW = re.compile(r"\s*CREATE\s+(?:TEMP\w*\s+)?VIEW\b(?P<name>.*?)\bAS\b", re.IGNORECASE | re.DOTALL)
+# What lmassay's own statements do not contain: virtual tables, computed columns and defaults, tests of values, and
+# indexes of some rows or of expressions.
+_COMPUTED = re.compile(
+    r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(|^\s*CREATE\s+(?:UNIQUE\s+)?INDEX\b[^(]*\([^)]*\(",
+    re.IGNORECASE,
+)
 _MAX_MESSAGE_LENGTH = 200
+_MAX_NAME_LENGTH = 40
 # The primary results of SQLite that come from the disk, the operating system or another process, not from the file.
 _NOT_DAMAGE = {
     sqlite3.SQLITE_BUSY,
@@ -134,6 +145,8 @@ def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
         raise sqlite3.DatabaseError("its journal names another file, which SQLite would delete")
     connection = sqlite3.connect(file, factory=_Connection, **options)
     connection.set_authorizer(_only_own_statements)
+    # Functions that act on more than their arguments are not called for an index or a column of the file.
+    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 
@@ -146,6 +159,37 @@ def _only_own_statements(
     SQLite reports a named WITH query in the same way, so lmassay's own statements have subqueries instead.
     """
     return sqlite3.SQLITE_OK if view_or_trigger is None else sqlite3.SQLITE_DENY
+
+
+def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise StoreError if a table of lmassay is a view or a virtual table, or if a table or an index computes values.
+
+    These are programs, and nobody can tell which runs the file has. lmassay writes none; they are no damage to repair.
+    """
+    # SQLite itself goes by the statement, not by the type that is written next to it.
+    entries = []
+    for row in connection.execute("SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master").fetchall():
+        name, statement = map(text_of, row)
+        entries.append((name, statement))
+    if not any(name in _OWN_TABLES for name, _ in entries):
+        # The database of another program; it is reported as such.
+        return
+    for name, statement in entries:
+        if _is_program(name, statement):
+            raise StoreError(
+                f"{file}: '{excerpt(name, _MAX_NAME_LENGTH)}' is no plain table or index as lmassay writes them, so "
+                "lmassay does not use the file; ask for another copy of the folder, or choose another --results folder"
+            )
+
+
+def _is_program(name: str, statement: str) -> bool:
+    """Return whether an entry of the schema computes what is read. Triggers and other views are not used by lmassay."""
+    if _TRIGGER.match(statement):
+        return False
+    view = _VIEW.match(statement)
+    if view is not None:
+        return not _OWN_TABLES.isdisjoint(re.findall(r"\w+", f"{name} {view['name']}".lower()))
+    return _COMPUTED.search(statement) is not None
 
 
 class Database:
@@ -256,6 +300,7 @@ class Database:
         return connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
+        require_plain_tables(self.connection, self.file)
         # First: if another process is just creating the tables, what is read below belongs to these tables.
         tables = self._table_names()
         version = self._schema(tables)

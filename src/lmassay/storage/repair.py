@@ -23,7 +23,15 @@ from lmassay.redaction import excerpt
 from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
-from lmassay.storage.database import LOG_SUFFIXES, STORE_FILE, connect, first_line, is_damage, is_disk_full
+from lmassay.storage.database import (
+    LOG_SUFFIXES,
+    STORE_FILE,
+    connect,
+    first_line,
+    is_damage,
+    is_disk_full,
+    require_plain_tables,
+)
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
@@ -318,6 +326,7 @@ def _sound_records(file: Path) -> list[Record] | None:
     records = []
     try:
         with closing(connect(file)) as database:
+            require_plain_tables(database, file)
             if database.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
                 return None
             for table in ("runs", "rows", "batches", "responses"):
