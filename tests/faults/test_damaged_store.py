@@ -19,7 +19,7 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.storage.pages import read_records
 from lmassay.storage.repair import find_damage, repair_lock, repair_store
 from lmassay.storage.store import STORE_FILE, Store
-from tests.compare_kit import set_created
+from tests.compare_kit import add, rates, set_created
 from tests.faults.soak import Disk
 from tests.forked import command_server
 from tests.fuzzing import stores
@@ -378,6 +378,42 @@ def test_4_what_is_not_a_file_in_the_place_of_a_log_is_named(folder, suffix):
     done = lmassay("ls", "--results", folder)
     assert done.returncode == 2
     assert f"{STORE_FILE}{suffix} is a pipe, not a file; remove it" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("is_linked", [False, True], ids=["store", "linked store"])
+def test_4_a_link_in_the_place_of_a_log_is_named_and_not_followed(folder, tmp_path, suffix, is_linked):
+    file = folder / STORE_FILE
+    if is_linked:
+        file = file.rename(tmp_path / "elsewhere.sqlite")
+        (folder / STORE_FILE).symlink_to(file)
+    private = tmp_path / "private.txt"
+    private.write_text("precious", encoding="utf-8")
+    log = Path(f"{file}{suffix}")
+    log.symlink_to(private)
+    for command in (["ls"], ["doctor"], ["doctor", "--fix"], ["resume"]):
+        done = lmassay(*command, "--results", folder)
+        assert done.returncode == 2
+        assert f"{log} is a link; delete the link, or choose another --results folder" in done.stderr
+    assert private.read_text(encoding="utf-8") == "precious"
+    log.unlink()
+    assert lmassay("ls", "--results", folder).returncode == 0
+
+
+def test_4_what_is_in_the_log_of_a_linked_store_is_saved_by_a_repair(tmp_path):
+    """The log is next to the file, not next to the link."""
+    folder = tmp_path / "results"
+    add(folder, "one", rates([1, 0]))
+    file = (folder / STORE_FILE).rename(tmp_path / "elsewhere.sqlite")
+    (folder / STORE_FILE).symlink_to(file)
+    with closing(sqlite3.connect(file)) as reader:
+        # While somebody reads, the log is not copied into the file.
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM runs").fetchone()
+        add(folder, "two", rates([1, 1]))
+        repair_store(folder)
+    with Store(folder) as store:
+        assert [record.id for record in store.runs()] == ["one", "two"]
 
 
 def test_5_results_without_any_digest_are_computed_again(truth, folder):

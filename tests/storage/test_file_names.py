@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmassay.storage.file_names import is_reserved, paths_spelled_on_disk, safe_name, same_file_key, spelled_on_disk
+from lmassay.storage.file_names import (
+    is_reserved,
+    paths_spelled_on_disk,
+    run_file,
+    safe_name,
+    same_file_key,
+    spelled_on_disk,
+)
 from lmassay.storage.files import open_text
 
 COMPOSED = unicodedata.normalize("NFC", "한글 déjà.txt")
@@ -68,3 +75,24 @@ def test_a_path_that_is_not_there_stays_as_it_is(tmp_path):
     assert spelled_on_disk(tmp_path / COMPOSED) == tmp_path / COMPOSED
     assert paths_spelled_on_disk("\x00한", tmp_path) == "\x00한"
     assert paths_spelled_on_disk("한" * 5_000, tmp_path) == "한" * 5_000
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ("typos", "Typos", "TYPOS"),
+        ("straße", "strasse", "STRASSE"),
+        (COMPOSED, DECOMPOSED),
+        ("../../notes", run_file(Path(), "../../notes").name, "__..__notes"),
+        ("Typos", run_file(Path(), "Typos").name, run_file(Path(), "Typos").name.lower()),
+    ],
+)
+def test_no_two_runs_share_a_file_where_case_and_normalisation_do_not_count(ids):
+    names = {same_file_key(run_file(Path(), run).name) for run in ids}
+    assert len(names) == len(ids)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_the_files_of_two_runs_differ_on_every_file_system(one, other):
+    same = same_file_key(run_file(Path(), one).name) == same_file_key(run_file(Path(), other).name)
+    assert same == (one == other)

@@ -356,6 +356,22 @@ def test_a_link_anywhere_copies_no_private_file_and_is_reported(tmp_path, put_li
         assert not copy.is_file() or b"PRIVATE" not in copy.read_bytes()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs rights on Windows")
+def test_the_advice_about_a_link_helps(tmp_path):
+    results = run(tmp_path, "one")
+    elsewhere = tmp_path / "large disk"
+    elsewhere.mkdir()
+    (elsewhere / "id").touch()
+    _linked_models(results, elsewhere)
+    done = lmassay("merge", results, "-o", tmp_path / "both")
+    assert "replace each link with what it leads to, and merge again" in done.stderr
+    (results / "models").unlink()
+    (elsewhere / "models").rename(results / "models")
+    done = lmassay("merge", results, "-o", tmp_path / "both")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "both" / "models" / "0123456789abcdef" / "id").is_file()
+
+
 @pytest.mark.parametrize(
     "listing", ["[]", "{", '{"1": 3}', '{"1": [3]}', '{"1": [""]}', '{"1": [".."]}', "[" * 100_000]
 )

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import sqlite3
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -18,13 +17,11 @@ from lmassay.redaction import excerpt
 from lmassay.storage.batches import BATCHES
 from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.digests import text_of
-from lmassay.storage.journals import has_foreign_journal
+from lmassay.storage.journals import has_foreign_journal, logs_of, obstacle
 from lmassay.storage.migration import add_missing_digests
 
 STORE_FILE = "lmassay.sqlite"
 """The SQLite file inside the results folder."""
-LOG_SUFFIXES = ("-wal", "-shm", "-journal")
-"""The suffixes of the files that SQLite keeps next to the database."""
 KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
 SCHEMA = 7
@@ -105,13 +102,6 @@ _NOT_DAMAGE = {
 }
 
 
-_NOT_FILES = {
-    stat.S_ISDIR: "a folder",
-    stat.S_ISFIFO: "a pipe",
-    stat.S_ISSOCK: "a socket",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-}
 # SQLite reports these instead of SQLITE_FULL if a file may not grow.
 _WRITE_ERRORS = {
     sqlite3.SQLITE_IOERR_WRITE,
@@ -199,8 +189,9 @@ class Database:
         """Open the file in a results folder. With ``create``, it is created if necessary, and an old schema updated."""
         self.folder = folder
         self.file = folder / STORE_FILE
-        for suffix in ("", *LOG_SUFFIXES):
-            _check_is_file(folder / f"{STORE_FILE}{suffix}")
+        problem = obstacle(self.file)
+        if problem:
+            raise StoreError(f"{problem}, or choose another --results folder")
         if create:
             _create_and_check_writable(folder)
         elif not self.file.is_file():
@@ -289,7 +280,7 @@ class Database:
 
     def _has_log(self) -> bool:
         """Return whether SQLite has not copied everything into the file itself."""
-        log = self.file.with_name(f"{STORE_FILE}-wal")
+        log, *_ = logs_of(self.file)
         return log.is_file() and log.stat().st_size > 0
 
     def _connect_to_file_only(self) -> sqlite3.Connection:
@@ -397,22 +388,6 @@ class Database:
         # Two processes may get here at the same time; the second one finds the column.
         if declaration.split()[0] not in self._column_names(table):
             self.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
-
-
-def _check_is_file(file: Path) -> None:
-    """Refuse what SQLite cannot use as a file, with a message that says what it is."""
-    try:
-        mode = file.stat().st_mode
-    except ValueError:
-        # A name that no file can have; the check of the folder says so.
-        return
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return
-        raise StoreError(f"cannot open {file}: {error.strerror or error}; choose another --results folder") from error
-    for is_kind, what in _NOT_FILES.items():
-        if is_kind(mode):
-            raise StoreError(f"{file} is {what}, not a file; remove it, or choose another --results folder")
 
 
 def _create_and_check_writable(folder: Path) -> None:

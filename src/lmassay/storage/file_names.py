@@ -17,6 +17,7 @@ _UNSAFE = re.compile(
 _RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[\d¹²³]", re.IGNORECASE)
 # File systems limit bytes, not characters.
 _MAX_BYTES = 120
+_DIGEST_MARK = "+"
 
 
 def safe_name(name: str) -> str:
@@ -39,16 +40,20 @@ def run_file(folder: Path, run: str, ending: str = "") -> Path:
     """Return the file in a folder that belongs to a run or a sweep.
 
     The ids that lmassay assigns are names of files. A results folder of somebody else may have any others, and these
-    must neither lead out of the folder nor to the file of another run.
+    must neither lead out of the folder nor to the file of another run, also where case and Unicode normalisation do not
+    count.
 
     >>> run_file(Path("models"), "20261117-typos-ca5a8c", ".json").as_posix()
     'models/20261117-typos-ca5a8c.json'
     >>> run_file(Path("models"), "../../notes", ".json").as_posix()
-    'models/__..__notes-df16d059.json'
+    'models/__..__notes+df16d059.json'
+    >>> run_file(Path("models"), "Typos").name, run_file(Path("models"), "typos").name
+    ('Typos+08b5dad3', 'typos')
     """
     name = safe_name(run)
-    if name != run:
-        name += f"-{hashlib.sha256(run.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
+    # No id that is used as it is has the mark, so it cannot be equal to a name with a digest.
+    if name != run or same_file_key(run) != run or _DIGEST_MARK in run:
+        name += f"{_DIGEST_MARK}{hashlib.sha256(run.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{ending}"
 
 

@@ -1,11 +1,59 @@
-"""Journals of SQLite files that somebody else made."""
+"""The files that SQLite keeps next to a database, which somebody else may have made."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
+LOG_SUFFIXES = ("-wal", "-shm", "-journal")
+"""The suffixes of the files that SQLite keeps next to the database."""
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
+_NOT_FILES = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+def logs_of(file: Path) -> list[Path]:
+    """Return the files that SQLite keeps next to a database, whether they exist or not."""
+    # SQLite follows a link first, and looks for them where the file is.
+    real = os.path.realpath(file)
+    return [Path(f"{real}{suffix}") for suffix in LOG_SUFFIXES]
+
+
+def obstacle(file: Path) -> str:
+    """Return what SQLite cannot use as a file, and what to do about it; an empty text if nothing is in the way.
+
+    SQLite opens no link as a log, and waits without end for somebody to write to a pipe.
+    """
+    try:
+        logs = logs_of(file)
+        for log in logs:
+            if log.is_symlink():
+                return f"{log} is a link; delete the link"
+        problems = [_problem_of(path) for path in (file, *logs)]
+    except ValueError:
+        # A name that no file can have; the check of the folder says so.
+        return ""
+    return next(filter(None, problems), "")
+
+
+def _problem_of(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return ""
+        return f"cannot open {path}: {error.strerror or error}; check its name and its permissions"
+    for is_kind, what in _NOT_FILES.items():
+        if is_kind(mode):
+            return f"{path} is {what}, not a file; remove it"
+    return ""
 
 
 def journal_of(file: Path) -> Path:

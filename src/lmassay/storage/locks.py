@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lmassay.errors import StoreError
-from lmassay.storage.journals import has_foreign_journal, journal_of
+from lmassay.storage.journals import has_foreign_journal, journal_of, obstacle
 
 LOCKS = ".locks"
 """The folder in a results folder with a file for each lock."""
@@ -27,6 +27,11 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     for path in (file.parent, file):
         if path.is_symlink():
             raise StoreError(f"cannot lock {what}: {path} is a link; delete the link{ending}")
+    if file.parent.exists() and not file.parent.is_dir():
+        raise StoreError(f"cannot lock {what}: {file.parent} is not a folder; remove it{ending}")
+    problem = obstacle(file)
+    if problem:
+        raise StoreError(f"cannot lock {what}: {problem}{ending}")
     if has_foreign_journal(file):
         raise StoreError(f"cannot lock {what}: lmassay did not write {journal_of(file)}; delete it{ending}")
     try:
@@ -38,6 +43,8 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if "locked" in str(error):
             raise StoreError(f"another process is working on {what}; wait for it or stop it") from None
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise StoreError(f"cannot lock {what}: lmassay did not write {file}; delete it{ending}") from error
         raise StoreError(f"cannot lock {what} in {file.parent}: {error}{ending}") from error
     except OSError as error:
         raise StoreError(f"cannot lock {what} in {file.parent}: {error.strerror or error}{ending}") from error
@@ -49,7 +56,7 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
 
 def is_held(file: Path) -> bool:
     """Return whether some process holds the lock."""
-    if not file.is_file():
+    if not file.is_file() or obstacle(file):
         return False
     # Reading takes a shared lock for a moment; a process that is just acquiring the lock waits for it.
     try:

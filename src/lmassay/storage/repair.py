@@ -24,7 +24,6 @@ from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.database import (
-    LOG_SUFFIXES,
     STORE_FILE,
     connect,
     first_line,
@@ -32,6 +31,7 @@ from lmassay.storage.database import (
     is_disk_full,
     require_plain_tables,
 )
+from lmassay.storage.journals import LOG_SUFFIXES, logs_of
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
 from lmassay.storage.pages import Record, read_records
 from lmassay.storage.records import DAMAGED, FIELDS
@@ -157,8 +157,7 @@ def repair_store(folder: Path) -> Repair:
     is_rebuilt = False
     try:
         with tempfile.TemporaryDirectory(prefix=".repair-", dir=folder, ignore_cleanup_errors=True) as temporary:
-            for suffix in ("", *LOG_SUFFIXES):
-                part = file.with_name(f"{file.name}{suffix}")
+            for suffix, part in zip(("", *LOG_SUFFIXES), (file, *logs_of(file)), strict=True):
                 if part.is_file():
                     shutil.copy2(part, backup.with_name(f"{backup.name}{suffix}"))
             content = _content_of(backup, Path(temporary))

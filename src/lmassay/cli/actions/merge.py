@@ -52,7 +52,10 @@ def _warn_about(folder: MergedFolder) -> None:
     if folder.foreign:
         names = ", ".join(folder.foreign[:_MAX_LISTED])
         more = " …" if len(folder.foreign) > _MAX_LISTED else ""
-        warn(f"{folder.folder}: links, and files that lmassay did not write, were not copied: {names}{more}")
+        warn(
+            f"{folder.folder}: links, and files that lmassay did not write, were not copied: {names}{more}; if they "
+            "are yours, replace each link with what it leads to, and merge again"
+        )
     if folder.different_answers:
         warn(
             f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "
