@@ -646,6 +646,8 @@ class Variation:
 
     pooled: str = ""
     """Runs of one model that differ only in this part are variants of one question; the headline pools them."""
+    pooled_by_file: bool = False
+    """Whether only values of ``pooled`` that are equal up to their last dot are pooled: the prompts of one file."""
     identity: str = ""
     """The part that distinguishes the runs of a sweep better than their labels do."""
     named: tuple[str, ...] = ()

@@ -88,6 +88,35 @@ def test_a_function_answers_about_texts_in_memory():
     assert run.examples[0].answer == TEXTS[0].upper()
 
 
+def test_a_scorer_and_a_perturbation_can_be_functions_or_classes():
+    def same_length(hypothesis, reference):
+        return float(len(hypothesis) == len(reference))
+
+    class Always(lmassay.Scorer):
+        def score_sentence(self, hyp, ref, lang=None):
+            return 1.0
+
+    def shout(text, rng, rate):
+        return text.upper()
+
+    task = lmassay.task(
+        "robustness", src=["Hello world.", "We walk home."], attack={"perturb": shout}, s_src=[same_length, Always]
+    )
+    by_function, by_class = lmassay.evaluate(task, "echo")
+    assert by_function.results["s_src"].value == by_class.results["s_src"].value == 1.0
+    assert "same_length(" in by_function.signature
+    assert by_function.examples[0].inputs["adv_src"] == ["HELLO WORLD."]
+
+
+def test_another_function_as_scorer_gives_another_signature():
+    def scorer_with(value):
+        return lambda hypothesis, reference: value
+
+    task = lmassay.task("robustness", src=["Hello world."], attack="charswap", s_tgt=[scorer_with(0.5), scorer_with(1)])
+    first, second = lmassay.evaluate(task, "echo")
+    assert first.signature != second.signature
+
+
 def test_objects_of_own_classes_are_evaluated():
     (run,) = lmassay.evaluate(Length(["a", "bb"]), Repeat(2))
     assert run.results["characters"].value == 3
@@ -257,6 +286,11 @@ def test_a_function_that_does_not_answer_is_reported(function, message):
     with pytest.raises(PluginError, match=message):
         lmassay.evaluate(attack(), function)
     assert lmassay.load()["latest"].status == "failed"
+
+
+def test_a_function_of_one_prompt_is_reported_with_what_it_gets():
+    with pytest.raises(lmassay.UserError, match="it is called with a list of requests, not with a single one"):
+        lmassay.evaluate(attack(), lambda prompt: prompt.upper())
 
 
 def test_an_asynchronous_function_answers_with_and_without_an_event_loop():

@@ -183,6 +183,15 @@ def test_reports_are_written_in_the_format_of_the_suffix(runs, tmp_path, name):
         runs[0].report(tmp_path / "r.docx")
 
 
+def test_what_evaluate_returned_is_compared(runs):
+    first, second = runs[0], runs[1]
+    one, other = runs.where(model=first.model), runs.where(model=second.model)
+    assert lmassay.compare(one, other) == lmassay.compare(first, second)
+    assert lmassay.compare(one + other) == lmassay.compare(first, second)
+    with pytest.raises(lmassay.UserError, match="the base run is a list of 2 runs; choose one by its position"):
+        lmassay.compare(one + other, first)
+
+
 def test_runs_ids_and_folders_are_compared(runs, folder, tmp_path):
     rows = lmassay.compare(runs[0], runs[1])
     assert [row.metric for row in rows][:1] == ["success"]

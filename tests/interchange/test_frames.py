@@ -49,6 +49,18 @@ def test_what_was_answered_stands_beside_what_was_asked(tmp_path):
     assert table["reference"].iloc[0] == "The little cat sleeps under the old table."
 
 
+def test_outputs_from_files_are_among_the_details(tmp_path):
+    pytest.importorskip("pandas")
+    task = lmassay.task("robustness", src=["Hallo Welt."], attack={"file": ["Hlalo Welt."]}, ref=["Hello world."])
+    outputs = lmassay.model("outputs", files={"out": ["Hello world."], "adv_out": ["Hlalo world."]})
+    table = lmassay.evaluate(task, outputs, tmp_path / "results")[0].to_pandas()
+    assert table[["detail.adv_src", "detail.out", "detail.adv_out"]].iloc[0].tolist() == [
+        "Hlalo Welt.",
+        "Hello world.",
+        "Hlalo world.",
+    ]
+
+
 def test_results_of_several_runs_are_one_table(run):
     pytest.importorskip("pandas")
     table = lmassay.results_frame(lmassay.all_runs(run.folder))

@@ -34,6 +34,19 @@ def test_a_single_variant_pairs_with_the_same_one_among_several(store):
     assert alone.record.id == one.id
 
 
+def test_prompts_of_two_files_are_two_questions(store):
+    def ask(prompt: str):
+        run = store.new_id("q")
+        store.add_run(NewRun(run, "s", "n", "bias", "m", "q", {}, prompt, Provenance(signature={"prompt": prompt}), 1))
+        return store.run(run)
+
+    runs = [ask("plain.12.1"), ask("plain.12.2"), ask("debiased.34.1")]
+    assert [[run.depends_on["prompt"] for run in group] for group in group_variants(runs)] == [
+        ["plain.12.1", "plain.12.2"],
+        ["debiased.34.1"],
+    ]
+
+
 def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):
     side = pool(store, [add(store, "a", [1, 1, 0, 0]), add(store, "b", [1, 0, 0, 0])])
     assert mean_result(side.table, "hit").value == pytest.approx(3 / 8)

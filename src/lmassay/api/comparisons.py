@@ -15,7 +15,7 @@ from lmassay.interchange.frames import frame
 from lmassay.reporting.chart import LinearAxis
 from lmassay.reporting.comparison_data import RunComparison, compare_with_first, interval_text
 from lmassay.reporting.numbers import number_text, p_text
-from lmassay.statistics.comparison import Comparison
+from lmassay.statistics.comparison import Comparison, p_equation
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import STORE_FILE, Store
 
@@ -112,7 +112,7 @@ class Comparisons(list[Comparison]):
         lines = []
         for row in self:
             difference = f"{row.difference:+z.4f} {interval_text(row, '+')}"
-            lines.append(f"{self._name(row)}: {difference}, p = {p_text(row.p)}, n = {row.n:,}")
+            lines.append(f"{self._name(row)}: {difference}, {p_equation(row.p)}, n = {row.n:,}")
         lines += [f"note: {caveat}" for caveat in self.caveats]
         return "\n".join(lines)
 
@@ -142,18 +142,27 @@ class Comparisons(list[Comparison]):
         return display.page(*parts)
 
 
-def compare(base: Run | str | Path, *others: Run | str | Path, results: str | Path | None = None) -> Comparisons:
+def compare(
+    base: Run | Runs | str | Path, *others: Run | Runs | str | Path, results: str | Path | None = None
+) -> Comparisons:
     """Compare each other run with ``base`` on the examples that both have, by every headline metric.
 
-    A run is a :class:`Run`, an id (or its beginning or end) in the folder ``results``, ``latest``, or a results folder,
-    which stands for its latest run.
+    A run is a :class:`Run`, what :func:`lmassay.evaluate` returned for one run, an id (or its beginning or end) in the
+    folder ``results``, ``latest``, or a results folder, which stands for its latest run. A list of runs among
+    ``others`` stands for each of its runs.
 
     >>> lmassay.compare(plain, careful)["success"].difference  # doctest: +SKIP
     -0.7
     """
-    if not others:
+    given: list[Run | str | Path] = []
+    for run in (base, *others):
+        # A list of runs is what `evaluate` returns, even for a single one.
+        given += run if isinstance(run, list) else [run]
+    if isinstance(base, list) and others and len(base) != 1:
+        raise UserError(f"the base run is a list of {len(base)} runs; choose one by its position, such as runs[0]")
+    if len(given) < 2:
         raise UserError("give at least two runs: the others are compared with the first one")
-    runs = Runs(_run(run, results) for run in (base, *others))
+    runs = Runs(_run(run, results) for run in given)
     with ExitStack() as stack:
         comparison = _compared(runs, stack)
     return Comparisons(comparison.rows, runs, comparison.caveats)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,8 +53,9 @@ def task(plugin: str | type[Task], /, **options: Any) -> TaskOptions:
     """Return a task with options for :func:`lmassay.evaluate`.
 
     ``plugin`` is a name that ``lmassay tasks`` lists, ``file.py:Name``, or a class. An option for a data file also
-    takes the data: a list of texts or rows, a data frame, or a column of one. A list for an option that expects another
-    single value starts one run per item.
+    takes the data: a list of texts or rows, a data frame, or a column of one. An option for a plug-in, such as a
+    scorer, also takes a function or a class. A list for an option that expects another single value starts one run per
+    item.
 
     >>> task("robustness", src=["Hello world."], attack="charswap")
     task('robustness', src=['Hello world.'], attack='charswap')
@@ -101,12 +103,13 @@ def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage
         return str(value)
     in_configuration = DataStorage(storage.results, storage.base, lists_are_data=False)
     if isinstance(value, Mapping):
-        return in_configuration.store(kind, dict(value))
+        return in_configuration.store(kind, _with_names(value, objects))
     if isinstance(value, TaskOptions | ModelOptions):
         _check_kind(kind, value)
         name = value.plugin if isinstance(value.plugin, str) else objects.add_class(kind, value.plugin)
+        options = _with_names(value.options, objects)
         with objects.active():
-            return storage.store(kind, {"name": name, **value.options})
+            return storage.store(kind, {"name": name, **options})
     if isinstance(value, type):
         return objects.add_class(kind, value)
     if isinstance(value, FunctionModel):
@@ -122,6 +125,31 @@ def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage
     raise ConfigError(
         f"{kind}: give a name, a mapping with the key 'name', or a {kind} object; got {shown_value(value)}"
     )
+
+
+def _with_names(options: Mapping[str, Any], objects: PythonObjects) -> dict[str, Any]:
+    """Return options in which functions and classes, such as a scorer, are replaced by their names in ``objects``."""
+    named: dict[str, Any] = {}
+    for option, value in options.items():
+        if _is_function_or_class(value):
+            named[option] = objects.add_class(option, value)
+        elif isinstance(value, Mapping):
+            named[option] = _with_names(value, objects)
+        elif isinstance(value, list) and any(map(_has_function_or_class, value)):
+            named[option] = [_with_names({option: item}, objects)[option] for item in value]
+        else:
+            named[option] = value
+    return named
+
+
+def _is_function_or_class(value: Any) -> bool:
+    return isinstance(value, type) or inspect.isfunction(value)
+
+
+def _has_function_or_class(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_function_or_class, value.values()))
+    return _is_function_or_class(value)
 
 
 def _with_distinct_names(models: Sequence[Any]) -> list[Any]:

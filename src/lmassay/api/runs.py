@@ -330,7 +330,8 @@ class Run:
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame with one row per example.
 
-        Its columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer and error.
+        Its columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, ``detail.*`` (what else the task
+        noted, such as the output under attack), reference, answer, unscored and error.
         """
         data: pandas.DataFrame = frame(self._columns(), "pandas")
         return data

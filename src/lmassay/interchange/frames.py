@@ -19,11 +19,11 @@ _LAST_COLUMNS = ("reference", "answer", "unscored", "error")
 _RUN_COLUMNS = ("run", "task", "label", "model", "status")
 _RESULT_COLUMNS = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
 # The columns between the first and the last ones, by the beginning of their names.
-_PREFIXES = ("score", "group", "input")
+_PREFIXES = ("score", "group", "input", "detail")
 
 
 def example_columns(store: Store, run: str) -> dict[str, list[Any]]:
-    """One row per example: ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, reference, answer, error."""
+    """One row per example: ``id``, ``state``, scores, groups, inputs, details, reference, answer, error."""
     return _columns(_example_rows(store, run), _FIRST_COLUMNS, _LAST_COLUMNS)
 
 
@@ -77,6 +77,10 @@ def _flat(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> 
         flat[f"group.{name}"] = str(label)
     for name, value in example.inputs.items():
         flat[f"input.{name}"] = value
+    for name, value in score.details.items():
+        # Lists and mappings, such as probabilities of all words, are in the JSON lines of `lmassay export`.
+        if isinstance(value, str | int | float):
+            flat[f"detail.{name}"] = value
     flat["reference"] = example.reference
     flat["answer"] = _answer(row, exchanges)
     flat["unscored"] = dict(score.unscored) or None
@@ -108,7 +112,7 @@ def _columns(rows: Iterable[Mapping[str, Any]], first: Sequence[str], last: Sequ
     for column in columns.values():
         column.extend([None] * (count - len(column)))
     middle = [name for name in columns if name not in first and name not in last]
-    # Scores before groups before inputs; the sort is stable, so each keeps the order of its first appearance.
+    # Scores, groups, inputs, details; the sort is stable, so each keeps the order of its first appearance.
     middle.sort(key=lambda name: _PREFIXES.index(name.partition(".")[0]))
     ordered: dict[str, list[Any]] = {}
     for name in (*first, *middle, *last):

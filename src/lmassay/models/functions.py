@@ -122,7 +122,10 @@ class FunctionModel(Model):
             raise
         except (Exception, SystemExit) as error:
             # A function that calls sys.exit must not end the notebook.
-            raise PluginError(f"the function {self.name} failed: {error_with_location(error)}") from error
+            # The most common mistake is a function of a single prompt.
+            expects_one = isinstance(error, AttributeError | TypeError) and "list" in str(error)
+            hint = "; it is called with a list of requests, not with a single one" if expects_one else ""
+            raise PluginError(f"the function {self.name} failed: {error_with_location(error)}{hint}") from error
         if len(answers) != len(arguments):
             raise PluginError(
                 f"the function {self.name} returned {len(answers)} answers to {len(arguments)} requests; it must "

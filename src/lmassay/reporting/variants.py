@@ -52,6 +52,9 @@ def question_signature(record: RunRecord, combined: Sequence[str] = ()) -> str:
     variation = variation_of(record)
     excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free, *combined}
     parts = {name: value for name, value in record.depends_on.items() if name not in excluded}
+    if variation.pooled_by_file and variation.pooled in record.depends_on:
+        # Default and debiased prompts, which are in two files, are two questions.
+        parts[variation.pooled] = str(record.depends_on[variation.pooled]).rpartition(".")[0]
     return canonical([record.task, parts])
 
 

@@ -19,6 +19,17 @@ from lmassay.statistics.sides import Side
 from lmassay.types import Better
 
 
+def p_equation(p: float | None) -> str:
+    """A p-value as an equation; a small one is not printed as 0.
+
+    >>> p_equation(0.25), p_equation(1e-9), p_equation(None)
+    ('p = 0.2500', 'p < 0.0001', 'p = n/a')
+    """
+    if p is None:
+        return "p = n/a"
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """One metric of a run compared with the base run; ``p_adjusted`` is the false discovery rate over all rows."""
@@ -61,7 +72,7 @@ class Comparison:
         interval = ""
         if self.low is not None and self.high is not None:
             interval = f" [{self.low:+z.4f}, {self.high:+z.4f}]"
-        p = "" if self.p is None else f", p = {self.p:.4f}"
+        p = "" if self.p is None else f", {p_equation(self.p)}"
         runs = f"{self.new_label} against {self.base_label}"
         return f"<Comparison {self.metric}: {self.difference:+z.4f}{interval}{p}, n = {self.n:,}: {runs}>"
 

@@ -285,9 +285,35 @@ def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     assert other.signature != base.signature
 
 
-def test_a_function_without_the_decorator_is_refused_with_the_line_to_add(tmp_path, files):
+def test_a_function_of_two_texts_needs_no_decorator(tmp_path, files):
     (tmp_path / "mine.py").write_text("def odd(hypothesis, reference):\n    return 1.0\n")
-    with pytest.raises(ConfigError, match=r'task\.s_src: .*mine\.py:odd is a plain function; write @scorer\("odd"\)'):
+    (run,) = evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
+    assert "odd(src:" in run.signature
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "def odd(text):\n    return 1.0",
+            r"odd takes \(text\), but a scorer takes two texts: ",
+        ),
+        ("@scorer('three')\ndef odd(a, b, c):\n    return 1.0", r"odd takes \(a, b, c\), but a scorer takes two texts"),
+        ("class odd:\n    pass", "odd is not a scorer; write a function of two texts, or a subclass of lmassay.Scorer"),
+        ("class odd(Scorer):\n    pass", "odd has neither score_sentence nor score_corpus; write one of them"),
+        (
+            "class odd(Scorer):\n    def score_sentence(self, hyp, ref):\n        return 1.0",
+            r"odd has score_sentence\(hyp, ref\); it must take \(hyp, ref, lang=None\)",
+        ),
+        (
+            "class odd(Scorer):\n    def score_corpus(self, hyps):\n        return []",
+            r"odd has score_corpus\(hyps\); it must take \(hyps, refs, lang=None\)",
+        ),
+    ],
+)
+def test_a_scorer_that_cannot_be_called_is_refused_before_the_run(tmp_path, files, code, message):
+    (tmp_path / "mine.py").write_text(f"from lmassay import Scorer, scorer\n\n\n{code}\n")
+    with pytest.raises(ConfigError, match=rf"task\.s_src: .*mine\.py:{message}"):
         evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
 
 

@@ -11,6 +11,7 @@ from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError, did_you_mean
 from lmassay.storage.store import Store
+from lmassay.types.wording import enumerated
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat, TextForm
@@ -55,7 +56,7 @@ def figures(
         if is_too_wide(file.drawing, layout):
             warn(too_wide_message(file.name, file.drawing, layout))
     count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
-    say(f"{count} written to {output.resolve()} as {' and '.join(chosen_formats)}")
+    say(f"{count} written to {output.resolve()} as {enumerated(chosen_formats)}")
 
 
 def _formats(text: str) -> list[FigureFormat]:

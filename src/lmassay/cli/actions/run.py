@@ -444,7 +444,8 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
     unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
     if not unfinished:
         return 0
-    waiting = [record for record in records if record.status == "waiting"]
+    # A run that failed before, say because the server was not running, is not started again without budget.
+    waiting = [record for record in records if record.status in ("waiting", "failed", "interrupted")]
     is_single = len(unfinished) + len(waiting) == 1
     for record in unfinished[:_MAX_UNFINISHED_RUNS]:
         reasons = store.errors(record.id) or store.unscored_reasons(record)[:_MAX_REASONS]

@@ -189,7 +189,7 @@ evaluation = Evaluation(
             ),
         },
     },
-    variation=Variation(pooled="prompt", named=("prompt",), hidden=()),
+    variation=Variation(pooled="prompt", pooled_by_file=True, named=("prompt",), hidden=()),
     section=f"{__name__}.report.section:section",
     texts=f"{__name__}.report.answers:texts",
     key_texts=(KeyText("prompt"), KeyText("context"), KeyText("answer"), KeyText("read as")),

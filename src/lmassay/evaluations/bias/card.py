@@ -170,7 +170,7 @@ def sample_marks(model: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """Return the bias in ambiguous contexts, over all prompts together; None if there is no result."""
+    """Return the bias in ambiguous contexts, over all prompts of a file together; None if there is no result."""
     if not records:
         return None
     metric = "s_amb" if "s_amb" in records[0].design.headline else "diff_bias_amb"

@@ -26,7 +26,9 @@ from lmassay.evaluations.robustness.scorers.base import (
     Scorer,
     ScorerError,
     full_signature,
+    function_scorer,
     has_own_decrease,
+    interface_problem,
     own_decrease,
 )
 from lmassay.evaluations.robustness.teapot import module
@@ -696,19 +698,22 @@ class Robustness(Task):
 
 
 def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
-    """Create a scorer. A function that lacks its decorator is named, because its parameters look like options."""
+    """Create a scorer. A function of two texts is one, with or without the decorator."""
+    name, options = split_spec(spec, key)
     try:
-        scorer: Scorer = build("scorer", spec, base_dir, key)
-    except ConfigError as error:
-        name, _ = split_spec(spec, key)
-        function = current_registry().get("scorer", name, base_dir)
-        if not inspect.isfunction(function):
+        scorer = build("scorer", spec, base_dir, key)
+    except ConfigError:
+        # The parameters of a function look like options that are missing.
+        registry = current_registry()
+        function = registry.get("scorer", name, base_dir)
+        if options or not inspect.isfunction(function):
             raise
-        raise ConfigError(
-            f'{key}: {name} is a plain function; write @scorer("{function.__name__}") above it, after '
-            "`from lmassay import scorer`"
-        ) from error
-    return scorer
+        scorer = function_scorer(function.__name__, function, registry.source_of(name, base_dir))()
+    problem = interface_problem(scorer)
+    if problem:
+        raise ConfigError(f"{key}: {name} {problem}")
+    built: Scorer = scorer
+    return built
 
 
 def _collect_texts(

@@ -407,6 +407,6 @@ def test_nothing_of_data_answers_or_names_becomes_markup(tmp_path):
     for tag in ("<script>alert", "<script>I", "x<script>", "<b>", "<i>", "<u>"):
         assert tag not in text
     assert "&lt;script&gt;I would rather not" in text
-    assert text.count("<svg") == 1 + 2 * 2 + 2, (
-        "the tile, categories of two families, arrows; two prompts need no figure"
+    assert text.count("<svg") == 2 + 2 * 2 + 2, (
+        "a tile per prompt file, categories of two families, arrows; two prompts need no figure"
     )

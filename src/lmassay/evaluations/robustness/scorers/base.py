@@ -188,10 +188,12 @@ class FunctionScorer(Scorer):
 
     function: ClassVar[Callable[..., float]]
     takes_lang: ClassVar[bool]
+    source: ClassVar[str] = ""
+    """A digest of what the function depends on, if it is known; otherwise that of its source."""
 
     @property
     def signature(self) -> str:
-        return f"{self.name}({source_digest(type(self).function)})"
+        return f"{self.name}({self.source or source_digest(type(self).function)})"
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
         function = type(self).function
@@ -204,17 +206,62 @@ def scorer(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Decorator: register a function of (hypothesis, reference) as a scorer. The function may also take ``lang``."""
 
     def wrap(function: Callable[..., float]) -> Callable[..., float]:
-        members = {
-            "_name": name,
-            "__doc__": function.__doc__,
-            "__module__": function.__module__,
-            "function": staticmethod(function),
-            "takes_lang": "lang" in inspect.signature(function).parameters,
-        }
-        register("scorer", name)(type(function.__name__, (FunctionScorer,), members))
+        register("scorer", name)(function_scorer(name, function))
         return function
 
     return wrap
+
+
+def function_scorer(name: str, function: Callable[..., float], source: str = "") -> type[FunctionScorer]:
+    """The class of a scorer that calls a function of (hypothesis, reference); see :class:`FunctionScorer`."""
+    members = {
+        "_name": name,
+        "__doc__": function.__doc__,
+        "__module__": function.__module__,
+        "function": staticmethod(function),
+        "takes_lang": "lang" in inspect.signature(function).parameters,
+        "source": source,
+    }
+    return type(function.__name__, (FunctionScorer,), members)
+
+
+def interface_problem(scorer: Any) -> str:
+    """Why an object cannot be called as a scorer; empty if it can. This finds mistakes before anything is scored."""
+    if not isinstance(scorer, Scorer):
+        return "is not a scorer; write a function of two texts, or a subclass of lmassay.Scorer"
+    if isinstance(scorer, FunctionScorer):
+        function = type(scorer).function
+        keywords = {"lang": None} if scorer.takes_lang else {}
+        if not _can_be_called(function, "hypothesis", "reference", **keywords):
+            return f"takes {_parameters(function)}, but a scorer takes two texts: (hypothesis, reference)"
+        return ""
+    cls = type(scorer)
+    if scorer.needs_source:
+        return ""
+    if cls.score_corpus is not Scorer.score_corpus:
+        if not _can_be_called(scorer.score_corpus, ["hypothesis"], ["reference"], lang=None):
+            return f"has score_corpus{_parameters(scorer.score_corpus)}; it must take (hyps, refs, lang=None)"
+        return ""
+    if cls.score_sentence is Scorer.score_sentence:
+        return "has neither score_sentence nor score_corpus; write one of them"
+    if not _can_be_called(scorer.score_sentence, "hypothesis", "reference", lang=None):
+        return f"has score_sentence{_parameters(scorer.score_sentence)}; it must take (hyp, ref, lang=None)"
+    return ""
+
+
+def _can_be_called(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
+    try:
+        inspect.signature(function).bind(*arguments, **keywords)
+    except TypeError:
+        return False
+    except ValueError:
+        # Functions that are written in C may have no signature.
+        return True
+    return True
+
+
+def _parameters(function: Callable[..., Any]) -> str:
+    return f"({', '.join(inspect.signature(function).parameters)})"
 
 
 def register_scorer(keys: str | Sequence[str], name: str) -> Callable[[type[Scorer]], type[Scorer]]:
