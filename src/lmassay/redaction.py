@@ -14,7 +14,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
@@ -30,32 +30,37 @@ _SECRET_OPTION = re.compile(
     r"|secret|password|passwd|passphrase|credentials?|authorization|cookie)$|^token$"
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-# The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google, AWS, and JSON Web Tokens.
-# The limit after a hyphen keeps the search short in a text that repeats the beginning of a token.
+# The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google and AWS. A word ends where
+# ASCII letters end: in other scripts, a word may follow without a space.
 _KNOWN_KEYS = (
-    r"\b(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
-    r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}\b"
-    r"|(?:(?<!-)eyJ[\w\-]{8,}|eyJ[\w\-]{8,1000})\.eyJ[\w\-]{8,}\.[\w\-]+)"
+    r"(?a:\b)(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}(?a:\b))"
 )
 _SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-# Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
-# may contain "Bearer of good news" or "sk-learn-like". The beginnings come first, and the search for a digit has a
-# limit: a search through the rest of a long word, at each of its letters, would take seconds.
-_WRITTEN_KEY = re.compile(
-    rf"\b(?=sk-|hf_|gh|github_|glpat-|xox|AIza|AKIA|eyJ)(?=\S{{0,500}}\d|sk-(?:proj|ant|svcacct)-){_KNOWN_KEYS}"
-    r"|(?<=Bearer )(?=\S*\d)[^\s{}]{12,}"
+# JSON Web Tokens. The search begins where a word begins, and goes back nowhere: a search from each "eyJ" in a long word
+# would take the square of its length.
+_WEB_TOKEN = re.compile(
+    r"(?a:(?<![\w\-])(?P<before>(?>[\w\-]*?(?=\beyJ)))(?P<token>eyJ[\w\-]{8,}+\.eyJ[\w\-]{8,}+\.[\w\-]+))"
 )
+_SECOND_PART_OF_JWT = ".eyJ"
+# Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt
+# may contain "Bearer of good news" or "sk-learn-like". The evidence is looked for in what was found: a search through
+# the rest of a long word, at each of its letters, would take seconds.
+_WRITTEN_KEY = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s{{}}]{{12,}}")
+_EVIDENCE = re.compile(r"\d|\bsk-(?:proj|ant|svcacct)-")
 # A part of an address that is not a word: letters and digits mixed, or a long number. What a match must contain is
 # looked for afterwards: looking ahead from each letter of a long word would take minutes.
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]{16,}")
 _LONG_NUMBER = re.compile(r"\d{10,}")
+_SHORTEST_KEY_IN_ADDRESS = 10
 # The digests of git and of files, which are in addresses of published models.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
 _EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
-# The limit keeps the search in a long text without addresses short.
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
+# Without the beginning, which would be looked for at each letter of a long text.
+_URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
 # What is searched beyond the end of an excerpt, where a key may go on.
 _EXTRA_FOR_EXCERPT = 100_000
 # A shorter value, such as "none", would be blanked out of ordinary text.
@@ -103,7 +108,7 @@ def is_variable_name(text: str) -> bool:
     >>> [is_variable_name(text) for text in ("MY_KEY", "sk-proj-0123", "0a1b2c3d4e5f", "AKIA0123456789ABCDEF")]
     [True, False, False, False]
     """
-    if _WRITTEN_KEY.search(text):
+    if _has_written_key(text):
         return False
     if text in os.environ:
         return True
@@ -134,7 +139,7 @@ def remember_variable(option: str, variable: str, value: str) -> None:
         remember_secret(value)
     elif _is_mixed(value) and not _URL.match(value) and not _is_path(value):
         remember_secret(value)
-    for secret in [*_WRITTEN_KEY.findall(value), *keys_in_addresses(value)]:
+    for secret in [*_keys_with_known_shape(value), *keys_in_addresses(value)]:
         remember_secret(secret)
 
 
@@ -170,13 +175,27 @@ def written_keys(text: str) -> list[str]:
     These are keys with a known shape, values of environment variables with a name like ``…_API_KEY``, and parts of
     addresses that look like a key.
     """
-    keys = _WRITTEN_KEY.findall(text)
+    keys = list(_keys_with_known_shape(text))
     for name in os.environ:
         if is_secret_variable(name):
             value = os.environ.get(name, "")
             if value in text and may_be_key(value):
                 keys.append(value)
     return [*keys, *keys_in_addresses(text)]
+
+
+def _keys_with_known_shape(text: str) -> Iterator[str]:
+    """Yield the keys of known providers that are written out in a text, and what else only a key can be."""
+    for match in _WRITTEN_KEY.finditer(text):
+        if _EVIDENCE.search(match[0]) is not None:
+            yield match[0]
+    if _SECOND_PART_OF_JWT in text:
+        for match in _WEB_TOKEN.finditer(text):
+            yield match["token"]
+
+
+def _has_written_key(text: str) -> bool:
+    return any(True for _ in _keys_with_known_shape(text))
 
 
 def keys_in_addresses(text: str) -> list[str]:
@@ -186,9 +205,9 @@ def keys_in_addresses(text: str) -> list[str]:
     ['0a1b2c3d4e5f6a7b8c9d']
     """
     keys: list[str] = []
-    for address in _URL.findall(text):
+    for rest in _URL_AFTER_SCHEME.findall(text):
         try:
-            parts = urlsplit(address)
+            parts = urlsplit(f"scheme{rest}")
         except ValueError:
             continue
         user_and_password, at, _ = parts.netloc.rpartition("@")
@@ -206,7 +225,9 @@ def keys_in_addresses(text: str) -> list[str]:
 
 
 def _is_random(text: str) -> bool:
-    if _WRITTEN_KEY.search(text) is not None:
+    if len(text) < _SHORTEST_KEY_IN_ADDRESS:
+        return False
+    if _has_written_key(text):
         return True
     # Hashes look random as well, but addresses of files and commits contain them, and they are not secret.
     if _HASH.fullmatch(text) is not None:
@@ -248,7 +269,10 @@ def _pattern_of_all_secrets() -> re.Pattern[str] | None:
 def _redacted_text(text: str, pattern: re.Pattern[str] | None) -> str:
     if pattern is not None:
         text = pattern.sub(REDACTED, text)
-    return _SECRET_SHAPE.sub(REDACTED, text)
+    text = _SECRET_SHAPE.sub(REDACTED, text)
+    if _SECOND_PART_OF_JWT in text:
+        text = _WEB_TOKEN.sub(rf"\g<before>{REDACTED}", text)
+    return text
 
 
 def excerpt(text: str, length: int) -> str:
@@ -302,7 +326,7 @@ def _redacted_parts(value: Any, pattern: re.Pattern[str] | None) -> Any:
 def config_without_keys(value: Any) -> Any:
     """Blank out keys in use and keys that are written out in all texts of a configuration."""
     if isinstance(value, str):
-        for secret in written_keys(value):
+        for secret in dict.fromkeys(written_keys(value)):
             value = value.replace(secret, REDACTED)
         return without_keys(value)
     if isinstance(value, Mapping):

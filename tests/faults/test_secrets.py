@@ -18,6 +18,8 @@ from urllib.parse import quote, urlencode
 
 import markupsafe
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lmassay as lmassay_package
 from lmassay import redaction
@@ -27,7 +29,7 @@ from lmassay.evaluations.bias.kobbq.samples import parse_choices
 from lmassay.interchange.lm_eval import sample_logs
 from lmassay.models.hf import folder_errors
 from lmassay.plugins.declarations import describe_value
-from lmassay.redaction import excerpt, keys_in_addresses, redact, remember_secret, without_keys
+from lmassay.redaction import excerpt, keys_in_addresses, redact, remember_secret, without_keys, written_keys
 from lmassay.storage.old_secrets import blank_secrets
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Provenance, Row, RowBatch, Score
@@ -513,11 +515,28 @@ def test_tokens_are_blanked_after_a_hyphen_and_whatever_their_length():
     assert redact("id-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl") == "id-[redacted]"
 
 
+@pytest.mark.parametrize(
+    "key", ["sk-proj-abcdefgh", "AKIAIOSFODNN7EXAMPLE", "hf_abcdefghijklmnopq012", "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln0"]
+)
+def test_keys_are_blanked_between_letters_of_other_scripts(key):
+    """In Korean, Japanese and Chinese, words follow each other, and particles follow words, without a space."""
+    assert redact(f"열쇠{key}는 틀렸다") == "열쇠[redacted]는 틀렸다"
+    assert written_keys(f"鍵{key}は") == [key]
+
+
+@given(st.lists(st.sampled_from(["eyJ", "eyJaaaaaaaa", ".eyJbbbbbbbb", ".", "-", "_", "1", " "])).map("".join))
+def test_web_tokens_are_found_as_by_a_search_from_each_letter(text):
+    slow = re.compile(r"\beyJ[\w\-]{8,}\.eyJ[\w\-]{8,}\.[\w\-]+")
+    assert redact(text) == slow.sub("[redacted]", text)
+    assert written_keys(text) == slow.findall(text)
+
+
 def test_a_long_word_in_a_configuration_does_not_stop_the_search_for_keys():
     """Hours, if the rest of the word were searched at each of its letters; the limit is only there to end the test."""
     program = (
         "from lmassay.redaction import remember_variable, written_keys\n"
-        "for word in ('a' * 1_000_000, 'A' * 1_000_000, '%41' * 300_000, 'a-' * 500_000):\n"
+        "for word in ('a' * 1_000_000, 'A' * 1_000_000, '%41' * 300_000, 'a-' * 500_000, '-eyJaaaaaaaa' * 100_000,\n"
+        "             'sk-' * 300_000, 'a-eyJ.' * 200_000):\n"
         "    assert written_keys(f'http://host/{word}?q={word}') == []\n"
         "    remember_variable('label', 'LABEL', word)\n"
     )
