@@ -52,6 +52,45 @@ def test_metrics_are_reported_in_the_order_in_which_they_are_declared():
     assert [result.metric for result in results] == ["zeal", "art"]
 
 
+# --- models that answer with something else ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        (Response(["a", "b"]), "answer=['a', 'b'] (list); it must be str or Continuation"),
+        (Response(error=RuntimeError("no")), "error=RuntimeError('no') (RuntimeError); it must be str"),
+        (Response("a", finish=3), "finish=3 (int); it must be str"),
+        (Response("a", tokens_in="12"), "tokens_in='12' (str); it must be int"),
+        (Response("a", seconds="1"), "seconds='1' (str); it must be int or float"),
+    ],
+)
+def test_a_response_that_cannot_be_stored_is_refused_in_one_line(response, problem):
+    class Wrong(Model):
+        name = "wrong"
+        can = frozenset({"generate"})
+
+        def generate(self, requests):
+            return [response for _ in requests]
+
+    with pytest.raises(PluginError) as caught:
+        list(ask(Wrong(), "generate", [Generate("hello")]))
+    assert f"the model wrong returned a Response with {problem}" in str(caught.value)
+
+
+def test_a_reply_of_megabytes_is_not_repeated_whole():
+    class Wrong(Model):
+        name = "wrong"
+        can = frozenset({"generate"})
+
+        def generate(self, requests):
+            return [{"text": "x" * 1_000_000} for _ in requests]
+
+    with pytest.raises(PluginError, match="does not answer an open request") as caught:
+        list(ask(Wrong(), "generate", [Generate("hello")]))
+    assert len(str(caught.value)) < 400
+
+
 # --- models that raise ------------------------------------------------------------------------------------------------
 
 

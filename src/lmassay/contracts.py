@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lmassay.errors import FatalModelError, LmassayError, ModelError, PluginError, error_with_location
+from lmassay.redaction import excerpt
 from lmassay.types import (
     Candidates,
     Continuation,
@@ -29,6 +30,7 @@ from lmassay.types import (
     Score,
     Settings,
     Substitutions,
+    TrainingOutcome,
     is_text,
 )
 
@@ -378,6 +380,27 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
         waiting = [waiting[index] for index in call.not_reached]
 
 
+_MAX_SHOWN_REPLY = 200
+# What a plug-in may write into a Response by mistake, such as a list of answers or an exception, could not be stored.
+_TYPES_IN_RESPONSE: dict[str, tuple[type, ...]] = {
+    "answer": (str, Continuation, Candidates, TrainingOutcome, Substitutions),
+    "error": (str,),
+    "finish": (str,),
+    "tokens_in": (int,),
+    "tokens_out": (int,),
+    "seconds": (int, float),
+}
+
+
+def _problem_of_response(response: Response) -> str:
+    for name, types in _TYPES_IN_RESPONSE.items():
+        value = getattr(response, name)
+        if value is not None and not isinstance(value, types):
+            allowed = " or ".join(kind.__name__ for kind in types)
+            return f"{name}={excerpt(repr(value), _MAX_SHOWN_REPLY)} ({type(value).__name__}); it must be {allowed}"
+    return ""
+
+
 class _Call:
     """One call of a method of a model, and what became of each of its requests."""
 
@@ -409,9 +432,11 @@ class _Call:
                     response = Response(response)
                 is_open = 0 <= number < len(self._requests) and number not in answered
                 if not is_open or not isinstance(response, Response):
-                    raise PluginError(
-                        f"the model {model.name} returned {reply!r}, which does not answer an open request"
-                    )
+                    shown = excerpt(repr(reply), _MAX_SHOWN_REPLY)
+                    raise PluginError(f"the model {model.name} returned {shown}, which does not answer an open request")
+                problem = _problem_of_response(response)
+                if problem:
+                    raise PluginError(f"the model {model.name} returned a Response with {problem}")
                 answered.add(number)
                 yield number, response
         except FatalModelError:
