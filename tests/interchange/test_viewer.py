@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,16 +15,19 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lmassay import redaction
 from lmassay.errors import MissingExtra, StoreError, UserError
 from lmassay.interchange.viewer import Viewer, _application
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import NewRun, Provenance, RowBatch
 from tests.interchange.kit import pairs_run
+from tests.stored_keys import KEYS, MARK, RUNS, folder_with
 
 
 def setup_module() -> None:
@@ -194,6 +198,36 @@ def test_the_file_itself_is_not_handed_out_and_no_plug_in_is_loaded(served):
     assert served.get(".db")[0] == 403
     with urllib.request.urlopen(served.url.removesuffix("/lmassay") + "/-/plugins.json", timeout=_PATIENCE) as response:
         assert json.load(response) == []
+
+
+@pytest.mark.parametrize("in_batches", [True, False])
+def test_keys_that_an_old_version_stored_are_not_shown(tmp_path, monkeypatch, in_batches):
+    monkeypatch.setattr(redaction, "_in_use", set())
+    monkeypatch.delenv("MY_API_KEY", raising=False)
+    folder_with(tmp_path, KEYS[0])
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        if not in_batches:
+            database.execute("DELETE FROM batches")
+            database.execute("DELETE FROM digests WHERE part = 'rows'")
+    monkeypatch.setenv("MY_API_KEY", KEYS[0])
+    shown_folders = []
+
+    def application(folder):
+        shown_folders.append(folder)
+        return _application(folder)
+
+    monkeypatch.setattr("lmassay.interchange.viewer._application", application)
+    viewer = Viewer(tmp_path)
+    try:
+        (folder,) = shown_folders
+        with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+            shown = "\n".join(database.iterdump())
+    finally:
+        viewer.close()
+    assert RUNS[0] in shown
+    assert MARK not in shown
+    # The results themselves are not changed; `lmassay doctor --fix` does that.
+    assert MARK.encode() in (tmp_path / STORE_FILE).read_bytes()
 
 
 def test_a_script_in_the_data_stays_text(served):

@@ -15,8 +15,10 @@ from typing import Any
 
 import yaml
 
-from lmassay.errors import MissingExtra
+from lmassay.errors import DamageError, MissingExtra
 from lmassay.interchange.loopback import allowed_hosts, host_in_url, listen, require_loopback
+from lmassay.redaction import remember_environment
+from lmassay.storage.old_secrets import blank_secrets, count_secrets
 from lmassay.storage.store import DAMAGED, STORE_FILE, Store
 
 _METADATA = Path(__file__).with_name("datasette.yaml")
@@ -53,7 +55,9 @@ class Viewer:
             records = [store.with_damage(record) for record in store.runs()]
             whole_runs = [record.id for record in records if record.status != DAMAGED]
             damaged_runs = [record.id for record in records if record.status == DAMAGED]
-            if store.runs_in_batches() or damaged_runs:
+            # Datasette shows the tables themselves, so keys must not be in them.
+            remember_environment()
+            if store.runs_in_batches() or damaged_runs or _may_have_secrets(store):
                 folder = self._copy(store, whole_runs)
             for run in damaged_runs:
                 self.notes.append(f"the run {run} is damaged, so it is not shown; see lmassay doctor --results FOLDER")
@@ -64,9 +68,15 @@ class Viewer:
         self._app = _only_for_here(app, host, self.port)
 
     def _copy(self, store: Store, runs: Sequence[str]) -> Path:
-        """Copy runs, because SQL cannot read examples in batches and shows damage as data; return the new folder."""
+        """Copy runs, because SQL cannot read examples in batches, and shows damage as data and keys as they are.
+
+        Returns the new folder.
+        """
         folder = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="lmassay-view-")))
         store.copy_with_single_rows(folder, runs, MAX_COPIED_ROWS)
+        with Store(folder, create=True) as copy:
+            if count_secrets(copy):
+                blank_secrets(copy)
         self.notes.append("this is a copy of the results as they are now; start again to see later ones")
         if any(sum(map(len, store.finished_positions(run))) > MAX_COPIED_ROWS for run in runs):
             self.notes.append(
@@ -81,6 +91,14 @@ class Viewer:
 
         with self._resources:
             uvicorn.Server(uvicorn.Config(self._app, log_level="error", lifespan="on")).run(sockets=[self._socket])
+
+
+def _may_have_secrets(store: Store) -> bool:
+    """Return whether an old version stored secrets, as far as this can be read."""
+    try:
+        return count_secrets(store) > 0
+    except DamageError:
+        return True
 
 
 _POLICY = (
