@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import struct
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from lmassay.errors import StoreError
 from lmassay.storage.database import STORE_FILE
-from lmassay.storage.journals import has_foreign_journal
+from lmassay.storage.journals import has_foreign_journal, has_open_journal
 from lmassay.storage.locks import LOCKS, exclusive
 from lmassay.storage.store import Store
 from tests.compare_kit import add, rates
@@ -89,7 +91,8 @@ def test_the_journal_of_a_lock_deletes_nothing(tmp_path, victim):
         pass
 
 
-def test_the_journal_of_a_killed_process_is_applied(results):
+def leave_journal(results):
+    """Leave the file and its journal as a process does that is killed in a transaction."""
     file = results / STORE_FILE
     journal = results / f"{STORE_FILE}-journal"
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
@@ -100,6 +103,24 @@ def test_the_journal_of_a_killed_process_is_applied(results):
         left_behind = file.read_bytes(), journal.read_bytes()
     file.write_bytes(left_behind[0])
     journal.write_bytes(left_behind[1])
-    assert not has_foreign_journal(file)
+
+
+def test_the_journal_of_a_killed_process_is_applied(results):
+    leave_journal(results)
+    assert not has_foreign_journal(results / STORE_FILE)
+    assert has_open_journal(results / STORE_FILE)
     with Store(results) as store:
         assert store.run("one").label != "unfinished"
+    assert not has_open_journal(results / STORE_FILE)
+
+
+def test_a_run_is_not_called_damaged_because_a_journal_cannot_be_applied(results, tmp_path, monkeypatch):
+    leave_journal(results)
+    # Tests may run as root, who can write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK or Path(path) != results)
+    done = lmassay("ls", "--results", results)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "copy the folder" in done.stderr
+    shutil.copytree(results, tmp_path / "copy")
+    done = lmassay("ls", "--results", tmp_path / "copy")
+    assert (done.returncode, "damaged" in done.stdout) == (0, False)

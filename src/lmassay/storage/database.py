@@ -17,7 +17,7 @@ from lmassay.redaction import excerpt
 from lmassay.storage.batches import BATCHES
 from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.digests import text_of
-from lmassay.storage.journals import has_foreign_journal, logs_of, obstacle
+from lmassay.storage.journals import has_foreign_journal, has_open_journal, logs_of, obstacle
 from lmassay.storage.migration import add_missing_digests
 
 STORE_FILE = "lmassay.sqlite"
@@ -274,14 +274,15 @@ class Database:
             return connect(self.file, timeout=60, isolation_level=None)
         if self._has_log():
             raise StoreError(
-                f"{self.file} is still being written, and you cannot write to {self.folder}; copy the folder"
+                f"{self.file} is still being written, or its writer was killed, and you cannot write to {self.folder}; "
+                "copy the folder, with all its files, to where you can"
             )
         return self._connect_to_file_only()
 
     def _has_log(self) -> bool:
-        """Return whether SQLite has not copied everything into the file itself."""
+        """Return whether the file alone is not complete: a process is writing to it, or was killed."""
         log, *_ = logs_of(self.file)
-        return log.is_file() and log.stat().st_size > 0
+        return (log.is_file() and log.stat().st_size > 0) or has_open_journal(self.file)
 
     def _connect_to_file_only(self) -> sqlite3.Connection:
         """Connect without the files that SQLite otherwise writes next to the store, even for reading.
@@ -451,6 +452,8 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
         text = f"it has views or triggers, which lmassay neither writes nor runs; `{repair}` makes a file without them"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
         text = f"{text} ({error.sqlite_errorname}): the disk cannot be read or written; copy the folder to another disk"
+    elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
+        text = f"{text}; allow writing to the file, or copy the folder to where you can write"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
         text = f"{text}; check that it is a file and that you may write to it, or choose another --results folder"
     return StoreError(f"{file}: {text}")

@@ -79,3 +79,13 @@ def has_foreign_journal(file: Path) -> bool:
     except (OSError, ValueError):
         # SQLite cannot read it either, or the name is one that no file can have; SQLite says so.
         return False
+
+
+def has_open_journal(file: Path) -> bool:
+    """Return whether a transaction was not finished, so that SQLite will undo it when it opens the file for writing."""
+    try:
+        with journal_of(file).open("rb") as stream:
+            # SQLite ignores a journal that begins with a zero.
+            return stream.read(1) not in (b"", b"\0")
+    except (OSError, ValueError):
+        return False
