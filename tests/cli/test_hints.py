@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from functools import cache
@@ -12,7 +13,9 @@ import pytest
 from lmassay.cli import app
 from lmassay.cli.commands import command_table
 from lmassay.models.embedded import EMBEDDED
+from lmassay.storage.store import Store
 from tests.helpers import ROOT, lmassay, write_config, write_lines
+from tests.servers import openai_server
 from tests.source_texts import source_texts
 
 # A command in a text, with words, placeholders and options behind it.
@@ -36,7 +39,7 @@ NOT_COMMANDS = {
         "objects",
         "of",
     ),
-    *("neither", "or", "store", "the", "to", "was", "with", "wrote"),
+    *("neither", "or", "store", "the", "to", "was", "with", "writes", "wrote"),
 }
 # These have the options of the originals, which may be abbreviated.
 COMPATIBILITY = {"fewnlu", "kobbq", "teapot", "tse"}
@@ -156,3 +159,29 @@ def test_the_suggested_word_works(folder, wrong, right):
     assert meant in re.split(r"[ =.]|(?<=right)(?=\.)", right) or meant in right.split()
     done = lmassay(*right.split(), cwd=folder)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_budget_stops_a_sweep_and_the_hint_finishes_all_of_it(tmp_path):
+    write_lines(tmp_path / "src.txt", ["three sentences with long words", "another sentence", "something else"])
+    task = {"name": "robustness", "src": "src.txt", "attack": ["charswap", "delete"]}
+    with openai_server() as server:
+        model = {"name": "openai", "base_url": server.url, "model": "m", "concurrency": 1}
+        write_config(tmp_path / "c.yaml", {"task": task, "model": model})
+        stopped = lmassay("run", "c.yaml", "--budget-tokens", "1", cwd=tmp_path)
+        assert stopped.returncode == 1
+        waiting = [run["run"] for run in runs_of(tmp_path) if run["status"] == "waiting"]
+        assert len(waiting) == 1
+        assert f"waiting: {waiting[0].rpartition('-')[2]}" in stopped.stdout
+        # The server was not running, say, when the second run began.
+        with Store(tmp_path / "results") as store:
+            store.set_status(waiting[0], "failed", "no server answers")
+        stopped = lmassay("resume", "--budget-tokens", "2", cwd=tmp_path)
+        hint = re.search(r"to continue with a larger budget: lmassay (resume .*)", stopped.stderr)[1]
+        words = hint.split()
+        words[words.index("--budget-tokens") + 1] = "1000"
+        assert lmassay(*words, cwd=tmp_path).returncode == 0
+    assert {run["status"] for run in runs_of(tmp_path)} == {"done"}
+
+
+def runs_of(folder):
+    return json.loads(lmassay("ls", "--json", cwd=folder).stdout)["runs"]

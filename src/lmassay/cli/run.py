@@ -16,6 +16,12 @@ from lmassay.cli.options import calls, executor_options, json_option, only_optio
 @click.argument("configs", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--limit", type=click.IntRange(min=1), help="Use only the first N examples.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override a key; repeatable.")
+@click.option(
+    "--budget-usd",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop when this many USD are spent, for all runs together; like the key budget.",
+)
+@click.option("--budget-tokens", type=click.IntRange(min=1), help="Stop when this many tokens are used.")
 @only_option
 @strict_option
 @click.option("--dry-run", is_flag=True, help="Check the configuration and show the plan, but do not run it.")

@@ -25,9 +25,11 @@ from lmassay.statistics.observations import label_in_plural
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, enumerated
 
 _NARROW_METRICS = 3
+# Runs of one status that are named below the table.
+_MAX_NAMED_RUNS = 6
 _MIN_LABEL_WIDTH = 12
 _MIN_NAME_WIDTH = 10
 
@@ -213,6 +215,13 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         right=numbers,
         whole=(*numbers, len(table.headers) - 1),
     )
+    ids_by_status: dict[str, list[str]] = {}
+    for record in records:
+        if not record.results and record.status != "done":
+            ids_by_status.setdefault(record.status, []).append(_short_id(record))
+    for status, ids in ids_by_status.items():
+        # Otherwise a row without numbers would look like a run without examples.
+        print_sentence(f"{status}: {enumerated(ids, _MAX_NAMED_RUNS)}")
     for note in [*labelled.notes, *no_interval_notes(table.results)]:
         print_sentence(note)
     for record in records:

@@ -53,6 +53,8 @@ def run(
     configs: Sequence[Path],
     limit: int | None,
     overrides: Sequence[str],
+    budget_usd: float | None,
+    budget_tokens: int | None,
     selections: Sequence[str],
     strict: bool,
     dry_run: bool,
@@ -61,6 +63,9 @@ def run(
     as_json: bool,
 ) -> int:
     """Run one or more configurations and print the results."""
+    for key, amount in (("usd", budget_usd), ("tokens", budget_tokens)):
+        if amount is not None:
+            overrides = [*overrides, f"budget.{key}={amount}"]
     with plugin_output_to_stderr():
         planned = plan_all(configs, overrides, limit, selections, strict)
     plans = planned.plans
