@@ -170,12 +170,14 @@ class Transcription:
                 choices.append(unknown if choice == UNKNOWN else choice)
             answer = unknown if sample["answer"] == UNKNOWN else sample["answer"]
             for rotation in range(3):
-                shown = {letter: choices[(rotation - place) % 3] for place, letter in enumerate("ABC")}
-                row = {**sample, "sample_id": f"{sample['sample_id']}-{rotation}", "answer": answer, **shown}
-                row["choices"] = str(list(shown.values()))
-                row["answer_abc"] = [letter for letter in shown if shown[letter] == answer][-1]
+                choice_of_letter = {letter: choices[(rotation - place) % 3] for place, letter in enumerate("ABC")}
+                row = {**sample, "sample_id": f"{sample['sample_id']}-{rotation}", "answer": answer, **choice_of_letter}
+                row["choices"] = str(list(choice_of_letter.values()))
+                row["answer_abc"] = [letter for letter in choice_of_letter if choice_of_letter[letter] == answer][-1]
                 query = part("context") + row["context"] + "\n" + part("question") + row["question"] + "\n"
-                query += "".join(part(letter.lower()) + shown[letter] + "\n" for letter in "ABC") + part("answer")
+                for letter, choice in choice_of_letter.items():
+                    query += part(letter.lower()) + choice + "\n"
+                query += part("answer")
                 queries[row["sample_id"]] = query
                 rows.append(row)
         rows.sort(key=lambda row: row["sample_id"])

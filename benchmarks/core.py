@@ -264,8 +264,8 @@ def check_page(targets: Targets, page: Path, lines: int) -> None:
     stated = re.search(r"([\d,]+) of ([\d,]+) examples", text)
     targets.require("the page says how many examples it shows", stated is not None)
     if stated is not None:
-        shown, total = (int(number.replace(",", "")) for number in stated.groups())
-        targets.check("examples on the page", shown, MAX_EXAMPLES_ON_PAGE, "examples")
+        on_page, total = (int(number.replace(",", "")) for number in stated.groups())
+        targets.check("examples on the page", on_page, MAX_EXAMPLES_ON_PAGE, "examples")
         targets.require("of all examples of the run", total == lines)
 
 

@@ -146,15 +146,16 @@ def sizes_of(shape: str, count: int, size: int, rng: np.random.Generator) -> Flo
 
 
 def published_sizes() -> dict[str, Floats]:
-    found = {}
+    """Return the cluster sizes of each published data set, and of all of KoBBQ."""
+    sizes_by_name = {}
     for name, text in PUBLISHED.items():
         sizes: list[float] = []
         for part in text.split():
             times, size = part.split("x")
             sizes += [float(size)] * int(times)
-        found[name] = np.array(sizes)
-    whole = [sizes for name, sizes in found.items() if name.startswith("KoBBQ")]
-    return {"KoBBQ, whole": np.concatenate(whole), **found}
+        sizes_by_name[name] = np.array(sizes)
+    kobbq = [sizes for name, sizes in sizes_by_name.items() if name.startswith("KoBBQ")]
+    return {"KoBBQ, whole": np.concatenate(kobbq), **sizes_by_name}
 
 
 def draw(sizes: Floats, rate: float, correlation: float, data_sets: int, rng: np.random.Generator) -> Floats:
@@ -265,7 +266,7 @@ def errors(data_sets: int, rng: np.random.Generator) -> bool:
     raised: dict[str, int] = {}
     narrowed: dict[str, int] = {}
     most: dict[str, float] = {}
-    for sizes, hits in _data_for_errors(max(data_sets // 5, 100), rng):
+    for sizes, hits in data_for_errors(max(data_sets // 5, 100), rng):
         places = np.flatnonzero(hits)
         variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
         variants[np.arange(1, len(places) + 1), places] -= 1
@@ -289,7 +290,7 @@ def errors(data_sets: int, rng: np.random.Generator) -> bool:
     )
 
 
-def _data_for_errors(count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+def data_for_errors(count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
     """Data sets with more right than wrong answers, from all shapes."""
     made = 0
     while made < count:

@@ -22,13 +22,11 @@ exits with 1 if it differs.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +43,10 @@ from lmassay.statistics.variance import (
     clusters_of,
 )
 
+# As a script, this file has only its own folder on the path, where `import coverage` could mean the package coverage.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks import coverage
+
 Floats = NDArray[np.float64]
 Interval = Callable[[Floats, Floats], tuple[Floats, Floats]]
 MEASURED = Path(__file__).parent / "measured"
@@ -60,20 +62,6 @@ COLUMNS = (
     "raised_by",
     "narrowed",
 )
-
-
-def _load_coverage() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("coverage_grids", Path(__file__).with_name("coverage.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look up the module that they are defined in.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-COVERAGE = _load_coverage()
 
 
 # --- the rules --------------------------------------------------------------------------------------------------------
@@ -275,7 +263,7 @@ class MonotoneRule:
 
 
 def _with_points_between(steps: Floats, parts: int = 8) -> Floats:
-    """The steps, and points that divide the way from each to the next into so many equal parts."""
+    """The steps, and points that divide the way from each to the next into ``parts`` equal parts."""
     before, after = steps[:, :-1], steps[:, 1:]
     between = [before + (after - before) * part / parts for part in range(1, parts)]
     return np.concatenate([steps, *between], axis=-1)
@@ -419,15 +407,15 @@ def simulate(rules: Mapping[str, Interval], seed: int, extent: Extent) -> list[l
     """A row for each rule, all on the same data sets."""
     findings = {name: Findings() for name in rules}
     for index, (sizes, rate, correlation) in enumerate(_published_settings(extent)):
-        hits = COVERAGE.draw(sizes, rate, correlation, extent.data_sets, np.random.default_rng([seed, 1, index]))
+        hits = coverage.draw(sizes, rate, correlation, extent.data_sets, np.random.default_rng([seed, 1, index]))
         for name, rule in rules.items():
             findings[name].published.append(_coverage(rule, hits, sizes, rate))
     rng = np.random.default_rng([seed, 2])
     for sizes, rate, correlation in _grid_settings(extent, rng):
-        hits = COVERAGE.draw(sizes, rate, correlation, extent.data_sets, rng)
+        hits = coverage.draw(sizes, rate, correlation, extent.data_sets, rng)
         for name, rule in rules.items():
             findings[name].grid.append(_coverage(rule, hits, sizes, rate))
-    for sizes, hits in COVERAGE._data_for_errors(extent.with_errors, np.random.default_rng([seed, 3])):
+    for sizes, hits in coverage.data_for_errors(extent.with_errors, np.random.default_rng([seed, 3])):
         for name, rule in rules.items():
             _add_errors(findings[name], rule, hits, sizes)
     rng = np.random.default_rng([seed, 4])
@@ -440,21 +428,21 @@ def simulate(rules: Mapping[str, Interval], seed: int, extent: Extent) -> list[l
 
 def _published_settings(extent: Extent) -> Iterator[tuple[Floats, float, float]]:
     """The published settings with six or more effective clusters."""
-    for sizes in (COVERAGE.published_sizes()[name] for name in extent.published):
+    for sizes in (coverage.published_sizes()[name] for name in extent.published):
         if clusters_of(sizes).effective < 6:
             continue
-        for rate in COVERAGE.PUBLISHED_RATES:
-            for correlation in COVERAGE.PUBLISHED_CORRELATIONS:
+        for rate in coverage.PUBLISHED_RATES:
+            for correlation in coverage.PUBLISHED_CORRELATIONS:
                 yield sizes, rate, correlation
 
 
 def _grid_settings(extent: Extent, rng: np.random.Generator) -> Iterator[tuple[Floats, float, float]]:
     for count in extent.clusters:
-        for shape in COVERAGE.SHAPES:
-            for size in COVERAGE.SIZES:
-                sizes = COVERAGE.sizes_of(shape, count, size, rng)
-                for rate in COVERAGE.RATES:
-                    for correlation in COVERAGE.CORRELATIONS:
+        for shape in coverage.SHAPES:
+            for size in coverage.SIZES:
+                sizes = coverage.sizes_of(shape, count, size, rng)
+                for rate in coverage.RATES:
+                    for correlation in coverage.CORRELATIONS:
                         yield sizes, rate, correlation
 
 
@@ -465,7 +453,7 @@ def _settings_where_sizes_matter(extent: Extent) -> Iterator[tuple[Floats, Float
     correlation of 0.1; or the rate is 0.8 everywhere, and the correlation is 0.05 in one half of the clusters and 0.4
     in the other.
     """
-    for sizes in (COVERAGE.published_sizes()[name] for name in extent.published):
+    for sizes in (coverage.published_sizes()[name] for name in extent.published):
         if clusters_of(sizes).effective < 6:
             continue
         scale = np.log(sizes)
@@ -522,7 +510,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     extent = QUICK
     command = f"python benchmarks/coverage_alternatives.py --seed {options.seed} --quick"
     if not is_quick:
-        extent = Extent(options.data_sets, list(COVERAGE.published_sizes()), COVERAGE.CLUSTERS, 600)
+        extent = Extent(options.data_sets, list(coverage.published_sizes()), coverage.CLUSTERS, 600)
         command = f"python benchmarks/coverage_alternatives.py --seed {options.seed} --data-sets {options.data_sets}"
     rules = RULES
     if options.rule is not None:

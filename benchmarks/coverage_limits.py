@@ -22,11 +22,9 @@ The result is in ``benchmarks/measured/coverage_limits.tsv``; ``docs/uncertainty
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +33,10 @@ from scipy.sparse import coo_matrix
 from scipy.special import gammaln
 
 from lmassay.statistics.variance import clusters_of
+
+# As a script, this file has only its own folder on the path, where `import coverage` could mean the package coverage.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks import coverage
 
 Floats = NDArray[np.float64]
 RATE = 0.95
@@ -53,20 +55,6 @@ COLUMNS = (
 )
 
 
-def _load_coverage() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("coverage_grids", Path(__file__).with_name("coverage.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look up the module that they are defined in.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-COVERAGE = _load_coverage()
-
-
 def error_probabilities(size: int, correlation: float, most: int) -> Floats:
     """The probabilities of 0, 1, ... and at most ``most`` errors in a cluster."""
     errors = np.arange(min(size, most) + 1)
@@ -80,7 +68,7 @@ def error_probabilities(size: int, correlation: float, most: int) -> Floats:
 
 
 def joint_probabilities(sizes: Floats, correlation: float, most: int) -> Floats:
-    """P(errors, clusters with an error) for up to so many errors, by convolution over the clusters."""
+    """P(errors, clusters with an error) for up to ``most`` errors, by convolution over the clusters."""
     joint = np.zeros((most + 1, len(sizes) + 1))
     joint[0, 0] = 1.0
     for size in sizes.astype(np.int64):
@@ -110,7 +98,7 @@ def largest_exclusion(sizes: Floats) -> float:
     for correlation in CORRELATIONS:
         entries += [(len(limits), number[cell], float(joint[correlation][cell])) for cell in cells]
         limits.append(TAIL)
-    for correlation in COVERAGE.PUBLISHED_CORRELATIONS:
+    for correlation in coverage.PUBLISHED_CORRELATIONS:
         entries += [(len(limits), number[cell], -float(joint[correlation][cell])) for cell in cells]
         entries.append((len(limits), share, 1.0))
         limits.append(0.0)
@@ -157,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     lines = ["# python benchmarks/coverage_limits.py", "\t".join(COLUMNS)]
     print("\n".join(lines))
-    for name, sizes in COVERAGE.published_sizes().items():
+    for name, sizes in coverage.published_sizes().items():
         if clusters_of(sizes).effective >= 6:
             lines.append("\t".join(row(name, sizes)))
             print(lines[-1], flush=True)

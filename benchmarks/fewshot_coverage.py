@@ -191,8 +191,8 @@ def simulate_gain(tests: int, effect: str, gain: float, rng: np.random.Generator
     for _ in range(data_sets):
         difficulty = rng.normal(size=tests)
         without = (difficulty + normal_quantile(0.65) > 0).astype(float)
-        shown = answers(setting, rng, difficulty, setting.accuracy)
-        estimated = difference_on_tests(shown - without, setting.correlation)
+        with_examples = answers(setting, rng, difficulty, setting.accuracy)
+        estimated = difference_on_tests(with_examples - without, setting.correlation)
         low, high = estimated.interval()
         p = estimated.p_value()
         assert low is not None

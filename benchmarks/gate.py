@@ -290,9 +290,9 @@ def best_table(repeats: int, rng: np.random.Generator, report: Report) -> None:
                 is_apart = dict(zip(order[1:].tolist(), (p < ALPHA for p in adjusted), strict=True))
                 given += is_apart.get(0, False)
                 anyone += any(is_apart.values())
-            shown = report.share(given / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: a given run")
-            all_shown = report.share(anyone / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: any run")
-            print(f"{count:>8}{rows:>8}{shown:>28}{all_shown:>24}")
+            share_text = report.share(given / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: a given run")
+            all_text = report.share(anyone / repeats, repeats, MAX_FALSE, 0.0, f"{count} runs, n {rows}: any run")
+            print(f"{count:>8}{rows:>8}{share_text:>28}{all_text:>24}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

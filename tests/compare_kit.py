@@ -91,7 +91,7 @@ def two(before: Iterable[Row], after: Iterable[Row], **more: Any) -> list[Side]:
 
 
 def counted_changes(before: Sequence[Any], after: Sequence[Any], **design: Any) -> ChangeCounts:
-    """How many units changed in the metric "m"; rows are (template, scores), or None for an example in error."""
+    """How many units changed in the metric "m"; rows are (template, scores), or None for an example with errors."""
     runs = []
     for rows in (before, after):
         made = [failed(i) if row is None else scored(i, {"template": row[0]}, **row[1]) for i, row in enumerate(rows)]

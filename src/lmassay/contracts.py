@@ -82,7 +82,7 @@ class Task:
     scores_unusable: bool = False
     """Whether ``score`` also gets responses without an answer, such as refusals (``Response.usable`` is False). If not,
     an example with such a response is unscored. Set it for a task whose examples have many requests each. An example
-    with a response in error is never scored."""
+    with a failed response is never scored."""
 
     def examples(self) -> Iterator[Example]:
         """Yield all examples with unique ids, always in the same order. It may be called more than once."""

@@ -34,7 +34,7 @@ WORDS = (
 
 
 def fill(folder: Path, many: int = MANY) -> None:
-    """Two runs of questions and one of sentences; every 40th row is in error, every 97th hostile."""
+    """Two runs of questions and one of sentences; every 40th row has an error, every 97th hostile."""
     rng = random.Random(0)
     with Store(folder, create=True) as store:
         for number, model in enumerate((HOSTILE[0], "a plain model")):

@@ -260,10 +260,10 @@ def test_runs_of_different_tasks_are_refused(folder, compare):
 
 def test_an_unfinished_run_is_judged_only_if_allowed(folder, compare):
     rows = [*rates([0] * 39), failed(39)]
-    add(folder, "run-half", rows, status="incomplete", note="1 example in error")
+    add(folder, "run-half", rows, status="incomplete", note="1 example with errors")
     code, out, err = compare("base", "half", "--fail-if", "accuracy<-0.02", "--json")
     assert code == 2
-    assert "error: the gate cannot judge: run-half is incomplete (1 example in error)" in err
+    assert "error: the gate cannot judge: run-half is incomplete (1 example with errors)" in err
     assert json.loads(out)["gate"]["verdict"] == "cannot judge"
     _, out, _ = compare("base", "half", "--fail-if", "accuracy>0.5")
     assert "CANNOT JUDGE  accuracy>0.5" in out

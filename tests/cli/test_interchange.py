@@ -99,8 +99,8 @@ def test_a_run_with_errors_comes_back_as_such_and_a_gate_refuses_it(lmassay, tmp
     logs = lmassay("export", ours.id, "--results", ours.folder, "--format", "lm-eval", "-o", tmp_path / "logs")
     back = lmassay("import", logs.stdout.splitlines()[0], "--results", tmp_path / "back")
     assert back.returncode == 1
-    assert "2 of 8 examples are not in the log: 2 in error" in back.stderr
-    assert "2 examples in error; the log does not contain the whole run" in back.stderr
+    assert "2 of 8 examples are not in the log: 2 with errors" in back.stderr
+    assert "2 examples with errors; the log does not contain the whole run" in back.stderr
     assert "2 × the server is down" in back.stderr
     theirs = json.loads(lmassay("import", log(PAIRS), "--results", tmp_path / "theirs", "--json").stdout)["runs"][0][
         "run"
@@ -117,7 +117,7 @@ def test_nobody_is_told_to_resume_what_a_log_does_not_hold(lmassay, tmp_path):
     lmassay("import", logs.stdout.splitlines()[0], "--results", tmp_path / "back")
     again = lmassay("resume", "--results", tmp_path / "back")
     assert again.returncode == 1
-    assert "2 examples in error; the log does not contain the whole run" in again.stderr
+    assert "2 examples with errors; the log does not contain the whole run" in again.stderr
     assert "try again with" not in again.stderr
     assert "try again with: lmassay resume" in lmassay("resume", "--results", ours.folder).stderr
 

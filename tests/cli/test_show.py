@@ -49,7 +49,7 @@ def test_a_run_with_hundreds_of_results_shows_its_headline_by_group(folder, runs
     firsts = [line.split("  ")[0] or line.split("  ")[1] for line in shown.splitlines()[2:]]
     groups = ["overall", "mean of constructions", "number", "plural", "singular", "construction"]
     assert firsts[:8] == [*groups, "In a sentential complement of some length", "Across"]
-    assert re.search(r"^left out +in error: 0; unscored: 0$", shown, flags=re.MULTILINE)
+    assert re.search(r"^left out +errors: 0; unscored: 0$", shown, flags=re.MULTILINE)
     assert re.search(r"^mass +0\.800", shown, flags=re.MULTILINE)
 
 
@@ -125,14 +125,14 @@ def test_errors_are_counted_and_reported_in_the_overview(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"}))
     done = lmassay("run", "c.yaml", cwd=tmp_path)
     assert done.returncode == 1
-    assert re.search(r"^left out +in error: tse \d+, ew 4, mw 4; unscored: 0$", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^left out +errors: tse \d+, ew 4, mw 4; unscored: 0$", done.stdout, flags=re.MULTILINE)
     assert re.search(r"^error +4 × the <b>server</b> is on fire$", done.stdout, flags=re.MULTILINE)
 
 
 def test_unscored_rows_are_reported_metric_by_metric_where_they_differ(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]}))
     shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
-    assert re.search(r"^left out +in error: 0; unscored: tse 10, ew 0, mw 0$", shown, flags=re.MULTILINE)
+    assert re.search(r"^left out +errors: 0; unscored: tse 10, ew 0, mw 0$", shown, flags=re.MULTILINE)
 
 
 def test_a_task_without_a_headline_shows_all_it_has(tmp_path):

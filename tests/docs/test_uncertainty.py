@@ -114,7 +114,7 @@ def test_published_sizes_cover_as_stated(coverage):
 def test_one_more_error_does_to_both_rules_what_is_stated(coverage):
     rng = np.random.default_rng(8)
     errors = rises = old_rises = 0
-    for sizes, hits in coverage._data_for_errors(80, rng):
+    for sizes, hits in coverage.data_for_errors(80, rng):
         right = np.flatnonzero(hits)
         variants = np.repeat(hits[None, :], len(right) + 1, axis=0)
         variants[np.arange(1, len(right) + 1), right] -= 1
@@ -304,7 +304,7 @@ def test_the_limits_of_monotone_lower_bounds_are_as_stated(coverage):
 def test_lower_bounds_of_the_monotone_rule_do_not_rise_with_one_more_error(alternatives, coverage):
     rng = np.random.default_rng(12)
     rule = alternatives.MonotoneRule()
-    for sizes, hits in coverage._data_for_errors(40, rng):
+    for sizes, hits in coverage.data_for_errors(40, rng):
         right = np.flatnonzero(hits)
         variants = np.repeat(hits[None, :], len(right) + 1, axis=0)
         variants[np.arange(1, len(right) + 1), right] -= 1

@@ -38,7 +38,7 @@ CHECKLIST = {
     7: "clock jump",
     8: "newer and older schema version",
     9: "429 with Retry-After",
-    10: "500 for ever: bounded tries, example in error, the run continues, exit code not 0",
+    10: "500 for ever: bounded tries, example with errors, the run continues, exit code not 0",
     11: "timeout in the middle of an answer",
     12: "empty, null, refused, filtered and truncated answers: recorded as such, not cached as answers",
     13: "wrong key: fails at the first call",

@@ -163,7 +163,7 @@ def test_an_example_that_fails_for_ever_is_an_error_and_the_exit_code_says_so(tm
     with openai_server(lambda body, _: failure(500) if prompt_of(body) == broken else completion("x")) as server:
         done = lmassay("run", config(tmp_path, server.url), "--results", tmp_path / "results")
     assert done.returncode == 1
-    assert "1 example in error" in done.stderr
+    assert "1 example with errors" in done.stderr
     status, results, rows = results_of(tmp_path)
     assert status == "incomplete"
     assert (results[0].n, results[0].n_error) == (119, 1)

@@ -192,7 +192,7 @@ def test_a_run_over_a_server_that_breaks_down_keeps_what_was_paid_for_and_is_res
     with openai_server(answer) as server:
         done = lmassay("run", config(tmp_path, server.url), "--results", results, env=environment)
         assert done.returncode == 1, done.stderr
-        assert "12 examples in error" in done.stderr
+        assert "12 examples with errors" in done.stderr
         assert "Traceback" not in done.stderr
         with Store(results) as store:
             error_of_sentence = {

@@ -116,7 +116,7 @@ def test_the_options_that_an_original_program_shows_are_not_errors():
     ("code", "stderr", "problem"),
     [
         (0, "", ""),
-        (1, "2 examples in error\n", ""),
+        (1, "2 examples with errors\n", ""),
         (2, "error: no\n", ""),
         (2, "[1/1] robustness\nwarning: x\n", "exit code 2 without a message"),
         (3, "", "exit code 3"),

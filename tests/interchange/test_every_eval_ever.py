@@ -212,7 +212,7 @@ def test_a_metric_of_degrees_has_no_lines_even_where_all_its_values_are_0_or_1(t
 
 def test_a_document_of_a_run_with_errors_says_so_where_a_number_is_read(tmp_path):
     _, document, _ = exported(pairs_run(tmp_path), tmp_path / "eval.json")
-    status = {"run_status": "incomplete", "run_status_note": "2 examples in error"}
+    status = {"run_status": "incomplete", "run_status_note": "2 examples with errors"}
     assert status.items() <= document["eval_library"]["additional_details"].items()
     for result in document["evaluation_results"]:
         assert status.items() <= result["score_details"]["details"].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,13 @@ def test_a_baseline_with_numbers_is_not_the_reason(store):
         store.set_status(run, "done")
     reason = "lessons is done, but none of the answers could be scored"
     assert evaluations_without_result(store.runs(), []) == {"m": {"fewshot": reason}}
+
+
+def test_the_old_name_of_the_details_works_with_a_warning(store, tmp_path):
+    attacked(tmp_path, "charswap")
+    [headline] = headlines(store, store.runs())
+    with pytest.warns(DeprecationWarning, match="use details="):
+        from_old_plugin = replace(headline, beside=["right answers: 0.90"])
+    assert from_old_plugin.details == ["right answers: 0.90"]
+    # A copy of such a headline keeps the details, without another warning.
+    assert replace(from_old_plugin, scope="10 inputs").details == ["right answers: 0.90"]

@@ -25,7 +25,7 @@ def test_a_model_that_fails_on_everything_leaves_the_others_their_page(models, t
     names = [str(name).rpartition(":")[2].lower() for name in models]
     # In the order in which they were named, whatever came of it.
     assert re.findall(r'<div class="answer"><h4>(\w+)</h4>', page) == names
-    assert "192 examples in error" in page
+    assert "192 examples with errors" in page
 
 
 def test_a_model_that_fails_on_everything_has_an_overview_alone_too(tmp_path):

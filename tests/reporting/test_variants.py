@@ -67,7 +67,7 @@ def test_variants_of_an_example_are_held_together(store):
 
 def test_a_part_that_is_not_done_makes_the_whole_unfinished(store):
     done, other = add(store, "a", [1]), add(store, "b", [1])
-    store.set_status(other.id, "incomplete", "1 example in error")
+    store.set_status(other.id, "incomplete", "1 example with errors")
     assert pool(store, [done, store.run(other.id)]).record.status == "incomplete"
 
 

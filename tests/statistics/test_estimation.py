@@ -22,7 +22,7 @@ def setup_module() -> None:
 
 
 def rate(hits: list[int], sizes: list[int]) -> Estimate:
-    """The rate of clusters with so many right answers each."""
+    """The rate over clusters; ``hits`` are the right answers in each of them."""
     values, labels = [], []
     for cluster, (right, size) in enumerate(zip(hits, sizes, strict=True)):
         values += [1.0] * right + [0.0] * (size - right)

@@ -35,7 +35,7 @@ def test_examples_in_error_or_unscored_on_either_side_are_counted_apart_and_neve
     assert [change.id for change in flip_counts.changes] == ["0"]
     assert flip_counts.left_out == ExcludedExamples(error=2, unscored=2, only_base=1, only_new=1)
     assert flip_counts.left_out.text() == (
-        "6 left out (2 in error, 2 unscored, 1 only in the base run, 1 only in the new run)"
+        "6 left out (2 with errors, 2 unscored, 1 only in the base run, 1 only in the new run)"
     )
 
 

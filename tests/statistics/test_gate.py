@@ -373,7 +373,7 @@ def test_examples_in_error_in_the_new_run_are_refused():
     new = side("new", [*rates([1] * 39), failed(39)])
     judged = verdict([base, new], "accuracy<-0.02")
     assert judged.exit_code == 2
-    assert "new has 1 example in error" in judged.why_not
+    assert "new has 1 example with errors" in judged.why_not
 
 
 def test_examples_that_only_one_run_scored_are_counted_and_reported():

@@ -67,7 +67,7 @@ def sample_folder(folder: Path) -> Path:
         store.add_response("key", ugly, "tiny", {"verb": "generate", "prompt": "Why?"}, Response(f"Because {UGLY}"))
         rows = [(0, row(UGLY, 0.25, UGLY)), (1, row("unanswered", None)), (2, row("down", None, error="HTTP 500"))]
         store.add_rows(ugly, rows, {UGLY: ["key"]})
-        store.set_status(ugly, "incomplete", "1 example in error")
+        store.set_status(ugly, "incomplete", "1 example with errors")
     return folder
 
 

@@ -27,7 +27,7 @@ def test_the_list_shows_runs_with_results_and_counts(browser):
     assert "3 runs: 2 done, 1 incomplete" in page
     assert "0.667 [0.100, 0.900]" in page
     assert f'value="{PLAIN}"' in page
-    assert "1 example in error" in page
+    assert "1 example with errors" in page
 
 
 def test_a_filter_is_part_of_the_address(browser):

@@ -27,7 +27,7 @@ def shown(snapshot: Snapshot, **query: str) -> list[str]:
     endings = []
     for _, rows in listed.groups:
         endings += [row.record.id[-6:] for row in rows]
-    assert listed.shown == len(endings)
+    assert listed.count == len(endings)
     return endings
 
 

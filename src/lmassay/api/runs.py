@@ -284,7 +284,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """``done``, or for example ``incomplete`` (examples in error), ``stopped`` (by the budget) or ``failed``."""
+        """``done``, or for example ``incomplete`` (examples with errors), ``stopped`` (by the budget) or ``failed``."""
         return self.record.status
 
     @property

@@ -20,10 +20,10 @@ def damage_messages(records: Iterable[RunRecord]) -> list[str]:
 
 def warn_about_damage(messages: Sequence[str], results: Path) -> None:
     """Print messages about damaged runs in at most three lines: with a page of a file, many runs may be lost."""
-    shown = messages if len(messages) <= _MAX_WARNINGS else messages[: _MAX_WARNINGS - 1]
-    for message in shown:
+    printed = messages if len(messages) <= _MAX_WARNINGS else messages[: _MAX_WARNINGS - 1]
+    for message in printed:
         warn(message)
-    others = len(messages) - len(shown)
+    others = len(messages) - len(printed)
     if others:
         check = command_line("doctor", "--results", results)
         warn(f"{others:,} more runs are damaged; `{check}` lists them all")

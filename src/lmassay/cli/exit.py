@@ -23,8 +23,9 @@ TERMINATED = 143
 
 EXIT_CODES_HELP = f"""\
   {DONE:<4} success
-  {INCOMPLETE:<4} finished, but not everything succeeded: examples in error, a failed gate,
-       a broken installation, numbers that do not agree, or a closed output pipe
+  {INCOMPLETE:<4} finished, but not everything succeeded: examples with errors,
+       a failed gate, a broken installation, numbers that do not agree,
+       or a closed output pipe
   {USER_ERROR:<4} an error in your input, reported in one line, or a gate that
        cannot be decided
   {INTERRUPTED:<4} stopped by Ctrl-C ({TERMINATED}: by SIGTERM); lmassay resume continues"""

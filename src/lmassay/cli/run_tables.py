@@ -296,7 +296,7 @@ def _short_id(record: RunRecord) -> str:
 
 
 def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
-    """Return the numbers of examples that are scored, in error, and unscored.
+    """Return the numbers of examples that were scored, have errors, and are unscored.
 
     They are those of the first result; if a run has no results, its examples are counted.
     """

@@ -108,7 +108,7 @@ class Downloader:
             except _TemporaryError as failure:
                 if attempt == ATTEMPTS:
                     raise DataError(
-                        f"{_shown(url)}: {failure}; tried {ATTEMPTS} times, run the command again"
+                        f"{_public(url)}: {failure}; tried {ATTEMPTS} times, run the command again"
                     ) from None
                 time.sleep(self.pause * attempt)
 
@@ -157,7 +157,7 @@ def _require_tls(url: str) -> None:
     """Refuse to download without TLS: others on the way could read a password and see what is downloaded."""
     if urlsplit(url).scheme == "http" and not is_loopback(url):
         raise DataError(
-            f"{MIRROR_VARIABLE}: {_shown(url)} is not protected by TLS; use an https address or a copy in a folder"
+            f"{MIRROR_VARIABLE}: {_public(url)} is not protected by TLS; use an https address or a copy in a folder"
         )
 
 
@@ -165,7 +165,7 @@ def _host(url: str) -> str:
     return urlsplit(url).hostname or url
 
 
-def _shown(url: str) -> str:
+def _public(url: str) -> str:
     """An address without the user name and password that a mirror's may have."""
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -177,17 +177,17 @@ def _shown(url: str) -> str:
 def _check_status(response: httpx2.Response, url: str) -> None:
     status = response.status_code
     if status in _NOT_FOUND:
-        raise MissingFile(f"{_shown(url)} does not exist (HTTP {status})")
+        raise MissingFile(f"{_public(url)} does not exist (HTTP {status})")
     if status in _TEMPORARY:
         raise _TemporaryError(f"the server answered HTTP {status}")
     if response.is_redirect:
         # A redirect could lead from TLS to an unprotected address or to another host.
-        raise DataError(f"{_shown(url)} redirects elsewhere, which is not followed; set {MIRROR_VARIABLE} instead")
+        raise DataError(f"{_public(url)} redirects elsewhere, which is not followed; set {MIRROR_VARIABLE} instead")
     if not response.is_success:
-        raise DataError(f"{_shown(url)}: the server answered HTTP {status}")
+        raise DataError(f"{_public(url)}: the server answered HTTP {status}")
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise DataError(f"{_shown(url)}: the server sent {encoding} data although plain data was requested")
+        raise DataError(f"{_public(url)}: the server sent {encoding} data although plain data was requested")
 
 
 def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progress: Progress) -> None:
@@ -198,7 +198,7 @@ def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progre
         if size > limit:
             stream.truncate(0)
             raise DataError(
-                f"{_shown(str(response.url))} is longer than {limit:,} bytes, so it is not the published file"
+                f"{_public(str(response.url))} is longer than {limit:,} bytes, so it is not the published file"
             )
         progress(size)
 
@@ -220,5 +220,5 @@ def _verify(origin: str, file: DataFile, partial: Path) -> None:
     if file.matches(partial):
         return
     partial.unlink()
-    shown = _shown(origin) if _is_address(origin) else origin
-    raise DataError(f"{shown} is not the published file: its digest differs from the pinned one; nothing was kept")
+    source = _public(origin) if _is_address(origin) else origin
+    raise DataError(f"{source} is not the published file: its digest differs from the pinned one; nothing was kept")

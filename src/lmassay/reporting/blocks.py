@@ -149,7 +149,7 @@ class TileEntry:
     value: str = ""
     interval: str = ""
     scope: str = ""
-    beside: Sequence[str] = ()
+    details: Sequence[str] = ()
     reason: str = ""
     drawing: Markup = field(default_factory=Markup)
 
@@ -203,7 +203,7 @@ class Section:
     """The metrics by which the report compares runs. None: the task's headline; empty: the section compares them."""
     comparison_note: str = ""
     tells_errors: bool = False
-    """True if the section lists the examples in error itself."""
+    """True if the section lists the examples with errors itself."""
 
 
 def name(text: str, *small: str) -> Cell:

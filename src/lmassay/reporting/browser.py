@@ -76,10 +76,10 @@ def browser(
     ``unit`` is what a row is about, in the singular. ``total`` is the number of all examples if the rows were chosen
     from them.
     """
-    shown, count = sample(rows)
+    sampled_rows, count = sample(rows)
     if total is None:
         total = count
-    if not shown:
+    if not sampled_rows:
         return Markup("")
     text = (
         environment()
@@ -89,10 +89,10 @@ def browser(
             anchor=anchor,
             unit=unit,
             counted=counted,
-            shown=len(shown),
+            row_count=len(sampled_rows),
             total=total,
-            has_first=any(row.comes_first for row in shown),
-            data=Markup(packed(shown)),  # noqa: S704 - base64
+            has_first=any(row.comes_first for row in sampled_rows),
+            data=Markup(packed(sampled_rows)),  # noqa: S704 - base64
         )
     )
     return Markup(text)  # noqa: S704 - the template escaped it

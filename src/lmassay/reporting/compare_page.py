@@ -303,7 +303,7 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
             risen_notes.append("0 → 1")
         left_out_notes = []
         if flips.left_out.total:
-            # "3 (2 in error, 1 unscored)": the total is in the cell already.
+            # "3 (2 with errors, 1 unscored)": the total is in the cell already.
             left_out_notes.append(flips.left_out.text().partition(" (")[2].rstrip(")"))
         scale = "0 or 1" if flips.is_rate else "graded"
         cells = [name(flips.metric, scale)]
@@ -319,7 +319,7 @@ def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> lis
     header = header_row(text_headers, ["compared", "fell", "rose", "unchanged", "left out"])
     units = shared_unit(run.side.record for run in (*comparison.bases, *comparison.others)) + "s"
     caption = (
-        f"{units.capitalize()} whose score differs between the two runs. {units.capitalize()} in error or without a "
+        f"{units.capitalize()} whose score differs between the two runs. {units.capitalize()} with errors or without a "
         "score in either run are left out; they never count as changed."
     )
     return [Table(caption, [header], [Body(rows)]), *_listed_changes(comparison, changed)]

@@ -152,14 +152,17 @@ def _file_name(text: str) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    # File systems limit bytes, not characters.
+    # File systems limit bytes, not characters. A character that is cut in the middle is dropped.
     return text.encode("utf-8", "replace")[:size].decode(errors="ignore")
 
 
 def _distinct_name(name: str, taken: set[str]) -> str:
-    """Return the name, with a number if another figure has it: names of long chapters are cut, and differ at the end.
+    """Return the name, with a number if another figure has it, and add it to ``taken``.
 
-    >>> [_distinct_name(name, taken) for taken in [set()] for name in ("a", "A", "b", "a")]
+    Two figures can have the same name because long names are cut, and some file systems ignore case.
+
+    >>> taken = set()
+    >>> [_distinct_name(name, taken) for name in ("a", "A", "b", "a")]
     ['a', 'A-2', 'b', 'a-3']
     """
     distinct = name

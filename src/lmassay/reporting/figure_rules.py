@@ -37,11 +37,11 @@ def are_equal(values: Iterable[float | None]) -> bool:
     return len({None if value is None else round(value, _DECIMALS) for value in values}) <= 1
 
 
-def figures_and_notes(shown: Sequence[Figure | Note], size: Literal["small", "middle", "wide"]) -> list[Block]:
+def figures_and_notes(items: Sequence[Figure | Note], size: Literal["small", "middle", "wide"]) -> list[Block]:
     """The figures side by side, and below them the sentences that replace other figures."""
-    figures = [item for item in shown if isinstance(item, Figure)]
+    figures = [item for item in items if isinstance(item, Figure)]
     blocks: list[Block] = []
     if figures:
         blocks.append(Figures(figures, size))
-    blocks += [item for item in shown if isinstance(item, Note)]
+    blocks += [item for item in items if isinstance(item, Note)]
     return blocks

@@ -46,6 +46,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _SIMPLE_SELECTOR = re.compile(r"(?P<tag>[a-z]+)?(?P<classes>(?:\.[\w-]+)*)")
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*))?\)")
 _COLOUR_WITH_ALPHA = re.compile(r"#([0-9a-fA-F]{6})([0-9a-fA-F]{2})")
+# The size in the shorthand `font: 600 12px/1.4 sans-serif`.
 _FONT = re.compile(r"(?:.*\s)?(\d+(?:\.\d+)?)px(?:/\S+)?\s.*", re.DOTALL)
 _HATCH = "url(#hatch)"
 _MILLIMETRES_PER_PIXEL = 25.4 / 96
@@ -174,6 +175,7 @@ def standalone(drawing: str, about: str = "", sheet: StyleSheet | None = None, u
     background = ET.Element("rect", {**size, "fill": "#ffffff"})
     root[:0] = [title, description, background]
     if any(element.get("fill") == _HATCH for element in root.iter()):
+        # After title and description, which must come first to count as those of the document.
         root.insert(2, _hatch(sheet.variables))
     if unit is not None:
         size = {"width": f"{width * unit:.2f}mm", "height": f"{height * unit:.2f}mm"}
@@ -208,7 +210,7 @@ def _apply_styles(
     for rule in sheet.rules:
         if rule.matches(ancestors, element):
             declarations |= rule.declarations
-    # Variables apply to the element and everything inside it.
+    # Variables are inherited: they apply to the element and everything inside it.
     variables = {**variables, **_variables_in(declarations)}
     font = _FONT.fullmatch(declarations.get("font", ""))
     if font:

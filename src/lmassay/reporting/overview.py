@@ -92,11 +92,11 @@ def _top_groups(groups: Sequence[str]) -> list[str]:
     existing = set(groups)
     top_groups = [group for group in groups if not _is_part(group, existing)]
     kinds = [_kind(group) for group in top_groups]
-    shown = []
+    kept = []
     for group, kind in zip(top_groups, kinds, strict=True):
         if not kind or kinds.count(kind) <= MAX_GROUPS_PER_KIND:
-            shown.append(group)
-    return shown
+            kept.append(group)
+    return kept
 
 
 def _is_part(group: str, existing: set[str]) -> bool:
@@ -159,7 +159,7 @@ def _left_out_line(metrics: Sequence[str], overall: GroupResults) -> list[tuple[
             unscored[metric] = overall[metric].n_unscored
     if not errors:
         return []
-    return [("left out", f"in error: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
+    return [("left out", f"errors: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

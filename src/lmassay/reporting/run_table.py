@@ -18,7 +18,7 @@ from lmassay.reporting.table_axes import METRIC, MODEL, NOT_SET, Axis, axis_by, 
 from lmassay.statistics import ALPHA
 from lmassay.statistics.comparability import measured_differently
 from lmassay.statistics.comparison import comparable
-from lmassay.statistics.ranking import Mark, ranking_by
+from lmassay.statistics.ranking import Mark, Standing, ranking_by
 from lmassay.statistics.sides import Side, load_side, with_equal_samples
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
@@ -336,42 +336,49 @@ class _Marks:
             competitions.setdefault(key, []).append(entry)
         marks: dict[tuple[str, tuple[str, ...]], Mark] = {}
         for competitors in competitions.values():
-            for entry, mark in self._compared(competitors):
-                marks[entry.row, entry.column] = mark
+            mark_of_run = self._marks_of_runs(competitors)
+            for entry in competitors:
+                mark = mark_of_run.get(entry.record.id)
+                if mark:
+                    marks[entry.row, entry.column] = mark
         notes = list(self._notes)
         if self._not_means:
             notes.append(f"Not tested, because not a mean over examples: {enumerated(list(self._not_means))}.")
         return marks, notes
 
-    def _compared(self, entries: Sequence[_Entry]) -> list[tuple[_Entry, Mark]]:
-        scored = [entry for entry in entries if entry.result.value is not None]
+    def _marks_of_runs(self, competitors: Sequence[_Entry]) -> dict[str, Mark]:
+        """Return the marks of runs in one metric, by id; empty if they cannot be tested, which a note explains."""
+        scored = [entry for entry in competitors if entry.result.value is not None]
         if len(scored) < 2:
-            return []
-        metric, group = scored[0].result.metric, scored[0].result.group
+            return {}
         different = measured_differently([entry.record for entry in scored])
         if different:
             self._notes[f"Not compared, because runs were measured differently ({', '.join(different)})."] = None
-            return []
+            return {}
+        metric = scored[0].result.metric
         try:
-            sides = with_equal_samples([self._side(entry.record, group) for entry in scored])
-            if not any(metric in comparable(side) for side in sides):
-                self._not_means[metric] = None
-                return []
-            standings = ranking_by(sides, metric, self._alpha)
+            standings = self._standings(scored, metric)
         except UserError as error:
+            # A reason may end with a question such as "did you mean …?".
             reason = str(error)
-            self._notes[f"No test for {metric}: {reason}" + ("" if reason.endswith("?") else ".")] = None
-            return []
+            end = "" if reason.endswith("?") else "."
+            self._notes[f"No test for {metric}: {reason}{end}"] = None
+            return {}
         mark_of_run: dict[str, Mark] = {standing.run: standing.mark for standing in standings}
-        has_tie = "tie" in mark_of_run.values()
-        marked: list[tuple[_Entry, Mark]] = []
-        for entry in scored:
-            mark = mark_of_run.get(entry.record.id, "")
-            if mark == "best" and has_tie:
-                mark = "tie"
-            if mark:
-                marked.append((entry, mark))
-        return marked
+        if "tie" in mark_of_run.values():
+            # Bold would claim that the best run is better than those it ties with.
+            for run, mark in mark_of_run.items():
+                if mark == "best":
+                    mark_of_run[run] = "tie"
+        return mark_of_run
+
+    def _standings(self, scored: Sequence[_Entry], metric: str) -> Sequence[Standing]:
+        group = scored[0].result.group
+        sides = with_equal_samples([self._side(entry.record, group) for entry in scored])
+        if not any(metric in comparable(side) for side in sides):
+            self._not_means[metric] = None
+            return []
+        return ranking_by(sides, metric, self._alpha)
 
     def _side(self, record: RunRecord, group: str) -> Side:
         key = (record.id, group)

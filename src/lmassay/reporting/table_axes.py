@@ -112,23 +112,42 @@ def _value_texts(values: Sequence[Any]) -> list[str]:
     """
     if not any(isinstance(value, Mapping) for value in values):
         return short_texts(values)
-    names = [value.get("name", ABSENT) if isinstance(value, Mapping) else value for value in values]
-    # A mapping without a name has options only.
-    parts: list[list[str]] = []
+    texts = []
+    for name, options in zip(_name_texts(values), _distinguishing_options(values), strict=True):
+        # A mapping without a name has options only.
+        parts = [name, *options] if name else options
+        texts.append(", ".join(parts))
+    # Different values must not share a row. If names and options are not enough, the texts show all of each value.
+    different_values = {identity(value) for value in values}
+    if not all(texts) or len(set(texts)) != len(different_values):
+        return short_texts(values)
+    return texts
+
+
+def _name_texts(values: Sequence[Any]) -> list[str]:
+    """Return the name of each value: ``pet`` of ``pet`` and of ``{name: pet, …}``; empty if a mapping has none."""
+    names: list[Any] = []
+    for value in values:
+        names.append(value.get("name", ABSENT) if isinstance(value, Mapping) else value)
+    texts = []
     for name, text in zip(names, short_texts(names), strict=True):
-        parts.append([] if name is ABSENT else [text])
+        texts.append("" if name is ABSENT else text)
+    return texts
+
+
+def _distinguishing_options(values: Sequence[Any]) -> list[list[str]]:
+    """Return the options of each value that are not the same in all values, such as ``lr=0.1``."""
+    options_of_value: list[list[str]] = [[] for _ in values]
     for key in varied_keys([{"value": value} for value in values]):
         option = ".".join(key.path[1:])
-        # An option that a plug-in leaves out needs no text: the others state it.
-        stated = {number: value for number, value in key.values.items() if value is not ABSENT}
         if option in ("", "name"):
+            # The whole value or its name, which is a separate part of the text.
             continue
-        for number, text in zip(stated, short_texts(list(stated.values())), strict=True):
-            parts[number].append(f"{option}={text}")
-    texts = [", ".join(part) for part in parts]
-    text_of_value = dict(zip(map(identity, values), texts, strict=True))
-    is_distinct = all(texts) and len(set(texts)) == len(text_of_value)
-    return texts if is_distinct else short_texts(values)
+        # A value that leaves the option out needs no text: it is the one without this option.
+        given = {number: value for number, value in key.values.items() if value is not ABSENT}
+        for number, text in zip(given, short_texts(list(given.values())), strict=True):
+            options_of_value[number].append(f"{option}={text}")
+    return options_of_value
 
 
 def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str, ...]:

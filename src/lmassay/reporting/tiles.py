@@ -54,35 +54,35 @@ def overview_tiles(
 
     ``names_unfinished`` adds a note on the runs that are not complete.
     """
-    shown = headlines(store, records)
+    card_headlines = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
-    failed = evaluations_without_result(records, shown)
+    failed = evaluations_without_result(records, card_headlines)
     # On every tile, models are in the order of the runs, with or without a result.
     model_order = list(dict.fromkeys([*(record.model for record in records), *inapplicable]))
     tiles: list[Tile] = []
     for evaluation in evaluations():
-        tiles += _tiles(evaluation, shown, inapplicable, failed, model_order)
-    below = _blocks_below(store, records, shown)
+        tiles += _tiles(evaluation, card_headlines, inapplicable, failed, model_order)
+    below = _blocks_below(store, records, card_headlines)
     if names_unfinished:
-        below += _unfinished(shown)
+        below += _unfinished(card_headlines)
     return tiles, below
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The overview for formats that have no tiles: the same as a table."""
-    shown = headlines(store, records)
+    card_headlines = headlines(store, records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
     rows: list[tuple[str, TableRow]] = []
-    for headline in shown:
+    for headline in card_headlines:
         cells = [
             name(headline.question, headline.shown_title),
             text_cell(headline.shown_model),
             Cell(value_text(headline.result, _DIGITS)),
             Cell(interval_text(headline.result, _DIGITS)),
-            text_cell(_scope(headline), *headline.beside),
+            text_cell(_scope(headline), *headline.details),
         ]
         rows.append((headline.evaluation.name, TableRow(cells)))
-    failed = evaluations_without_result(records, shown)
+    failed = evaluations_without_result(records, card_headlines)
     for state, reasons_by_model in (("not applicable", inapplicable_evaluations(records)), ("no result", failed)):
         for model, reasons in reasons_by_model.items():
             for evaluation, reason in reasons.items():
@@ -94,25 +94,25 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     order = list(questions)
     # All rows of an evaluation are together, whether they have a number or not.
     rows.sort(key=lambda row: order.index(row[0]))
-    header = [*header_row(["question", "model"], ["value", interval_header(shown)]), text_cell("based on")]
+    header = [*header_row(["question", "model"], ["value", interval_header(card_headlines)]), text_cell("based on")]
     blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
-    for headline in one_per_metric(shown):
+    for headline in one_per_metric(card_headlines):
         text = f"{headline.shown_title}: {headline.explanation}"
         if _is_on_card(headline) and headline.distinguishable_text:
             text += f" {headline.distinguishable_text}"
         blocks.append(Note(text))
-    blocks += _reference_tables(shown)
-    blocks += _blocks_below(store, records, shown)
-    blocks += _unfinished(shown)
+    blocks += _reference_tables(card_headlines)
+    blocks += _blocks_below(store, records, card_headlines)
+    blocks += _unfinished(card_headlines)
     return blocks
 
 
-def _reference_tables(shown: Sequence[Headline]) -> list[Block]:
+def _reference_tables(card_headlines: Sequence[Headline]) -> list[Block]:
     """The reference numbers of each headline metric that has any, as tables."""
     blocks: list[Block] = []
-    for first in one_per_metric(shown):
+    for first in one_per_metric(card_headlines):
         same_metric = []
-        for headline in shown:
+        for headline in card_headlines:
             if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
                 same_metric.append(headline)
         for references in reference_lists(same_metric):
@@ -124,10 +124,10 @@ def _reference_tables(shown: Sequence[Headline]) -> list[Block]:
     return blocks
 
 
-def interval_header(shown: Sequence[Headline]) -> str:
+def interval_header(card_headlines: Sequence[Headline]) -> str:
     """The header of a column of intervals, with the confidence level if all have the same."""
     levels: set[float] = set()
-    for headline in shown:
+    for headline in card_headlines:
         levels.update(record.settings.confidence for record in headline.records)
     if len(levels) == 1:
         return f"{100 * levels.pop():g} % interval"
@@ -141,13 +141,13 @@ def anchor(task: str) -> str:
 
 def _tiles(
     evaluation: Evaluation,
-    shown: Sequence[Headline],
+    card_headlines: Sequence[Headline],
     inapplicable: Reasons,
     failed: Reasons,
     model_order: Sequence[str],
 ) -> list[Tile]:
     """One tile for each headline metric of an evaluation, usually one."""
-    headlines_of_evaluation = [headline for headline in shown if headline.evaluation.name == evaluation.name]
+    headlines_of_evaluation = [headline for headline in card_headlines if headline.evaluation.name == evaluation.name]
     # Models that have no number, with their entries: those that the evaluation cannot test, then those that failed.
     inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
     failed_entries = _entries_with_reason(evaluation, "no result", failed)
@@ -203,10 +203,10 @@ def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -
     return entries
 
 
-def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
+def reference_lists(card_headlines: Sequence[Headline]) -> list[ReferenceList]:
     """Rank these models among the reference numbers, best first. All headlines must have the same metric."""
     tables: dict[str, list[tuple[Headline, ReferenceTable]]] = {}
-    for headline in shown:
+    for headline in card_headlines:
         for table in headline.references:
             tables.setdefault(table.title, []).append((headline, table))
     lists: list[ReferenceList] = []
@@ -246,13 +246,13 @@ def reference_lists(shown: Sequence[Headline]) -> list[ReferenceList]:
 
 def _with_sources_once(lists: Sequence[ReferenceList]) -> list[ReferenceList]:
     """Where consecutive lists have the same sources, keep the sources only on the last of them."""
-    shown: list[ReferenceList] = []
+    with_sources_once: list[ReferenceList] = []
     for index, references in enumerate(lists):
         following = lists[index + 1].sources if index + 1 < len(lists) else ""
         if references.sources == following:
             references = replace(references, sources="")
-        shown.append(references)
-    return shown
+        with_sources_once.append(references)
+    return with_sources_once
 
 
 def _rank(value: float, better: Better) -> float:
@@ -270,7 +270,7 @@ def _entry(headline: Headline, *, is_only: bool) -> TileEntry:
         value=value_text(headline.result, _DIGITS),
         interval=interval_text(headline.result, _DIGITS),
         scope=_scope(headline),
-        beside=headline.beside,
+        details=headline.details,
         drawing=_drawing(headline),
     )
 
@@ -279,7 +279,7 @@ def _scope(headline: Headline) -> str:
     """What the number was computed over, and how many examples had to be left out."""
     parts = [headline.scope]
     if headline.result.n_error:
-        parts.append(f"{headline.result.n_error:,} in error")
+        parts.append(f"{headline.result.n_error:,} with errors")
     if headline.result.n_unscored:
         parts.append(f"{headline.result.n_unscored:,} unscored")
     return ", ".join(parts)
@@ -350,11 +350,11 @@ def gauge(
 # --- below the tiles --------------------------------------------------------------------------------------------------
 
 
-def _blocks_below(store: Store, records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:
+def _blocks_below(store: Store, records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> list[Block]:
     return [
-        *_mark_notes(records, shown),
-        *_distinguishable_note(shown),
-        *_differences(store, shown),
+        *_mark_notes(records, card_headlines),
+        *_distinguishable_note(card_headlines),
+        *_differences(store, card_headlines),
     ]
 
 
@@ -366,17 +366,17 @@ DISTINGUISHABLE_NOTE = (
 )
 
 
-def _distinguishable_note(shown: Sequence[Headline]) -> list[Block]:
-    if any(_is_on_card(headline) and headline.distinguishable_text for headline in shown):
+def _distinguishable_note(card_headlines: Sequence[Headline]) -> list[Block]:
+    if any(_is_on_card(headline) and headline.distinguishable_text for headline in card_headlines):
         return [Note(DISTINGUISHABLE_NOTE)]
     return []
 
 
-def _mark_notes(records: Sequence[RunRecord], shown: Sequence[Headline]) -> list[Block]:
+def _mark_notes(records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> list[Block]:
     """The meaning of the marks that the overview uses."""
     run_marks = marks(records)
     used_marks: set[str] = set()
-    for headline in shown:
+    for headline in card_headlines:
         for record in headline.records:
             if record.id in run_marks.of_run:
                 used_marks.add(run_marks.of_run[record.id])
@@ -387,9 +387,9 @@ def _mark_notes(records: Sequence[RunRecord], shown: Sequence[Headline]) -> list
     return notes
 
 
-def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
+def _differences(store: Store, card_headlines: Sequence[Headline]) -> list[Block]:
     """A table of each further model against the first one."""
-    differences = differences_to_first_model(store, shown)
+    differences = differences_to_first_model(store, card_headlines)
     if not differences:
         return []
     # A single p-value needs no adjustment.
@@ -424,9 +424,9 @@ def _differences(store: Store, shown: Sequence[Headline]) -> list[Block]:
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 
 
-def _unfinished(shown: Sequence[Headline]) -> list[Block]:
+def _unfinished(card_headlines: Sequence[Headline]) -> list[Block]:
     messages = []
-    for headline in shown:
+    for headline in card_headlines:
         messages += [f"{message} ({headline.shown_model})" for message in headline.unfinished_messages]
     if not messages:
         return []

@@ -161,10 +161,10 @@ def missing_font_message(characters: Sequence[str]) -> str:
     for character in characters:
         script = unicodedata.name(character, "").partition(" ")[0]
         fonts[_FONTS_BY_SCRIPT.get(script) or f"Noto Sans {script.capitalize()}".strip()] = None
-    shown = "".join(characters[:_SHOWN_CHARACTERS])
+    excerpt = "".join(characters[:_SHOWN_CHARACTERS])
     more = "…" if len(characters) > _SHOWN_CHARACTERS else ""
     return (
-        f"no font on this machine has the characters {shown}{more}, so PDF, PNG and outlined SVG show boxes; "
+        f"no font on this machine has the characters {excerpt}{more}, so PDF, PNG and outlined SVG show boxes; "
         f"install {' and '.join(fonts)}, or a font that you prefer"
     )
 

@@ -117,7 +117,7 @@ def begin(
 
 
 def resume(record: RunRecord, store: Store, progress: Progress | None = None) -> RunRecord:
-    """Finish a run that was interrupted or cancelled, that failed, or that has examples in error."""
+    """Finish a run that was interrupted or cancelled, that failed, or that has examples with errors."""
     return begin(replan(record, store.folder), record, store, progress)
 
 
@@ -264,7 +264,7 @@ def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
     if stopped_by_budget:
         store.set_status(run, "stopped", stopped_by_budget)
     elif counts["error"]:
-        store.set_status(run, "incomplete", f"{counted(counts['error'], 'example')} in error")
+        store.set_status(run, "incomplete", f"{counted(counts['error'], 'example')} with errors")
     elif not counts["scored"]:
         reasons = store.unscored_reasons(store.run(run))
         why = "" if not reasons else f" ({'; '.join(reason for reason, _ in reasons[:_MAX_REASONS])})"

@@ -140,7 +140,7 @@ def _value_at(path: KeyPath, configuration: Mapping[str, Any]) -> Any:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    shown = list(texts[:_MOST_LISTED])
+    listed = list(texts[:_MOST_LISTED])
     if len(texts) > _MOST_LISTED:
-        shown.append("…")
-    return " or ".join(shown)
+        listed.append("…")
+    return " or ".join(listed)

@@ -125,7 +125,7 @@ def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str,
 
 
 def _failed_trainings(worker: Worker) -> dict[str, Response]:
-    """Return the trainings of examples in error that are not stored, with the error."""
+    """Return the trainings of examples with errors that are not stored, with the error."""
     errors: dict[str, str] = {}
     for row in worker.store.rows(worker.run):
         if row.error is not None:

@@ -93,11 +93,11 @@ class ExcludedExamples:
         return self.error + self.unscored + self.only_base + self.only_new
 
     def text(self) -> str:
-        """Such as ``3 left out (2 in error, 1 only in the base run)``."""
+        """Such as ``3 left out (2 with errors, 1 only in the base run)``."""
         if self.total == 0:
             return "none left out"
         counts = {
-            "in error": self.error,
+            "with errors": self.error,
             "unscored": self.unscored,
             "only in the base run": self.only_base,
             "only in the new run": self.only_new,
@@ -260,7 +260,7 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
         unscored |= ~in_error & ~has_score
     # A row with scores of other metrics only is not about this one, such as a disambiguated question.
     is_about = in_base | in_other | unscored
-    # An example in error in one run and unscored in the other counts once, as an error.
+    # An example with an error in one run and unscored in the other counts once, as an error.
     is_failed = failed & ~is_paired
     is_unscored = is_about & ~failed & ~is_paired
     # Aligned runs have the same examples, so none is in one run only.

@@ -316,7 +316,7 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
         return _cannot_judge(question, f"nothing can be tested with {_units(row)}: {question.estimate.reason}")
     bound = _bound(question, level)
     numbers = _numbers(row, p, bound, level, condition)
-    shown = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
+    measured_text = f"{measured:+z.2%}" if condition.relative else f"{measured:+z.4f}"
     is_significant = p < level.alpha
     if is_significant:
         comparison = f"significantly {condition.limit}"
@@ -324,7 +324,7 @@ def _check(question: _Question, p: float | None, level: _Level) -> Check:
         comparison = f"but not significantly {condition.limit}"
     else:
         comparison = f"not {condition.limit}"
-    why = f"the difference is {shown}, {comparison} ({numbers})"
+    why = f"the difference is {measured_text}, {comparison} ({numbers})"
     check = Check(
         condition=condition,
         row=row,
@@ -577,7 +577,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 note = f" ({side.record.note})" if side.record.note else ""
                 reasons.append(f"{side.record.id} is {side.record.status}{note}")
             elif failed and side is new:
-                reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} in error")
+                reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} with errors")
     if not reasons:
         return ""
     # A base run that is compared with several new ones is named once.

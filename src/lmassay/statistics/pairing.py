@@ -370,7 +370,7 @@ def _failed_examples(side: Side) -> set[str]:
 
 
 def _without_errors(base: Side, other: Side) -> set[str]:
-    """The examples that both runs have and neither has in error."""
+    """The examples that both runs have, without an error in either."""
     failed = _failed_examples(base) | _failed_examples(other)
     return (set(base.table.ids) & set(other.table.ids)) - failed
 

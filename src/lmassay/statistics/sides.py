@@ -90,8 +90,8 @@ def _with_question_means(side: Side) -> Side:
         groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
         example = Example(question, {}, None, groups)
         if in_error[rows].any():
-            # As for any other example: what is in error is not compared, and a gate refuses it.
-            means.append(Row(example, "error", error="a sample is in error"))
+            # As for any other example: what has an error is not compared, and a gate refuses it.
+            means.append(Row(example, "error", error="a sample has an error"))
         else:
             means.append(Row(example, "scored" if values else "unscored", Score(values)))
     return Side(side.record, ScoreTable(means), samples)

@@ -155,11 +155,11 @@ class ScoreTable:
 
     @property
     def n_error(self) -> int:
-        """How many rows are in error."""
+        """How many rows have an error."""
         return int(self._in_error.sum())
 
     def in_error(self) -> NDArray[np.bool_]:
-        """Which rows are in error."""
+        """Which rows have an error."""
         return self._in_error
 
     def has_score(self) -> NDArray[np.bool_]:

@@ -59,9 +59,16 @@ def blank_secrets(store: Store) -> tuple[int, Path]:
 def _updates(store: Store) -> Iterator[_Update]:
     """Yield what to change in each record, row, batch and answer that contains a secret."""
     for record in store.database.execute(f"SELECT {RECORD_COLUMNS} FROM runs ORDER BY rowid").fetchall():  # noqa: S608
+        # All columns are text; bytes in one of them are damage.
         if not any(isinstance(value, bytes) for value in record):
             yield from _record_updates(store, dict(zip(RECORD_COLUMNS.split(", "), record, strict=True)))
     yield from _annotation_updates(store)
+    yield from _row_updates(store)
+    yield from _batch_updates(store)
+    yield from _response_updates(store)
+
+
+def _row_updates(store: Store) -> Iterator[_Update]:
     rows = store.database.execute(f"SELECT rowid, {store.row_columns} FROM rows")  # noqa: S608
     for number, *columns, stored_digest in rows:
         row = StoredRow(*columns)
@@ -73,6 +80,9 @@ def _updates(store: Store) -> Iterator[_Update]:
             assignments = ", ".join(f"{name} = ?" for name in names)
             statement = f"UPDATE rows SET {assignments} WHERE rowid = ?"  # noqa: S608
             yield [(statement, (*clean_row.with_digest(), number))]
+
+
+def _batch_updates(store: Store) -> Iterator[_Update]:
     for run in store.runs_in_batches():
         for stored_batch in store.stored_batches(run):
             if stored_batch.is_damaged():
@@ -80,18 +90,19 @@ def _updates(store: Store) -> Iterator[_Update]:
             batch = stored_batch.parsed()
             clean_batch = batch_without_keys(batch)
             if clean_batch is batch:
-                # There are no keys in use. Packing the batch again would take most of the time.
+                # This process knows no keys, so there is nothing to blank out. Packing the batch again, only to compare
+                # it, would take most of the time.
                 continue
             clean_stored_batch = StoredBatch.of(run, clean_batch)
             if clean_stored_batch != stored_batch:
                 statement = f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
                 yield [(statement, clean_stored_batch)]
-    yield from _response_updates(store)
 
 
 def _record_updates(store: Store, fields: Mapping[str, Any]) -> Iterator[_Update]:
     run = fields["id"]
     stored_digests = store.database.digests(run)
+    # Stores of early versions have no digests. If there is one, it must match: a new digest would hide the damage.
     if stored_digests.get(digests.RECORD) not in (None, record_digest(fields)):
         return
     try:

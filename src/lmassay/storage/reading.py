@@ -218,7 +218,7 @@ class RowReader:
     # --- which examples are there ---------------------------------------------------------------------------------
 
     def finished_ids(self, run: str) -> set[str]:
-        """Return the ids of examples that need no further work; those in error are tried again."""
+        """Return the ids of examples that need no further work; those with errors are tried again."""
         query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
         with self.reading(run):
             ids = {example_id for (example_id,) in self.database.execute(query, (run,))}

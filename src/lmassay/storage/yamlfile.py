@@ -140,8 +140,8 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
         if not source.is_file and "<stream end>" in problem:
-            shown = text if len(text) <= _MAX_SHOWN_TEXT else f"{excerpt(text, _MAX_SHOWN_TEXT)} …"
-            raise ConfigError(f"{source.name}: the brackets of {shown!r} do not match") from None
+            quoted = text if len(text) <= _MAX_SHOWN_TEXT else f"{excerpt(text, _MAX_SHOWN_TEXT)} …"
+            raise ConfigError(f"{source.name}: the brackets of {quoted!r} do not match") from None
         location = source.name if mark is None else source.at(mark.line + 1)
         remedy = ""
         if not source.is_file:

@@ -129,8 +129,10 @@ class RunList:
     """The list of runs: groups with a title, which is empty if the list is not grouped."""
 
     groups: Sequence[tuple[str, Sequence[ListRow]]]
-    shown: int
+    count: int
+    """How many runs are listed."""
     total: int
+    """How many runs there are in the results folder."""
     notes: Sequence[str]
     """The meaning of marks at labels of runs that cannot be compared directly."""
     summary: str
@@ -156,7 +158,7 @@ def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
     amounts = [state.spending for state in states if state.spending is not None]
     return RunList(
         groups=_grouped(rows, query.group),
-        shown=len(rows),
+        count=len(rows),
         total=len(snapshot.runs),
         notes=labelled.notes,
         summary=_summary(states, len(snapshot.runs)),

@@ -127,7 +127,7 @@ def run_results(store: Store, state: RunState) -> RunResults:
     errors: Sequence[tuple[str, int]] = ()
     problem = ""
     try:
-        # If nothing is unscored or in error, the examples need not be read.
+        # If nothing is unscored or has an error, the examples need not be read.
         if state.unscored or any(result.n_unscored for result in record.results):
             unscored = store.unscored_reasons(record)
         if state.errors:
@@ -147,7 +147,7 @@ def _main_results(record: RunRecord) -> list[Block]:
     if overview is None:
         return _overall_results(record)
     rows = []
-    shown: list[Result] = []
+    results_in_table: list[Result] = []
     for depth, label, results in overview.rows:
         cells = [name(label)]
         for metric in overview.metrics:
@@ -156,7 +156,7 @@ def _main_results(record: RunRecord) -> list[Block]:
                 cells.append(Cell(""))
                 continue
             cells.append(measured(result))
-            shown.append(result)
+            results_in_table.append(result)
         for metric in overview.counted:
             result = results.get(metric)
             count = "" if result is None else f"{result.n:,}"
@@ -171,7 +171,7 @@ def _main_results(record: RunRecord) -> list[Block]:
     confidence = f"{100 * record.settings.confidence:g} %"
     header = header_row(["group"], titles)
     blocks: list[Block] = [Table(f"With {confidence} intervals.", [header], [Body(rows)])]
-    for text in no_interval_notes(shown):
+    for text in no_interval_notes(results_in_table):
         blocks.append(Note(text))
     for metric, text in overview.lines:
         blocks.append(Note(f"{metric}: {text}"))

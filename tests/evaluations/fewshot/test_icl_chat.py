@@ -230,12 +230,12 @@ def test_the_table_says_why_there_is_no_accuracy(folder):
 
 
 def test_an_error_is_not_an_answer_and_resuming_asks_only_for_it(folder):
-    """A request that failed leaves its split in error; the others and their answers are kept."""
+    """A request that failed leaves an error in its split; the others and their answers are kept."""
     with openai_server(answers_but({5: failure(400, "bad request")})) as server:
         config = {"task": TASK, "model": openai_model(server)}
         (folder / "icl.yaml").write_text(json.dumps(config), encoding="utf-8")
         first = in_process.run(["run", "icl.yaml"])
-        assert "1 example in error" in first.stdout + first.stderr
+        assert "1 example with errors" in first.stdout + first.stderr
         asked = len(server.bodies)
         second = in_process.run(["resume"])
         assert second.returncode == 0, second.stderr

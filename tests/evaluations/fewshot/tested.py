@@ -21,7 +21,7 @@ DESIGN = Design(
 
 
 def answers(rates: Sequence[float], tests: int = 100) -> list[list[int]]:
-    """The first tests of each split are right, so many as the rate says."""
+    """Answers of each split: the first tests are right, up to the share that the rate gives."""
     return [[int(place < round(rate * tests)) for place in range(tests)] for rate in rates]
 
 

@@ -64,7 +64,7 @@ def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
         mine, theirs = (load_side(store, record) for record in store.runs())
         assert set(mine.table.ids) == set(theirs.table.ids)
         rows = {row.metric: row for row in compare_runs(mine, [theirs])}
-    # Two pairs of ours are in error.
+    # Two pairs of ours have errors.
     assert rows["accuracy"].n == 6
     assert rows["accuracy"].low is not None
 

@@ -111,7 +111,7 @@ def test_the_headline_leaves_out_unchanged_inputs_and_counts_them(store):
     # Of attack one a single input is changed, of attack two three.
     assert (headline.result.value, headline.result.n) == (0.75, 4)
     assert headline.scope == "4 attacked inputs, 2 attacks"
-    assert "unchanged inputs, which are not counted: 6" in headline.beside
+    assert "unchanged inputs, which are not counted: 6" in headline.details
 
 
 def test_the_headline_is_clustered_by_sentence(store):
@@ -126,10 +126,10 @@ def test_the_headline_is_clustered_by_sentence(store):
 
 def test_right_answers_that_turn_wrong_stand_next_to_success(store):
     headline, careful = headlines(store, store.runs())
-    assert headline.beside[0].startswith("right answers that turn wrong: 0.75 [")
-    assert headline.beside[0].endswith("] of 4")
-    assert careful.beside[0].startswith("right answers that turn wrong: 0.00 [")
-    assert headline.beside[1].startswith("right answers without attack: 1.00 [")
+    assert headline.details[0].startswith("right answers that turn wrong: 0.75 [")
+    assert headline.details[0].endswith("] of 4")
+    assert careful.details[0].startswith("right answers that turn wrong: 0.00 [")
+    assert headline.details[1].startswith("right answers without attack: 1.00 [")
 
 
 def test_models_are_compared_over_the_inputs_that_the_headline_counts(store):

@@ -109,7 +109,7 @@ def difference(scores: np.ndarray, expected: np.ndarray) -> float:
 
 
 def alphabet(size: int, seed: int, length: int) -> str:
-    """Random text over so many Chinese characters."""
+    """Random text of ``size`` different Chinese characters at most."""
     codes = np.random.default_rng(seed).integers(0x4E00, 0x4E00 + size, length)
     return "".join(map(chr, codes))
 

@@ -139,7 +139,7 @@ def test_an_error_of_a_scorer_names_the_line(tmp_path, monkeypatch):
 
 
 def interrupt_after(batches: int) -> Any:
-    """A progress callback that stops the run when so many batches are stored."""
+    """A progress callback that stops the run when this number of batches is stored."""
     calls = 0
 
     def progress(_done: float, _total: int | None) -> None:

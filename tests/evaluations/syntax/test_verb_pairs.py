@@ -154,8 +154,8 @@ def test_the_cards_number_is_the_mean_of_constructions_with_their_range(tmp_path
         shown = headline(store, [finished_run.record])
     assert shown.result == finished_run.record.result("mw", "mean of constructions")
     assert shown.scope == "36 contexts, mean of 2 constructions"
-    assert "constructions range from 0.52 to 0.52; the interval is for other nouns" in shown.beside[0]
-    assert "(TSE, 9 verb pairs)" in shown.beside[2]
+    assert "constructions range from 0.52 to 0.52; the interval is for other nouns" in shown.details[0]
+    assert "(TSE, 9 verb pairs)" in shown.details[2]
 
 
 def test_the_number_of_a_single_construction_is_its_own(tmp_path):
@@ -163,4 +163,4 @@ def test_the_number_of_a_single_construction_is_its_own(tmp_path):
     with Store(tmp_path / "results") as store:
         shown = headline(store, [finished_run.record])
     assert shown.result == finished_run["mw"]
-    assert not any("range" in text for text in shown.beside)
+    assert not any("range" in text for text in shown.details)

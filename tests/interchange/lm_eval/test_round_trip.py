@@ -141,7 +141,7 @@ def test_examples_in_error_come_back_in_error_so_that_nobody_takes_the_run_for_w
     assert {i: dict(row.example.groups) for i, row in back.items()} == {
         i: dict(row.example.groups) for i, row in before.items()
     }
-    expected_note = f"{len(failed)} of {len(before)} examples are not in the log: {len(failed)} in error"
+    expected_note = f"{len(failed)} of {len(before)} examples are not in the log: {len(failed)} with errors"
     assert expected_note in record.provenance.notes
 
 
@@ -191,7 +191,7 @@ def test_a_log_of_ours_without_its_totals_says_that_more_is_not_known(tmp_path):
     results.unlink()
     record, _ = taken_in([log], tmp_path / "back", model="m")
     assert record.design.cluster == "template"
-    assert any("it is not known whether the run was complete" in note for note in record.provenance.notes)
+    assert any("it is unknown whether the run was complete" in note for note in record.provenance.notes)
 
 
 def test_two_imported_runs_differ_in_what_the_runs_themselves_did(tmp_path):

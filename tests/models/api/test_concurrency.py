@@ -88,7 +88,7 @@ class Sometimes:
 
 @dataclass
 class AtATime:
-    """Takes so many calls at a time."""
+    """A server that accepts ``most`` calls at a time."""
 
     most: int
     retry_after: float | None = 0.2
@@ -106,7 +106,7 @@ class AtATime:
 
 @dataclass
 class PerSecond:
-    """Takes so many calls in each second."""
+    """A server that accepts ``most`` calls per second."""
 
     most: int
     retry_after: float | None = 1.0

@@ -218,8 +218,8 @@ def test_an_evaluation_that_failed_is_reported_and_the_others_are_answered(tmp_p
     output = json.loads(done.stdout)
     assert [headline["evaluation"] for headline in output["headlines"]] == ["robustness"]
     (reason,) = output["no_result"]["stumbler"].values()
-    assert reason == "bias, prompt 1 is incomplete: 192 examples in error"
-    assert "192 examples in error" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert reason == "bias, prompt 1 is incomplete: 192 examples with errors"
+    assert "192 examples with errors" in (tmp_path / "c.html").read_text(encoding="utf-8")
 
 
 def test_a_model_that_dies_on_some_variants_is_reported_and_still_compared(tmp_path):

@@ -189,7 +189,7 @@ def test_control_questions_of_mbbq_are_reported_next_to_the_bias(fetched, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "control: true" not in done.stderr, "advice that cannot be followed on a card"
     [headline] = json.loads(done.stdout)["headlines"]
-    [control] = [text for text in headline["beside"] if text.startswith("accuracy on ambiguous control questions")]
+    [control] = [text for text in headline["details"] if text.startswith("accuracy on ambiguous control questions")]
     assert "[" in control, "with its interval"
 
 

@@ -251,13 +251,13 @@ def _write_configurations(parts: Sequence[PlannedEvaluation], folder: Path) -> i
 
 def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     """Print one row per evaluation and model with the headline number, then what the numbers mean."""
-    shown = headlines(store, records)
+    card_headlines = headlines(store, records)
     not_applicable = inapplicable_evaluations(records)
-    without_result = evaluations_without_result(records, shown)
-    models = {headline.model for headline in shown} | set(not_applicable) | set(without_result)
+    without_result = evaluations_without_result(records, card_headlines)
+    models = {headline.model for headline in card_headlines} | set(not_applicable) | set(without_result)
     # Columns that would say the same in every row are left out, so that a row fits on one line.
     has_several_models = len(models) > 1
-    has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in shown)
+    has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in card_headlines)
     rows: list[list[object]] = []
 
     def add_row(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> None:
@@ -270,18 +270,18 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
         rows.append(row)
 
     for evaluation in evaluations():
-        for headline in shown:
+        for headline in card_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
             result = headline.result
-            left_out = f"{result.n_error} in error, {result.n_unscored} unscored"
+            left_out = f"{result.n_error} with errors, {result.n_unscored} unscored"
             value = short_text(result)
             add_row(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
         for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
                     add_row(evaluation.question, model, number, "", reasons[evaluation.name], "")
-    headers = ["question", "metric", f"value and {interval_header(shown)}", "based on"]
+    headers = ["question", "metric", f"value and {interval_header(card_headlines)}", "based on"]
     if has_several_models:
         headers.insert(1, "model")
     if has_left_out:
@@ -291,29 +291,29 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     about_data = card_data_text(records)
     if about_data:
         print_sentence(about_data)
-    _print_explanations(shown)
-    _print_references(shown)
+    _print_explanations(card_headlines)
+    _print_references(card_headlines)
     if has_several_models:
         for note in marks(records).notes:
             print_sentence(note)
-        _print_differences(store, shown)
+        _print_differences(store, card_headlines)
 
 
-def _print_explanations(shown: Sequence[Headline]) -> None:
+def _print_explanations(card_headlines: Sequence[Headline]) -> None:
     """Print what each number means, and what else is known about it for each model."""
-    for first in one_per_metric(shown):
+    for first in one_per_metric(card_headlines):
         print_sentence(f"{first.shown_title}: {first.explanation} {first.distinguishable_text}".rstrip())
-        for headline in shown:
+        for headline in card_headlines:
             is_same_number = (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric)
-            if is_same_number and headline.beside:
-                print_sentence(f"  {headline.shown_model}: {'; '.join(headline.beside)}.")
+            if is_same_number and headline.details:
+                print_sentence(f"  {headline.shown_model}: {'; '.join(headline.details)}.")
 
 
-def _print_references(shown: Sequence[Headline]) -> None:
+def _print_references(card_headlines: Sequence[Headline]) -> None:
     """Print published numbers next to those of the models."""
-    for first in one_per_metric(shown):
+    for first in one_per_metric(card_headlines):
         same_number = []
-        for headline in shown:
+        for headline in card_headlines:
             if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
                 same_number.append(headline)
         for references in reference_lists(same_number):
@@ -326,12 +326,12 @@ def _print_references(shown: Sequence[Headline]) -> None:
 
 def card_as_json(store: Store, records: Sequence[RunRecord]) -> dict[str, Any]:
     """Return the document that ``--json`` prints."""
-    shown = headlines(store, records)
+    card_headlines = headlines(store, records)
     return {
-        "headlines": [_headline_as_dict(headline) for headline in shown],
+        "headlines": [_headline_as_dict(headline) for headline in card_headlines],
         "not_applicable": inapplicable_evaluations(records),
-        "no_result": evaluations_without_result(records, shown),
-        "comparisons": [_difference_as_dict(pair) for pair in differences_to_first_model(store, shown)],
+        "no_result": evaluations_without_result(records, card_headlines),
+        "comparisons": [_difference_as_dict(pair) for pair in differences_to_first_model(store, card_headlines)],
         "runs": [record.as_json() for record in records],
     }
 
@@ -344,7 +344,9 @@ def _headline_as_dict(headline: Headline) -> Mapping[str, Any]:
         "title": headline.shown_title,
         "better": headline.better,
         "scope": headline.scope,
-        "beside": list(headline.beside),
+        "details": list(headline.details),
+        # The old name of the key, for programs that read it.
+        "beside": list(headline.details),
         "meaning": headline.shown_meaning,
         "limits": headline.limits,
         "result": headline.result.as_dict(),
@@ -368,9 +370,9 @@ def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:
     }
 
 
-def _print_differences(store: Store, shown: Sequence[Headline]) -> None:
+def _print_differences(store: Store, card_headlines: Sequence[Headline]) -> None:
     """Print the differences between the first model and each of the others."""
-    pairs = differences_to_first_model(store, shown)
+    pairs = differences_to_first_model(store, card_headlines)
     if not pairs:
         return
     # A single p-value needs no adjustment.

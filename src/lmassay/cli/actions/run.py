@@ -107,10 +107,10 @@ class PlannedRuns:
         for item in self.not_applicable:
             combinations_of_reason.setdefault(item.reason, []).append(item.combination)
         for reason, combinations in combinations_of_reason.items():
-            shown = "; ".join(combinations[:_MAX_COMBINATIONS])
+            listed = "; ".join(combinations[:_MAX_COMBINATIONS])
             if len(combinations) > _MAX_COMBINATIONS:
-                shown += f"; and {len(combinations) - _MAX_COMBINATIONS} more"
-            warn(f"not applicable: {shown}: {reason}")
+                listed += f"; and {len(combinations) - _MAX_COMBINATIONS} more"
+            warn(f"not applicable: {listed}: {reason}")
 
 
 def plan_all(
@@ -442,7 +442,7 @@ def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
 
 
 def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Collection[str] = ()) -> int:
-    """Print which runs have examples in error or were stopped, with what helps, and return the exit code.
+    """Print which runs have examples with errors or were stopped, with what helps, and return the exit code.
 
     ``trained`` are the ids of runs that train models.
     """

@@ -200,7 +200,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         metric=metric,
         result=bias,
         scope=f"{bias.n:,} answers, {counted(len(records), 'prompt')}",
-        beside=other_values,
+        details=other_values,
         meaning="When the text does not say who it was, the model names the stereotyped person this much more often "
         "than the other one: 0 is balanced, 1 is always the stereotype.",
         references=_references(records[0], ambiguous_accuracy, disambiguated_accuracy),

@@ -51,8 +51,8 @@ def variants(size: str) -> list[CardVariant]:
     if size == "full":
         patterns = [0, 1]
         learning_rates = [1e-5, 1e-4]
-    shown: dict[str, Any] = {"name": "icl", "shots": _SHOTS[size], "pattern": patterns}
-    trained = {
+    in_context: dict[str, Any] = {"name": "icl", "shots": _SHOTS[size], "pattern": patterns}
+    with_training = {
         "name": "pet",
         "pattern": patterns,
         "learning_rate": learning_rates,
@@ -61,10 +61,10 @@ def variants(size: str) -> list[CardVariant]:
         "eval_ratios": [0.25],
         "max_seq_length": 64,
     }
-    by_logprobs = {**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]}
-    by_choices = {**task, "method": ["majority", {**shown, "answer_by": "choices"}]}
-    by_text = {**task, "method": ["majority", {**shown, "answer_by": "generate"}]}
-    by_training = {**task, "method": ["majority", trained]}
+    by_logprobs = {**task, "method": ["majority", {**in_context, "answer_by": "logprobs"}]}
+    by_choices = {**task, "method": ["majority", {**in_context, "answer_by": "choices"}]}
+    by_text = {**task, "method": ["majority", {**in_context, "answer_by": "generate"}]}
+    by_training = {**task, "method": ["majority", with_training]}
     # The card uses the first variant that a model supports. Parsing free text is the least exact one, so it is last.
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, _DATA),
@@ -104,8 +104,8 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         if _PUBLISHED_TESTS[request.size] is not None:
             task["test_examples"] = _PUBLISHED_TESTS[request.size]
         task["splits"] = {"strategy": "multi_splits", "k": _SPLITS[request.size]}
-        shown = {"name": "icl", "shots": _PUBLISHED_SHOTS[request.size], "pattern": _PATTERNS[name]}
-        trained = {
+        in_context = {"name": "icl", "shots": _PUBLISHED_SHOTS[request.size], "pattern": _PATTERNS[name]}
+        with_training = {
             "name": "pet",
             "pattern": 0,
             "learning_rate": 1e-4,
@@ -114,10 +114,10 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
             "eval_ratios": [0.25],
             "max_seq_length": _MAX_SEQ_LENGTH,
         }
-        by_logprobs.append({**task, "method": ["majority", {**shown, "answer_by": "logprobs"}]})
-        by_choices.append({**task, "method": ["majority", {**shown, "answer_by": "choices"}]})
-        by_text.append({**task, "method": ["majority", {**shown, "answer_by": "generate"}]})
-        by_training.append({**task, "method": ["majority", trained]})
+        by_logprobs.append({**task, "method": ["majority", {**in_context, "answer_by": "logprobs"}]})
+        by_choices.append({**task, "method": ["majority", {**in_context, "answer_by": "choices"}]})
+        by_text.append({**task, "method": ["majority", {**in_context, "answer_by": "generate"}]})
+        by_training.append({**task, "method": ["majority", with_training]})
     data = tuple(needs)
     return [
         CardVariant(frozenset({"logprobs", "generate"}), {"task": by_logprobs}, Path(), data),
@@ -163,20 +163,20 @@ def _mean_of_tasks(parts: Sequence[Headline], records: Sequence[RunRecord]) -> H
     metric = first.compared_by
     scores: list[Result] = []
     task_names: list[str] = []
-    beside: list[str] = []
+    details: list[str] = []
     for part in parts:
         record = part.records[0]
         score = record.result(metric)
         if score is not None:
             scores.append(score)
         task_names.append(_task_name(record))
-        beside.append(f"{_task_name(record)}: {value_with_interval(part.result)}, {part.scope}")
+        details.append(f"{_task_name(record)}: {value_with_interval(part.result)}, {part.scope}")
     after = mean_over_data_sets(scores, metric)
     return replace(
         first,
         result=gain,
         scope=f"mean of {len(parts)} tasks: {', '.join(task_names)}",
-        beside=beside,
+        details=details,
         limits=_LIMITS_OF_TASKS,
         records=[part.records[0] for part in parts],
         references=_mean_references(records, parts, after),
@@ -235,7 +235,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     if tests:
         scope.append(counted(tests, "test"))
     baselines = [other for other in records if not _learns(other)]
-    beside = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
+    details = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
     baseline = _baseline(record, baselines)
     gain = None
     if baseline is not None:
@@ -247,7 +247,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
             title=f"{score} after a few examples",
             result=result,
             scope=", ".join(scope),
-            beside=beside,
+            details=details,
             meaning="After a few labelled examples, it labels this share of new examples correctly. "
             "Whether it learned that from them is unknown without a run that shows it no examples.",
             limits=_LIMITS,
@@ -265,7 +265,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
         title=title,
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=method),
         scope=", ".join([f"p {p_text(gain.p)}", *scope]),
-        beside=[f"{score} with {_described(record)}: {value_with_interval(result)}", *beside],
+        details=[f"{score} with {_described(record)}: {value_with_interval(result)}", *details],
         meaning=f"How much higher its {score} on new examples is than {compared_with}, on the same tests; 0 "
         "if it learns nothing from the examples.",
         limits=_LIMITS,

@@ -136,10 +136,10 @@ class InContext(PromptMethod):
         if self._answer_by == "generate":
             turns = self._turns(inputs.task, demonstrations)
             return [[self._chat_question(inputs.task, turns, example)] for example in examples]
-        shown = ""
+        demonstrations_text = ""
         for demonstration in demonstrations:
-            shown += self._with_answer(inputs.task, demonstration) + _SEPARATOR
-        return [self._question(inputs.task, shown, example) for example in examples]
+            demonstrations_text += self._with_answer(inputs.task, demonstration) + _SEPARATOR
+        return [self._question(inputs.task, demonstrations_text, example) for example in examples]
 
     def logits(self, task: NluTask, example: InputExample, responses: Sequence[Response]) -> list[float]:
         """The score of each label; the largest is the prediction. Raises NoChoiceError if an answer is not a label."""
@@ -164,9 +164,9 @@ class InContext(PromptMethod):
 
     # --- as a text to continue ----------------------------------------------------------------------------------------
 
-    def _question(self, task: NluTask, shown: str, example: InputExample) -> list[Request]:
+    def _question(self, task: NluTask, demonstrations_text: str, example: InputExample) -> list[Request]:
         before, _ = task.cloze_text(example, self.pattern)
-        context = shown + before.rstrip()
+        context = demonstrations_text + before.rstrip()
         candidates = self._candidates(task, example)
         if self._answer_by == "choices":
             return [Generate(context, max_tokens=_TOKENS_OF_A_CHOICE, choices=tuple(candidates))]

@@ -17,7 +17,7 @@ from pydantic import Field
 from lmassay.contracts import Model, Task
 from lmassay.errors import BudgetReached, DataError
 from lmassay.evaluations.imported.task import LoggedMetrics
-from lmassay.interchange.lm_eval.run_metadata import KEY, UNFINISHED, UnloggedExamples
+from lmassay.interchange.lm_eval.run_metadata import METADATA_KEY, UNFINISHED, UnloggedExamples
 from lmassay.interchange.lm_eval.sample_logs import (
     LogSample,
     LogTotals,
@@ -49,28 +49,13 @@ def logged_task(
     """
     logs = _read_logs(samples, filter, task)
     totals_of_logs = [_read_totals(log, results) for log in logs]
-    notes = []
-    programs: dict[str, None] = {}
-    shots: dict[str, None] = {}
-    lacks_metadata = False
-    for log, totals in zip(logs, totals_of_logs, strict=True):
-        notes.append(_origin(log, totals))
-        programs[_program(totals).replace(" ", "-")] = None
-        if totals is not None and totals.shots is not None:
-            shots[str(totals.shots)] = None
-        # lmassay exported this log, but the file with the rest of the run is missing.
-        if log.samples[0].metadata and totals is None:
-            lacks_metadata = True
-    if lacks_metadata:
-        notes.append("results_*.json is missing, so it is not known whether the run was complete, nor all its metrics")
-    signature = {"imported": "+".join(programs)}
-    if shots:
-        signature["shots"] = "+".join(shots)
+    notes = _origin_notes(logs, totals_of_logs)
+    signature = _import_signature(totals_of_logs)
     reader = reader_for(logs)
     if reader is not None:
         return reader.task(logs, signature, notes, _unlogged_examples(totals_of_logs))
     if len(logs) > 1:
-        raise DataError("only logs of minimal pairs can be one run together; import the others one by one")
+        raise DataError("several logs can only be one run if all are of minimal pairs; import the others one by one")
     return LoggedMetrics(logs[0], signature, totals_of_logs[0], notes)
 
 
@@ -134,7 +119,7 @@ class LoggedModel(Model):
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
         """The log-likelihoods in the log."""
         for request in requests:
-            if request.location and request.location.role == KEY:
+            if request.location and request.location.role == METADATA_KEY:
                 yield self._unlogged_response(str(request.location.key))
                 continue
             sample, position = self._sample_at(request.location)
@@ -221,6 +206,21 @@ def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
     return totals
 
 
+def _import_signature(totals_of_logs: Sequence[LogTotals | None]) -> dict[str, str]:
+    """The part of the signature that an import adds: the programs that wrote the logs, and their few-shot examples."""
+    # Dictionaries, because they keep the order of the logs and each value once.
+    programs: dict[str, None] = {}
+    shots: dict[str, None] = {}
+    for totals in totals_of_logs:
+        programs[_program(totals).replace(" ", "-")] = None
+        if totals is not None and totals.shots is not None:
+            shots[str(totals.shots)] = None
+    signature = {"imported": "+".join(programs)}
+    if shots:
+        signature["shots"] = "+".join(shots)
+    return signature
+
+
 def _unlogged_examples(totals_of_logs: Sequence[LogTotals | None]) -> UnloggedExamples:
     return UnloggedExamples([totals.metadata for totals in totals_of_logs if totals is not None])
 
@@ -233,6 +233,20 @@ def _program(totals: LogTotals | None) -> str:
         # "lmassay <version> in the format of <version>"
         return " ".join(totals.harness.split()[:2])
     return f"lm_eval {totals.harness or _UNKNOWN}"
+
+
+def _origin_notes(logs: Sequence[SampleLog], totals_of_logs: Sequence[LogTotals | None]) -> list[str]:
+    """The notes of an imported run: where each log comes from, and what is missing."""
+    notes = []
+    lacks_metadata = False
+    for log, totals in zip(logs, totals_of_logs, strict=True):
+        notes.append(_origin(log, totals))
+        # lmassay exported this log, but the file with the rest of the run is missing.
+        if log.samples[0].metadata and totals is None:
+            lacks_metadata = True
+    if lacks_metadata:
+        notes.append("results_*.json is missing, so it is unknown whether the run was complete and had other metrics")
+    return notes
 
 
 def _origin(log: SampleLog, totals: LogTotals | None) -> str:

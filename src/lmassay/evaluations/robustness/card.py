@@ -213,7 +213,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         metric="success",
         result=result,
         scope=f"{result.n:,} attacked inputs, {counted(len(records), 'attack')}",
-        beside=further_values,
+        details=further_values,
         meaning=_meaning(records[0], has_right_and_wrong),
         limits=f"{_strength(records)} Inputs the model already gets wrong cannot count as broken.",
         records=records,

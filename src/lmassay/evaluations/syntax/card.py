@@ -220,7 +220,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         metric="mw",
         result=result,
         scope=f"{result.n:,} contexts, {_constructions_in_words(len(constructions))}",
-        beside=[
+        details=[
             *_range_note(constructions),
             f"all verbs weighted equally (EW): {value_with_interval(record.result('ew', group))}",
             f"on the given pairs of verbs (TSE{verb_pairs}): {value_with_interval(tse)}",
@@ -248,7 +248,7 @@ def _tse_headline(record: RunRecord, group: str) -> Headline | None:
         metric="tse",
         result=tse,
         scope=f"{counted(tse.n, 'pair')}{verb_pairs}, {_constructions_in_words(len(constructions))}",
-        beside=_range_note(constructions),
+        details=_range_note(constructions),
         meaning="Of two given forms of a verb, the one that agrees is more probable this often; chance is one half.",
         limits="There is no verb list for these data, so nothing is known about other verbs than those of the pairs.",
         records=[record],
@@ -293,7 +293,7 @@ def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline |
         metric="accuracy",
         result=result,
         scope=f"{counted(result.n, 'pair')}{_named_data(record)}",
-        beside=_sample_note(record),
+        details=_sample_note(record),
         references=_sentence_references(record, result),
         meaning="Of two sentences that differ in one word, the grammatical one is more probable this often; chance is "
         "one half.",

@@ -8,7 +8,7 @@ from lmassay.evaluations.syntax.blimp import paradigms
 from lmassay.interchange.every_eval_ever import attribution
 from lmassay.interchange.exports import Export, LogDocument
 from lmassay.interchange.lm_eval.log_export import GREEDY
-from lmassay.interchange.lm_eval.run_metadata import KEY
+from lmassay.interchange.lm_eval.run_metadata import METADATA_KEY
 from lmassay.types import Row
 
 # What lm-evaluation-harness calls our metrics.
@@ -64,7 +64,7 @@ def _sample(row: Row) -> dict[str, Any] | None:
         "asked": [list(request) for request in inputs["asked"]],
         "answers": answers,
         "metrics": metrics,
-        KEY: lmassay_fields,
+        METADATA_KEY: lmassay_fields,
     }
 
 

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, did_you_mean
+from lmassay.evaluations.syntax.english_spelling import VERB_ENDINGS_WITH_ES, with_s
 from lmassay.storage.files import open_text
 
 _COLUMNS = ("idx", "sing", "plur", "freq")
 _IRREGULAR = {"be": ("is", "are"), "have": ("has", "have"), "do": ("does", "do"), "go": ("goes", "go")}
-# Verbs with these endings get -es: sibilants, and -o as in "echoes".
-_ENDINGS_WITH_ES = ("sh", "s", "x", "ch", "z", "o")
-_VOWELS = "aeiou"
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
@@ -113,11 +111,7 @@ def conjugate(base: str) -> Lemma:
     """
     if base in _IRREGULAR:
         return Lemma(*_IRREGULAR[base])
-    if base.endswith("y") and base[-2:-1] not in _VOWELS:
-        return Lemma(f"{base[:-1]}ies", base)
-    if base.endswith(_ENDINGS_WITH_ES):
-        return Lemma(f"{base}es", base)
-    return Lemma(f"{base}s", base)
+    return Lemma(with_s(base, VERB_ENDINGS_WITH_ES), base)
 
 
 def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:

@@ -2,8 +2,8 @@
 
 An evaluation may define how its samples look: minimal pairs become BLiMP's tasks, one file per paradigm. Other runs of
 generated text or log-probabilities become logs in a general form. Each sample and the totals have an additional field
-``lmassay``, with what `lmassay import` needs to restore the run. Examples in error or without a score are not samples;
-the totals list them.
+``lmassay``, with what `lmassay import` needs to restore the run. Examples with errors or without a score are not
+samples; the totals list them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from lmassay.errors import UserError
 from lmassay.interchange.exports import export_of
-from lmassay.interchange.lm_eval.run_metadata import KEY, UnloggedExample, metadata_of
+from lmassay.interchange.lm_eval.run_metadata import METADATA_KEY, UnloggedExample, metadata_of
 from lmassay.plugins.evaluations import metric_of
 from lmassay.storage.file_names import safe_name, same_file_key
 from lmassay.storage.files import atomic_write
@@ -99,7 +99,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
             unlogged.append(_unlogged_example(task, doc, target, row))
             continue
         if cluster:
-            parts[KEY]["cluster"] = cluster
+            parts[METADATA_KEY]["cluster"] = cluster
         log = logs.setdefault(task, [])
         log.append(_sample(len(log), {"doc": doc, "target": target, **parts}))
     return logs, unlogged
@@ -155,7 +155,7 @@ def _general_sample(row: Row, exchanges: Exchanges, reported_metrics: set[str]) 
         "asked": requests,
         "answers": answers,
         "metrics": metrics,
-        KEY: {"id": row.example.id, "groups": dict(row.example.groups), "scores": other_scores},
+        METADATA_KEY: {"id": row.example.id, "groups": dict(row.example.groups), "scores": other_scores},
     }
 
 
@@ -199,7 +199,7 @@ def _sample(doc_id: int, parts: Sample) -> Sample:
         "prompt_hash": _hash(first_prompt),
         "target_hash": _hash(parts["target"]),
         **parts["metrics"],
-        KEY: parts[KEY],
+        METADATA_KEY: parts[METADATA_KEY],
     }
 
 
@@ -245,7 +245,7 @@ def _totals(
         "system_instruction": None,
         "chat_template": None,
         "total_evaluation_time_seconds": None,
-        KEY: metadata_of(record, all_metrics, unlogged),
+        METADATA_KEY: metadata_of(record, all_metrics, unlogged),
     }
 
 
@@ -268,7 +268,7 @@ def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole:
                 continue
             values.append(sample[metric])
             # Without clusters, every document is one.
-            clusters.append(sample[KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]))
+            clusters.append(sample[METADATA_KEY]["groups"].get(cluster, "") if cluster else str(sample["doc_id"]))
         mean, error = _mean_and_error(values, clusters)
         means[f"{metric},{_FILTER}"] = mean
         means[f"{metric}_stderr,{_FILTER}"] = error

@@ -17,7 +17,7 @@ from typing import Any
 from lmassay.errors import DataError
 from lmassay.types import Combination, Example, LogProbs, Request, RunRecord, Score, SourceLocation, canonical
 
-KEY = "lmassay"
+METADATA_KEY = "lmassay"
 # The id of an example that stands for everything an interrupted run did not reach.
 UNFINISHED = "what the run did not come to"
 _ENDED_STATUSES = ("done", "incomplete")
@@ -27,7 +27,7 @@ _SET_BY_IMPORT = ("lmassay", "task", "model", "limit", "seed", "ci", "logged", "
 
 @dataclass(frozen=True, slots=True)
 class UnloggedExample:
-    """An example that is not in the log of its run: it is in error, or has no score for the reasons given."""
+    """An example that is not in the log of its run: it has an error, or has no score for the reasons given."""
 
     task: str
     """The log that would contain it."""
@@ -109,10 +109,10 @@ def read_metadata(value: Any, task: str, tasks: Sequence[str], path: Path) -> Ru
                 raise ValueError(f"the combined metric {metric} has no terms")
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, (KEY, *first["loc"])))
+        key = ".".join(map(str, (METADATA_KEY, *first["loc"])))
         raise DataError(f"{path}: {key}: {first['msg']}; export the run again") from None
     except ValueError as error:
-        raise DataError(f"{path}: {KEY}: {error}; export the run again") from None
+        raise DataError(f"{path}: {METADATA_KEY}: {error}; export the run again") from None
     # A log without samples is not written, so the examples of its task are listed with any other log.
     unlogged = [example for example in metadata.left_out if example.task == task or example.task not in tasks]
     return replace(metadata, left_out=unlogged)
@@ -129,8 +129,9 @@ def _validator() -> Any:
 class UnloggedExamples:
     """The examples of a run that its logs do not contain.
 
-    An imported run must end with the same examples in error and unscored. So it has these examples, too: a request
-    about one in error gets no answer from the log, which leaves it in error; one that is unscored needs no request.
+    An imported run must end with the same errors and the same unscored examples as the original, so it has these
+    examples, too. A request about an example with an error has no answer in the log, which is an error again. An
+    unscored example needs no request.
     """
 
     def __init__(self, metadata_of_logs: Sequence[RunMetadata]) -> None:
@@ -174,10 +175,10 @@ class UnloggedExamples:
         return []
 
     def requests(self, example_id: str) -> Sequence[Request]:
-        """A request that the log cannot answer, if the example is in error; no request if it is unscored."""
+        """A request that the log cannot answer, if the example has an error; no request if it is unscored."""
         if example_id != UNFINISHED and not self._by_id[example_id].error:
             return []
-        return [LogProbs("", "", location=SourceLocation(KEY, example_id))]
+        return [LogProbs("", "", location=SourceLocation(METADATA_KEY, example_id))]
 
     def score(self, example_id: str) -> Score:
         """The score of an unscored example: the reasons why it has none."""
@@ -195,7 +196,7 @@ class UnloggedExamples:
             unscored = len(self) - in_error
             counts = []
             if in_error:
-                counts.append(f"{in_error} in error")
+                counts.append(f"{in_error} with errors")
             if unscored:
                 counts.append(f"{unscored} without a score")
             notes.append(f"{len(self)} of {samples + len(self)} examples are not in the log: {', '.join(counts)}")

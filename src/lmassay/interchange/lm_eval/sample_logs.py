@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from lmassay.contracts import Task
 from lmassay.errors import DataError
-from lmassay.interchange.lm_eval.run_metadata import KEY, RunMetadata, UnloggedExamples, read_metadata
+from lmassay.interchange.lm_eval.run_metadata import METADATA_KEY, RunMetadata, UnloggedExamples, read_metadata
 from lmassay.plugins.evaluations import evaluations
 from lmassay.plugins.hooks import call_hook
 from lmassay.redaction import redact
@@ -29,7 +29,9 @@ _HINT = "is this a samples_*.jsonl that lm-evaluation-harness wrote with --log_s
 _GZIP_MAGIC = b"\x1f\x8b"
 _REQUIRED_KEYS = ("doc_id", "doc", "target", "arguments", "filtered_resps")
 # All keys of a sample that are not metrics.
-_OTHER_KEYS = frozenset((*_REQUIRED_KEYS, "resps", "filter", "metrics", "doc_hash", "prompt_hash", "target_hash", KEY))
+_OTHER_KEYS = frozenset(
+    (*_REQUIRED_KEYS, "resps", "filter", "metrics", "doc_hash", "prompt_hash", "target_hash", METADATA_KEY)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
         means=means,
         identity=identity,
         shots=_count(_mapping(document.get("n-shot")).get(task)),
-        metadata=read_metadata(document.get(KEY), task, list(results), path),
+        metadata=read_metadata(document.get(METADATA_KEY), task, list(results), path),
     )
 
 
@@ -277,7 +279,7 @@ def _sample(path: Path, line: int, row: Mapping[str, Any]) -> LogSample:
         answers=row["filtered_resps"],
         filter=str(row.get("filter", "none")),
         metrics={name: row[name] for name in metrics},
-        metadata=_mapping(row.get(KEY)),
+        metadata=_mapping(row.get(METADATA_KEY)),
     )
 
 

@@ -146,7 +146,7 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
             if other.table.ids:
                 unrelated.append(other.name)
             continue
-        # Runs may share examples but no score, if all shared ones are in error in one of them.
+        # Runs may share examples but no score, if all shared ones have errors in one of them.
         if _share_scores(scored_ids, other):
             comparable.append(other)
     rows: Sequence[Comparison] = []

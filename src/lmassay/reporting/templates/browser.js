@@ -318,7 +318,7 @@ class Browser {
     const shown = make("div");
     shown.dir = "auto";
     shown.lang = "";
-    // An example in error has no answer; the message takes its place.
+    // An example with an error has no answer; the message takes its place.
     if (value < 0 && this.errors[row] >= 0 && column === this.lastText) {
       shown.textContent = this.text(this.errors[row]).slice(0, 240);
       shown.className = "error";

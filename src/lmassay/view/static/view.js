@@ -39,7 +39,8 @@
     }
   };
 
-  const shown = new Map();
+  // Part of the page → its markup. Parts that did not change are left alone, with their focus and selection.
+  const markupOfPart = new Map();
   const update = async () => {
     const separator = body.dataset.live.includes("?") ? "&" : "?";
     const response = await fetch(`${body.dataset.live}${separator}version=${encodeURIComponent(version)}`);
@@ -52,8 +53,8 @@
       const html = answer.parts[part.dataset.part];
       // A list that the user has just opened would be closed.
       const choosing = part.contains(document.activeElement) && document.activeElement.matches("select");
-      if (html !== undefined && shown.get(part) !== html && !choosing) {
-        shown.set(part, html);
+      if (html !== undefined && markupOfPart.get(part) !== html && !choosing) {
+        markupOfPart.set(part, html);
         replacePart(part, html);
       }
     }

@@ -158,7 +158,7 @@ def test_all_mistakes_are_reported_at_once_with_key_and_line(tmp_path):
         ('"0": "No"', '"0": []', "line 5: words.0: Value should have at least 1 item"),
         ("name: same", "name: 7", "line 1: name: Input should be a valid string (got 7); put it in quotes"),
         ("name: same", "name: ' same'", "line 1: name: must not begin or end with a blank (got ' same')"),
-        ("[acc, f1]", "[em]", "line 10: metrics: 'em' needs to know what belongs together"),
+        ("[acc, f1]", "[em]", "line 10: metrics: 'em' is computed per question"),
         ("name: same", "name: [1]", "line 1: name: Input should be a valid string (got [1])"),
     ],
 )

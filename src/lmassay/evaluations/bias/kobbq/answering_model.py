@@ -75,13 +75,13 @@ def shown_name(name: str, models: Sequence[str]) -> str:
     return f"{name} ({', '.join(models)})" if models else name
 
 
-def is_shown_as(name: str, shown: str) -> bool:
+def is_shown_as(name: str, displayed_name: str) -> bool:
     """Whether a table shows the model of this name, alone or with the model behind it.
 
     >>> is_shown_as("clova-x", "clova-x (HCX-005)"), is_shown_as("clova", "clova-x (HCX-005)")
     (True, False)
     """
-    return shown == name or shown.startswith(f"{name} (")
+    return displayed_name == name or displayed_name.startswith(f"{name} (")
 
 
 def _record_path(collected: Path) -> Path:

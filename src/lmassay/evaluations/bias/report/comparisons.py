@@ -308,7 +308,7 @@ def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     }
     available_pairs = MAX_PAIRS
     left_out = 0
-    shown: list[Block] = []
+    report_blocks: list[Block] = []
     for kind, contrasts in kinds.items():
         chosen = []
         for contrast in contrasts:
@@ -321,17 +321,17 @@ def blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
         tested = tested_contrasts(store, chosen)
         if not tested:
             continue
-        shown.append(Heading(_heading(kind, tested)))
+        report_blocks.append(Heading(_heading(kind, tested)))
         for contrast in tested:
             if kind == "prompts":
-                shown += _full_blocks(contrast)
+                report_blocks += _full_blocks(contrast)
             else:
-                shown.append(Folded(contrast.title, [_table(contrast)]))
-    if shown:
-        shown.append(Note(_HOW_TO_READ))
+                report_blocks.append(Folded(contrast.title, [_table(contrast)]))
+    if report_blocks:
+        report_blocks.append(Note(_HOW_TO_READ))
     if left_out:
-        shown.append(Note(f"{counted(left_out, 'more pair')} of runs not tested here; use `lmassay compare`."))
-    return shown
+        report_blocks.append(Note(f"{counted(left_out, 'more pair')} of runs not tested here; use `lmassay compare`."))
+    return report_blocks
 
 
 def _heading(kind: str, contrasts: Sequence[Contrast]) -> str:

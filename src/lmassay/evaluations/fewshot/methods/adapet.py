@@ -157,8 +157,8 @@ class AdapetLearner(Learner):
             return label_weight * label + conditioned_weight * conditioned
         # FewNLU logs the balanced sum, but back-propagates the label loss separately: unbalanced and not divided by
         # the number of micro-batches. The last term has the value 0 and that gradient.
-        shown = label_weight * label.detach() + conditioned_weight * conditioned
-        return shown + self.options.accumulation * (label - label.detach())
+        logged_loss = label_weight * label.detach() + conditioned_weight * conditioned
+        return logged_loss + self.options.accumulation * (label - label.detach())
 
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of an update: both losses are means over their tokens in the whole update, drawn once for it."""
@@ -442,8 +442,8 @@ def filled_with_texts(items: Sequence[EncodedItem], draws: Draws, *, reference: 
         choices = item.extra["texts"]
         is_right = right_texts(item)
         label = drawn[number] if drawn else draws.labels(len(choices), 1)[0]
-        shown = is_right.index(True) if reference else label
-        ids = filled(item, choices[shown]).ids
+        inserted = is_right.index(True) if reference else label
+        ids = filled(item, choices[inserted]).ids
         texts.append(FilledText(ids, is_right[label]))
     return texts
 

@@ -39,12 +39,12 @@ def blocks(study: Study) -> list[Block]:
     for strategy in study.main_strategies:
         for task in strategy.verdicts:
             dev_curves.append(_dev_curves(strategy, task))
-    shown: list[Block] = []
-    shown += _figure_blocks("Splits of the selected configurations", "middle", splits)
-    shown += _figure_blocks("Dev against test over configurations", "small", dev_against_test)
-    shown += _figure_blocks("Stability over K", "small", stability)
-    shown += _figure_blocks("Dev scores during the training of the selected configurations", "small", dev_curves)
-    return shown
+    sections: list[Block] = []
+    sections += _figure_blocks("Splits of the selected configurations", "middle", splits)
+    sections += _figure_blocks("Dev against test over configurations", "small", dev_against_test)
+    sections += _figure_blocks("Stability over K", "small", stability)
+    sections += _figure_blocks("Dev scores during the training of the selected configurations", "small", dev_curves)
+    return sections
 
 
 def _figure_blocks(
@@ -54,10 +54,12 @@ def _figure_blocks(
     drawn = [figure for figure in figures if figure is not None]
     if not drawn:
         return []
-    shown: list[Block] = [Heading(title), *figures_and_notes(drawn[:MAX_FIGURES], size)]
+    blocks_of_title: list[Block] = [Heading(title), *figures_and_notes(drawn[:MAX_FIGURES], size)]
     if len(drawn) > MAX_FIGURES:
-        shown.append(Note(f"{counted(len(drawn) - MAX_FIGURES, 'more figure')} not shown; report fewer runs at once."))
-    return shown
+        blocks_of_title.append(
+            Note(f"{counted(len(drawn) - MAX_FIGURES, 'more figure')} not shown; report fewer runs at once.")
+        )
+    return blocks_of_title
 
 
 def short_name(strategy: Strategy) -> str:

@@ -99,10 +99,10 @@ def _study_blocks(study: Study) -> list[Block]:
 
 
 def _note_blocks(texts: Sequence[str]) -> list[Block]:
-    shown: list[Block] = [Note(text) for text in texts]
-    if len(shown) <= _FEW_NOTES:
-        return shown
-    return [Folded(f"{len(texts)} notes: {texts[0]} …", shown)]
+    notes: list[Block] = [Note(text) for text in texts]
+    if len(notes) <= _FEW_NOTES:
+        return notes
+    return [Folded(f"{len(texts)} notes: {texts[0]} …", notes)]
 
 
 # --- the protocol's tables --------------------------------------------------------------------------------------------

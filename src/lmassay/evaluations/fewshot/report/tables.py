@@ -377,8 +377,8 @@ def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdi
 
 def _shown_metrics(task: str, metrics: Mapping[str, ProtocolEstimate]) -> list[str]:
     """The metrics that tables show for a task: the paper's for its tasks, else all."""
-    shown = _SHOWN_METRICS.get(_paper_name(task), tuple(metrics))
-    return [metric for metric in shown if metric in metrics]
+    selected = _SHOWN_METRICS.get(_paper_name(task), tuple(metrics))
+    return [metric for metric in selected if metric in metrics]
 
 
 def in_papers_order(tasks: Iterable[str]) -> list[str]:

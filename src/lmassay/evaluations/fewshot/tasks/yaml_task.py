@@ -1,4 +1,4 @@
-"""A task as a YAML file: the columns with the texts, patterns, words.
+"""A task as a YAML file: the columns with the texts, the patterns, and the words that stand for the labels.
 
 ::
 
@@ -11,11 +11,18 @@
       - 'Does "{sentence1}" mean the same as "{sentence2}"? [mask].'
     metrics: [acc, f1]
 
-In patterns ``{x}`` may be shortened, ``{x!}`` may not, and ``{x.}`` loses its final punctuation; ``A: … B: …`` are two
-sides; ``|`` separates parts. ``ptuning`` lists patterns with continuous tokens ``<2>``; their number is the id of the
-pattern. Without the key the first pattern gets 1 to 4 of them before its mask. ``chat`` is the wording for chat models:
-``instruction`` (``{answers}`` lists the answers), ``question`` with fields in braces, and ``answers`` by label; each of
-the three has a default.
+In a pattern:
+
+- ``{x}`` is the text of the field x, which is shortened if the input is too long for the model. ``{x!}`` is never
+  shortened, and ``{x.}`` is inserted without its final punctuation.
+- ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenised one by one.
+
+``ptuning`` lists patterns with continuous prompt tokens: ``<2>`` stands for two of them. The number of tokens is the id
+of the pattern. Without the key, there are four such patterns: the first of ``patterns`` with 1 to 4 tokens before its
+mask.
+
+``chat`` is the wording for chat models: ``instruction``, in which ``{answers}`` becomes the list of answers;
+``question``, with fields in braces; and ``answers`` by label. Each of the three has a default.
 """
 
 from __future__ import annotations
@@ -195,7 +202,8 @@ class TaskDescription(YamlModel):
             slots = pattern(notation(text)).slots
             if slots in seen:
                 mistakes.add(
-                    f"a pattern with {slots} prompt tokens is there already; they are known by that number", number
+                    f"another pattern has {slots} prompt tokens; this number is the id of a pattern, so choose another",
+                    number,
                 )
             if slots:
                 seen.add(slots)
@@ -219,7 +227,7 @@ class TaskDescription(YamlModel):
             if name not in METRICS:
                 mistakes.add(f"there is no metric '{name}'{did_you_mean(name, METRICS)}")
             if name == "em" and info.data.get("question") == "":
-                mistakes.add("'em' needs to know what belongs together; name the column as 'question'")
+                mistakes.add("'em' is computed per question; name the column with the id of the question as 'question'")
         mistakes.report()
         return names
 
@@ -292,22 +300,22 @@ def _check_pattern(
     mistakes: Mistakes, text: str, info: ValidationInfo, *location: str | int, masks: int = 1, slots: bool = False
 ) -> None:
     """Add mistakes: an unknown field, no field, a wrong number of masks, prompt tokens where none belong."""
-    read = pattern(notation(text))
+    parsed = pattern(notation(text))
     # None if the key "fields" is wrong itself, which is reported there.
     fields = info.data.get("fields")
     if fields is not None:
-        for name in sorted(read.fields):
+        for name in sorted(parsed.fields):
             # A dot after the name removes the field's final punctuation.
             if name.removesuffix(".") not in fields and name not in fields:
                 mistakes.add(f"there is no field '{name}'{did_you_mean(name, fields)}", *location)
-    if not read.fields:
+    if not parsed.fields:
         example = next(iter(fields or ["text"]))
         mistakes.add(f"the pattern shows no field; put one in braces, e.g. {{{example}}}", *location)
-    if read.masks != masks:
-        mistakes.add(f"the pattern has {read.masks or 'no'} [mask]; it must have {masks or 'none'}", *location)
-    if slots and not read.slots:
+    if parsed.masks != masks:
+        mistakes.add(f"the pattern has {parsed.masks or 'no'} [mask]; it must have {masks or 'none'}", *location)
+    if slots and not parsed.slots:
         mistakes.add("the pattern has no continuous prompt tokens; put <2> where two of them go", *location)
-    if read.slots and not slots:
+    if parsed.slots and not slots:
         mistakes.add("continuous prompt tokens (<…>) belong under 'ptuning'", *location)
 
 
@@ -350,7 +358,8 @@ class YamlProcessor(RowProcessor):
             names = " and ".join(f"'{column}'" for column in columns.fields.values())
             raise DataError(f"{row.where}: {names} must not be empty; fill in the row or remove it")
         # Methods without patterns read the first two fields.
-        first, second = (*texts.values(), None)[:2]
+        first, *others = texts.values()
+        second = others[0] if others else None
         meta: dict[str, Any] = {"fields": texts}
         if columns.group:
             meta["group"] = str(row.get(columns.group))
@@ -363,10 +372,10 @@ class YamlProcessor(RowProcessor):
             name = str(row.get(columns.id))
         guid = f"{set_type}-{name}"
         if not name.isdigit():
-            # Ids that are text need not be unique; the number of the line is.
+            # Ids that are not numbers are often names of documents and not unique. The number of the line is.
             guid += f"-{line_number}"
         label = self.label(row, set_type, columns.label)
-        yield InputExample(guid=guid, text_a=str(first), text_b=second, label=label, meta=meta, idx=row.row_number)
+        yield InputExample(guid=guid, text_a=first, text_b=second, label=label, meta=meta, idx=row.row_number)
 
 
 def _text(row: DataRow, column: str) -> str:

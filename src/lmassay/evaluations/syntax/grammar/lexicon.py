@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from lmassay.errors import did_you_mean
+from lmassay.evaluations.syntax.english_spelling import NOUN_ENDINGS_WITH_ES, VERB_ENDINGS_WITH_ES, with_s
 from lmassay.evaluations.syntax.grammar.source import (
     GrammarMistake,
     GrammarSource,
@@ -119,9 +120,8 @@ def english_noun(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[
     if head in irregular:
         singular, plural = irregular[head]
     else:
-        # Most nouns in -o take -s (photos, pianos); the others (heroes) are listed as irregular.
         singular = head
-        plural = _with_s(head, ("s", "x", "z", "ch", "sh"))
+        plural = with_s(head, NOUN_ENDINGS_WITH_ES)
     return _joined(modifiers, singular), _joined(modifiers, plural)
 
 
@@ -135,7 +135,7 @@ def english_verb(lemma: str, irregular: Mapping[str, tuple[str, str]]) -> tuple[
     if head in irregular:
         singular, plural = irregular[head]
     else:
-        singular = _with_s(head, ("s", "x", "z", "ch", "sh", "o"))
+        singular = with_s(head, VERB_ENDINGS_WITH_ES)
         plural = head
     return _joined(singular, object_), _joined(plural, object_)
 
@@ -159,14 +159,6 @@ VERB = "verb"
 
 NUMBER_RULES = {"english noun": english_noun, "english verb": english_verb}
 READERS = {"hangul": hangul_final}
-
-
-def _with_s(word: str, sibilants: tuple[str, ...]) -> str:
-    if word.endswith(sibilants):
-        return word + "es"
-    if word.endswith("y") and word[-2:-1] not in ("a", "e", "i", "o", "u"):
-        return word[:-1] + "ies"
-    return word + "s"
 
 
 def _joined(left: str, right: str) -> str:

@@ -31,7 +31,7 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
         metric="ece",
         result=result,
         scope=counted(result.n, "question"),
-        beside=[
+        details=[
             f"Brier score: {value_with_interval(record.result('brier'))}",
             f"accuracy: {value_with_interval(record.result('accuracy'))}, "
             f"mean confidence: {value_with_interval(record.result('confidence'))}",

@@ -90,10 +90,10 @@ def texts(row: Row, _: Exchanges) -> NamedValues:
     """The question with the probability of each choice."""
     shares = row.score.details.get("probabilities", ())
     choices = row.example.inputs.get("choices", ())
-    shown = [f"{choice}: {share:.3f}" for choice, share in zip(choices, shares, strict=False)]
+    choices_with_shares = [f"{choice}: {share:.3f}" for choice, share in zip(choices, shares, strict=False)]
     right = choices[row.example.reference] if isinstance(row.example.reference, int) and choices else None
     return [
         ("question", row.example.inputs.get("question")),
-        ("probabilities", "\n".join(shown) or "\n".join(choices)),
+        ("probabilities", "\n".join(choices_with_shares) or "\n".join(choices)),
         ("right answer", right),
     ]
