@@ -172,7 +172,7 @@ def test_ptuning_patterns_need_prompt_tokens_and_different_numbers_of_them(tmp_p
     text = TASK + "ptuning:\n  - '{first} [mask]'\n  - '{first} <1> [mask]'\n  - '<1> {first} [mask]'\n"
     messages = mistakes(tmp_path, text)
     assert "ptuning[0]: the pattern has no continuous prompt tokens" in messages[0]
-    assert "ptuning[2]: a pattern with 1 prompt tokens is there already" in messages[1]
+    assert "ptuning[2]: another pattern has 1 prompt token; this number is the id" in messages[1]
 
 
 def test_a_classifier_may_have_its_own_input(tmp_path):

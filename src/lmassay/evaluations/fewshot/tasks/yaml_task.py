@@ -44,6 +44,7 @@ from lmassay.evaluations.fewshot.tasks.pvp import Mode
 from lmassay.evaluations.fewshot.tasks.rows import ENDINGS, DataRow
 from lmassay.plugins.yaml_models import Mistakes, YamlModel, folder_of, listed, read_model
 from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, format_suffix
+from lmassay.types.wording import counted
 
 # Without the key "ptuning", the first pattern gets these numbers of prompt tokens.
 _SLOTS = (1, 2, 3, 4)
@@ -201,9 +202,9 @@ class TaskDescription(YamlModel):
             _check_pattern(mistakes, text, info, number, slots=True)
             slots = pattern(notation(text)).slots
             if slots in seen:
+                tokens = counted(slots, "prompt token")
                 mistakes.add(
-                    f"another pattern has {slots} prompt tokens; this number is the id of a pattern, so choose another",
-                    number,
+                    f"another pattern has {tokens}; this number is the id of a pattern, so choose another", number
                 )
             if slots:
                 seen.add(slots)
