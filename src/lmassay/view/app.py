@@ -19,6 +19,7 @@ from lmassay.plugins.evaluations import evaluations
 from lmassay.redaction import without_keys
 from lmassay.reporting.html_document import style_sheet, without_unwritable
 from lmassay.storage.commands import command_line, command_on_results
+from lmassay.types import RunRecord
 from lmassay.view.changes import Changes, annotation_digest
 from lmassay.view.context import Context, run_of
 from lmassay.view.documents import Documents
@@ -117,28 +118,25 @@ class Pages:
         snapshot = self.context.folder.snapshot()
         state = run_of(snapshot, request.path_params["run"])
         query = ExampleQuery.of(request.query_params)
-        parts = self._run_parts(snapshot, state.record.id, query)
-        others = []
-        for other in snapshot.runs:
-            if other.record.task == state.record.task and other.record.id != state.record.id:
-                others.append(other.record)
+        record = state.record
+        parts = self._run_parts(snapshot, record.id, query)
         with self.context.folder.store() as store:
-            facts = run_facts(store, state.record)
-        metrics = [*state.record.design.headline, *(result.metric for result in state.record.results)]
-        parameters = urlencode([item for item in request.query_params.items() if item[0] != "message"])
+            facts = run_facts(store, record)
+        # A message such as "Note and tags are saved." is shown once, not with every update.
+        parameters = [(name, value) for name, value in request.query_params.items() if name != "message"]
         return self.context.page(
             "run.html",
             request,
             state=state,
-            record=state.record,
+            record=record,
             query=query,
             states=STATES,
-            metrics=[metric for metric in dict.fromkeys(metrics) if "." not in metric],
+            metrics=_metrics_to_filter_by(record),
             parts=parts,
-            others=list(reversed(others)),
+            others=_runs_to_compare_with(record, snapshot),
             facts=facts,
-            seen=annotation_digest(state.record.annotation),
-            live=f"/runs/{quote(state.record.id, safe='')}/live?{parameters}",
+            seen=annotation_digest(record.annotation),
+            live=f"/runs/{quote(record.id, safe='')}/live?{urlencode(parameters)}",
             page_version=_version(snapshot, parts),
         )
 
@@ -181,6 +179,23 @@ class Pages:
         return self.context.page("example.html", request, record=state.record, detail=detail)
 
 
+def _metrics_to_filter_by(record: RunRecord) -> list[str]:
+    """Return the metrics that examples may have scores of, the main ones first."""
+    of_results = [result.metric for result in record.results]
+    metrics = dict.fromkeys([*record.design.headline, *of_results])
+    # A name with a dot is a statistic over all examples, such as success.std.
+    return [metric for metric in metrics if "." not in metric]
+
+
+def _runs_to_compare_with(record: RunRecord, snapshot: Snapshot) -> list[RunRecord]:
+    """Return the other runs of the same task, the latest first."""
+    others = []
+    for state in reversed(snapshot.runs):
+        if state.record.task == record.task and state.record.id != record.id:
+            others.append(state.record)
+    return others
+
+
 def _first_commands(folder: Path) -> list[str]:
     """Return the commands that start a first run in a folder, with a sample that an evaluation brings."""
     for evaluation in evaluations():
@@ -195,12 +210,15 @@ def _first_commands(folder: Path) -> list[str]:
 
 def _version(snapshot: Snapshot, parts: Parts) -> str:
     texts = "\n".join(parts.values())
-    return f"{snapshot.version}.{hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()}"
+    digest = hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()
+    # The first part says whether the folder has changed, without rendering the page again.
+    return f"{snapshot.version}.{digest}"
 
 
 def _is_unchanged(request: Request, snapshot: Snapshot) -> bool:
     """Return whether the folder is as it was when the browser got its version of the page."""
-    return request.query_params.get("version", "").partition(".")[0] == snapshot.version
+    version_of_folder, _, _ = request.query_params.get("version", "").partition(".")
+    return version_of_folder == snapshot.version
 
 
 def _live(snapshot: Snapshot, parts: Parts) -> Response:
@@ -234,7 +252,9 @@ def _error_page(context: Context, request: Request, error: Exception) -> Respons
             text = "This address can only be used by a form."
     elif isinstance(error, LmassayError):
         status = 503 if isinstance(error, StoreError) else 400
-        text = f"{str(error)[0].upper()}{str(error)[1:]}" if str(error) else type(error).__name__
+        # Messages begin with a small letter, because the terminal prints "error: " before them.
+        message = str(error) or type(error).__name__
+        text = message[0].upper() + message[1:]
     else:
         # Starlette raises the error again, and the server logs it.
         status, text = 500, "This page failed because of a bug in lmassay; the terminal has the details."

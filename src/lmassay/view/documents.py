@@ -88,15 +88,20 @@ class Documents:
         runs = request.query_params.getlist("run")
         if len(runs) < 2:
             raise HTTPException(400, "Select at least two runs to compare; the others are compared with the first.")
+        # Refuses runs that are damaged or no longer there, with a message for the page.
         records_of(store, runs, usable=True)
         pairs = named_runs(store, store, runs, gated=False).pairs
-        base = pairs[0][0]
-        return compare_with_first([(store, record) for record in (base, *(new for _, new in pairs))])
+        base, _ = pairs[0]
+        records = [base]
+        for _, new in pairs:
+            records.append(new)
+        return compare_with_first([(store, record) for record in records])
 
     def _selected(self, request: Request, store: Store) -> Sequence[RunRecord]:
         if "all" in request.query_params:
             snapshot = self.context.folder.snapshot()
-            selected = {state.record.id for state in ListQuery.of(request.query_params).select(snapshot.runs)}
+            query = ListQuery.of(request.query_params)
+            selected = {state.record.id for state in query.select(snapshot.runs)}
             # A report starts with the run that was recorded first, which is the base of its comparisons. The times in
             # the ids are not reliable: a clock may have been set back.
             runs = [state.record.id for state in snapshot.runs if state.record.id in selected]

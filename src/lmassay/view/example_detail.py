@@ -44,30 +44,34 @@ class ExampleDetail:
 
 def example_detail(store: Store, record: RunRecord, position: int) -> ExampleDetail | None:
     """Return the example at a position of a run; None if there is none."""
-    rows = dict(examples_at(store, record.id, [max(position - 1, 0), position, position + 1]))
+    # The neighbours are read only to know whether there are any to link to.
+    positions = [max(position - 1, 0), position, position + 1]
+    rows = dict(examples_at(store, record.id, positions))
     row = rows.get(position)
     if row is None:
         return None
     exchanges = store.exchanges_of(record.id, row.example.id)
     scores = [(metric, number_text(value, 4)) for metric, value in row.score.values.items()]
-    data: list[tuple[str, str]] = []
-    for title, value in (
-        ("inputs", row.example.inputs),
-        ("reference", row.example.reference),
-        ("details", row.score.details),
-    ):
-        if value not in (None, "", {}, []):
-            data.append((title, json.dumps(value, indent=2, ensure_ascii=False)))
     return ExampleDetail(
         position=position,
         row=row,
         scores=scores,
         texts=texts_of(record, row, exchanges),
         exchanges=[_exchange(request, response) for request, response in exchanges],
-        data=data,
+        data=_stored_data(row),
         previous=position - 1 if position - 1 in rows else None,
         following=position + 1 if position + 1 in rows else None,
     )
+
+
+def _stored_data(row: Row) -> list[tuple[str, str]]:
+    values = {"inputs": row.example.inputs, "reference": row.example.reference, "details": row.score.details}
+    data = []
+    for title, value in values.items():
+        # A reference of 0 or False is data; an empty one says nothing.
+        if value not in (None, "", {}, []):
+            data.append((title, json.dumps(value, indent=2, ensure_ascii=False)))
+    return data
 
 
 _TEXTS_OF_REQUESTS = ("messages", "prompt", "context", "continuation", "text", "left", "right")

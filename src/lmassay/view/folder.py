@@ -133,13 +133,22 @@ class ResultsFolder:
         with self._lock:
             if time.monotonic() - self._read_at > _SECONDS_TO_KEEP:
                 files = self._state_of_files()
-                # A process that is killed changes no file, but its lock is gone.
-                may_differ = any(state.in_progress for state in self._snapshot.runs)
-                if files != self._files or may_differ or self._read_at < 0 or self._snapshot.problem:
+                if self._may_differ(files):
                     self._snapshot = self._read(files)
                     self._files = files
                 self._read_at = time.monotonic()
             return self._snapshot
+
+    def _may_differ(self, files: tuple[object, ...]) -> bool:
+        """Whether the folder may contain something else than the last snapshot."""
+        was_never_read = self._read_at < 0
+        if was_never_read or files != self._files:
+            return True
+        if self._snapshot.problem:
+            # A problem such as a missing permission can be solved without a change of the files.
+            return True
+        # A process that is killed changes no file, but its lock is gone.
+        return any(state.in_progress for state in self._snapshot.runs)
 
     def forget(self) -> None:
         """Read the folder again for the next page, because this process has just changed it."""
@@ -165,7 +174,8 @@ class ResultsFolder:
             with self.store() as store:
                 runs = [self._state(store, record) for record in store.runs()]
         except StoreError as error:
-            if not (self.path / STORE_FILE).is_file() or (self.path / STORE_FILE).stat().st_size == 0:
+            file = self.path / STORE_FILE
+            if not file.is_file() or file.stat().st_size == 0:
                 # It has just been deleted, or is just being created.
                 return Snapshot(version="empty")
             return Snapshot(problem=str(error), version=_digest("problem", str(error)))

@@ -74,8 +74,7 @@ class Guard:
 
     def _own_answer(self, request: Request) -> Response | None:
         """Return the answer to a request that does not reach the application; None for all others."""
-        # Exactly one Host header: with two, another program could check one and use the other.
-        if request.headers.getlist("host") != [request.headers.get("host")] or not self._is_for_this_host(request):
+        if not self._is_for_this_host(request):
             return _refusal(421, "This server answers only on this machine, under the address that it printed.")
         if request.method not in (*_SAFE_METHODS, "POST"):
             return _refusal(405, "This server answers GET, HEAD and POST only.")
@@ -92,16 +91,22 @@ class Guard:
         return None
 
     def _is_for_this_host(self, request: Request) -> bool:
-        return request.headers.get("host", "").lower() in self._hosts
+        hosts = request.headers.getlist("host")
+        # Exactly one Host header: with two, another program could check one and use the other.
+        if len(hosts) != 1:
+            return False
+        return hosts[0].lower() in self._hosts
 
     def _refusal_of_change(self, request: Request) -> Response | None:
         if self._read_only:
             return _refusal(403, "This view is read-only. Start it without --read-only to change something.")
-        # Browsers add these headers, and no script can set them.
-        is_own_page = request.headers.get("origin") == f"http://{request.headers['host']}"
-        if not is_own_page or request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        # Browsers add these headers, and no script can set them. Old browsers do not send the second one.
+        is_own_origin = request.headers.get("origin") == f"http://{request.headers['host']}"
+        is_own_site = request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+        if not is_own_origin or not is_own_site:
             return _refusal(403, "This request does not come from a page of this server.")
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        content_type, _, _ = request.headers.get("content-type", "").partition(";")
+        if content_type.strip().lower() != _FORM:
             return _refusal(415, "Only forms are accepted.")
         return None
 

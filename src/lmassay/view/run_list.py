@@ -94,8 +94,11 @@ _EMPTY = ListQuery()
 
 
 def _one(value: str) -> tuple[str, ...]:
-    # RunFilter takes patterns. A name from the list is meant literally.
-    return (_PATTERN_CHARACTER.sub(r"[\g<0>]", value),) if value else ()
+    if not value:
+        return ()
+    # RunFilter takes patterns. A name from the list is meant literally, so special characters are put in brackets.
+    literal = _PATTERN_CHARACTER.sub(r"[\g<0>]", value)
+    return (literal,)
 
 
 def _has_text(record: RunRecord, text: str) -> bool:
@@ -185,9 +188,13 @@ def _summary(states: Sequence[RunState], total: int) -> str:
         number = sum(state.record.status == status for state in states)
         if number:
             numbers[status] = number
-    which = counted(len(states), "run") if len(states) == total else f"{len(states):,} of {counted(total, 'run')}"
-    details = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
-    return f"{which}: {details}" if details else which
+    which = counted(total, "run")
+    if len(states) != total:
+        which = f"{len(states):,} of {which}"
+    if not numbers:
+        return which
+    details = [f"{number:,} {status}" for status, number in numbers.items()]
+    return f"{which}: {', '.join(details)}"
 
 
 def _total(amounts: Sequence[Spending]) -> str:

@@ -33,6 +33,8 @@ STATES = ("scored", "unscored", "error")
 _MAX_SNIPPET = 300
 _MAX_METRIC_COLUMNS = 4
 _MAX_ERRORS = 10
+# Far more than any run has; SQLite cannot count as far as a much longer number.
+_MAX_PAGE_DIGITS = 8
 _DEFAULT_TITLES = ("text", "answer")
 # The names that evaluations give to the output of a system. If an example has several outputs, the last one answers
 # the attacked input or the final request.
@@ -56,15 +58,16 @@ class ExampleQuery:
     @staticmethod
     def of(parameters: Mapping[str, str]) -> ExampleQuery:
         """Read the parameters of an address; what cannot be read is ignored."""
-        page = parameters.get("page", "1")
         state = parameters.get("state", "")
+        if state not in STATES:
+            state = ""
         return ExampleQuery(
-            state=state if state in STATES else "",
+            state=state,
             metric=parameters.get("metric", ""),
             low=_number_or_nothing(parameters.get("low", "")),
             high=_number_or_nothing(parameters.get("high", "")),
             q=parameters.get("q", "").strip(),
-            page=max(int(page), 1) if page.isdecimal() and len(page) < 9 else 1,
+            page=_page_number(parameters.get("page", "1")),
         )
 
     @property
@@ -87,14 +90,23 @@ class ExampleQuery:
             if value and (field.name, value) != ("page", 1):
                 parameters[field.name] = value
         address = f"/runs/{quote(run, safe='')}"
-        return f"{address}?{urlencode(parameters)}#examples" if parameters else address
+        if not parameters:
+            return address
+        return f"{address}?{urlencode(parameters)}#examples"
+
+
+def _page_number(text: str) -> int:
+    if not text.isdecimal() or len(text) > _MAX_PAGE_DIGITS:
+        return 1
+    return max(int(text), 1)
 
 
 def _number_or_nothing(text: str) -> str:
     try:
-        return text.strip() if math.isfinite(float(text)) else ""
+        is_finite = math.isfinite(float(text))
     except ValueError:
         return ""
+    return text.strip() if is_finite else ""
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -211,18 +223,24 @@ class RunFacts:
 
 def run_facts(store: Store, record: RunRecord) -> RunFacts:
     """Return where the numbers of a run come from."""
-    config = {key: value for key, value in record.config.items() if value not in (None, "")}
+    environment = json.dumps(record.provenance.as_dict(), indent=2, ensure_ascii=False)
+    if not record.config:
+        # The record is damaged: nothing says how the run was started.
+        return RunFacts(started_by="", rerun="", config="", environment=environment)
+    given = {key: value for key, value in record.config.items() if value not in (None, "")}
+    config = ""
+    if given:
+        config = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)
     return RunFacts(
-        started_by=started_by(record) if record.config else "",
-        rerun=rerun_command(record, store.folder) if record.config else "",
-        config=yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else "",
-        environment=json.dumps(record.provenance.as_dict(), indent=2, ensure_ascii=False),
+        started_by=started_by(record), rerun=rerun_command(record, store.folder), config=config, environment=environment
     )
 
 
 def how_to_continue(state: RunState, store: Store) -> str:
     """Return the command that finishes a run; empty if there is nothing to finish."""
-    return command_on_results(store.folder, "resume", state.record.id) if state.can_be_resumed else ""
+    if not state.can_be_resumed:
+        return ""
+    return command_on_results(store.folder, "resume", state.record.id)
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------
@@ -291,8 +309,10 @@ def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[
     scored: dict[str, None] = {}
     for row in rows:
         scored |= dict.fromkeys(row.score.values)
-    ordered = [chosen, *record.design.headline, *(result.metric for result in record.results), *scored]
-    metrics = [metric for metric in dict.fromkeys(ordered) if metric in scored and "@" not in metric]
+    of_results = [result.metric for result in record.results]
+    by_importance = dict.fromkeys([chosen, *record.design.headline, *of_results, *scored])
+    # A name with an @ is a point of a curve, such as ew@top0.5; the curve would fill the table.
+    metrics = [metric for metric in by_importance if metric in scored and "@" not in metric]
     return metrics[:_MAX_METRIC_COLUMNS]
 
 
@@ -303,16 +323,18 @@ def _example_rows(
     titles: Sequence[str],
     metrics: Sequence[str],
 ) -> list[ExampleRow]:
-    shown_texts = []
+    full_texts = []
     for _, row in rows:
         texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
         if titles:
-            shown_texts.append([_text_called(title, texts) for title in titles])
+            full_texts.append([_text_called(title, texts) for title in titles])
         else:
-            shown_texts.append(list(_first_text_and_answer(texts)))
-    columns = [distinct_parts(column, _MAX_SNIPPET) for column in zip(*shown_texts, strict=True)]
+            full_texts.append(list(_first_text_and_answer(texts)))
+    # Texts are shortened by column: what all texts of a column begin with does not distinguish the examples.
+    columns = [distinct_parts(column, _MAX_SNIPPET) for column in zip(*full_texts, strict=True)]
+    short_texts = zip(*columns, strict=True)
     example_rows = []
-    for (position, row), texts_of_row in zip(rows, zip(*columns, strict=True), strict=True):
+    for (position, row), texts_of_row in zip(rows, short_texts, strict=True):
         reason = ""
         if row.state != "scored":
             reason = row.error or "; ".join(dict.fromkeys(row.score.unscored.values()))
@@ -337,7 +359,9 @@ def _first_text_and_answer(texts: Texts) -> tuple[str, str]:
             answers.append(text)
         elif not title.startswith(("no ", "error")):
             questions.append(text)
-    return questions[0] if questions else "", answers[-1] if answers else ""
+    first_question = questions[0] if questions else ""
+    last_answer = answers[-1] if answers else ""
+    return first_question, last_answer
 
 
 def _scores(row: Row, metrics: Sequence[str]) -> list[str]:

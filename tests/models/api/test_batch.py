@@ -292,12 +292,12 @@ def test_a_note_is_removed_only_if_it_was_read_and_is_old(tmp_path):
     old, cut = tmp_path / "batch-0.json", tmp_path / "batch-1.json"
     old.write_text(json.dumps({"batch": "b", "requests": ["r"], "noted": 1.0}))
     cut.write_text("{cut")
-    assert Ledger(tmp_path).holding(["r"]) == []
+    assert Ledger(tmp_path).open_batches_with(["r"]) == []
     assert list(tmp_path.iterdir()) == [cut]
     closed = tmp_path / "batch-2.json"
     closed.mkdir()  # cannot be read as a file, not even by root
     with pytest.raises(FatalModelError, match=r"cannot read .*batch-2\.json"):
-        Ledger(tmp_path).holding(["r"])
+        Ledger(tmp_path).open_batches_with(["r"])
     assert closed.exists()
 
 

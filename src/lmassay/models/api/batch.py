@@ -50,6 +50,7 @@ class OpenBatch:
     batch: str
     requests: tuple[str, ...]
     noted: float = 0.0
+    """When it was first recorded, in seconds since 1970; 0 if it was not recorded yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class BatchIntent:
     mark: str
     requests: tuple[str, ...]
     noted: float = 0.0
+    """When it was recorded, in seconds since 1970; 0 if it was not recorded yet."""
 
 
 class Ledger:
@@ -89,7 +91,7 @@ class Ledger:
         if self._folder is not None:
             self._path(batch).unlink(missing_ok=True)
 
-    def holding(self, requests: Collection[str]) -> list[OpenBatch]:
+    def open_batches_with(self, requests: Collection[str]) -> list[OpenBatch]:
         """The open batches with some of these requests."""
         wanted = set(requests)
         entries = []
@@ -120,7 +122,7 @@ class Ledger:
             return None
         return self._folder / f"{_INTENT}{digest(intent.mark, list(intent.requests))[:16]}.json"
 
-    def intents(self, requests: Collection[str]) -> list[BatchIntent]:
+    def intents_with(self, requests: Collection[str]) -> list[BatchIntent]:
         """Batches with some of these requests of which it is not known whether they were created."""
         wanted = set(requests)
         intents = []
@@ -261,14 +263,14 @@ class _BatchRun:
         """Open batches with requests of this call. Those that the provider no longer has are forgotten."""
         ledger = self._options.ledger
         entries = []
-        for entry in ledger.holding(self._index_of):
+        for entry in ledger.open_batches_with(self._index_of):
             try:
                 await self._with_retries(partial(self._options.service.state, self._client, entry.batch))
             except _GoneError:
                 ledger.forget(entry.batch)
             else:
                 entries.append(entry)
-        for intent in ledger.intents(self._index_of):
+        for intent in ledger.intents_with(self._index_of):
             is_open = any(set(intent.requests) <= set(entry.requests) for entry in entries)
             if not is_open:
                 created = await self._created_by(intent)
@@ -403,6 +405,7 @@ class _BatchRun:
         policy = self._options.policy
         clock = asyncio.get_running_loop().time
         tries = 0
+        # A busy server is waited for by time, not by the number of tries, so these tries are not counted as failures.
         busy_tries = 0
         busy_since = math.inf
         while True:
@@ -463,8 +466,12 @@ class _GoneError(FatalModelError):
 
 
 def _was_surely_rejected(failure: Failure) -> bool:
-    rejected = failure.status is not None and 300 <= failure.status < 500 and not failure.retryable
-    return failure.busy or failure.unreachable or rejected
+    """Whether the provider did not accept a call. After a time-out or a server error (5xx), it may have."""
+    if failure.busy or failure.unreachable:
+        return True
+    if failure.status is None or failure.retryable:
+        return False
+    return 300 <= failure.status < 500
 
 
 def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> dict[str, int]:
@@ -475,6 +482,7 @@ def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> 
     occurrences: Counter[str] = Counter()
     index_of = {}
     for index, request in enumerate(requests):
+        # At temperature 0 all draws are the same, and their ids stay those of a request without a draw.
         draw = [request.draw] if request.temperature > 0 else []
         key = digest(dict(identity), request_as_dict(request), *draw)[:32]
         occurrences[key] += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmassay.errors import DataError, ModelError
+from lmassay.models.hf.folder_errors import first_line
 from lmassay.models.hf.template_limits import (
     EndlessTemplateError,
     limited_memory,
@@ -17,12 +18,12 @@ from lmassay.models.hf.template_limits import (
 ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
-# Of computing time; a template takes about a millisecond.
+# Seconds of computing time; an ordinary template takes about a millisecond.
 _MAX_SECONDS = 3.0
 _MAX_MEGABYTES = 1024
 # Characters that a template may add, e.g. instructions for tools.
 _MAX_GROWTH = 1_000_000
-_REMEDY = "use turns that it supports, or set the model's option chat: never"
+_REMEDY = "use roles that it supports, or set the model's option chat: never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ class Chat:
             ) from error
         except Exception as error:
             # A template is a program that came with the model, and it may raise anything.
-            reason = (str(error).strip().splitlines() or [repr(error)])[0]
+            reason = first_line(error)
             roles = ", ".join(dict.fromkeys(role for role, _ in messages))
             raise ModelError(
                 f"the model's chat template refuses these messages ({roles}): {reason}; {_REMEDY}"
             ) from error
         if len(text) > _MAX_GROWTH + 2 * sum(len(content) for _, content in messages):
             raise ModelError(f"the model's chat template writes {len(text):,} characters; {_REMEDY}")
-        # Some templates silently skip a role that they do not support. They may shorten what the assistant said, e.g.
-        # leave out its reasoning.
+        # Some templates silently skip a role that they do not support, and the model would then answer another
+        # question. Messages of the assistant are not checked: many templates rightly drop its earlier reasoning.
         for role, content in messages:
             if role != "assistant" and content.strip() not in text:
                 raise ModelError(f"the model's chat template leaves out the {role} message; {_REMEDY}")

@@ -81,11 +81,11 @@ class LinearAxis:
             finite = [0.0, 1.0]
         low = min(finite)
         high = max(finite)
-        spare = max((high - low) * room, least_room)
-        if low == high and not spare:
-            spare = abs(low) * 0.1 or 1.0
-        low = low - spare
-        high = high + spare
+        margin = max((high - low) * room, least_room)
+        if low == high and not margin:
+            margin = abs(low) * 0.1 or 1.0
+        low = low - margin
+        high = high + margin
         if within is not None:
             low = max(low, within[0])
             high = min(high, within[1])
@@ -105,8 +105,9 @@ class LinearAxis:
         if self.ticks:
             yield from _thinned(self.ticks, self._fixed_labels())
             return
-        span = self.high / 2 - self.low / 2
-        step = _nice_step(2 * (span / _MAX_TICKS))
+        # Halves, because the difference between the ends can overflow.
+        half_span = self.high / 2 - self.low / 2
+        step = _nice_step(2 * (half_span / _MAX_TICKS))
         if self.whole:
             step = max(step, 1.0)
         while True:
@@ -120,6 +121,7 @@ class LinearAxis:
         largest = max(abs(self.low), abs(self.high))
         # A tolerance, because 3 * 0.1 is slightly more than 0.3 in floating point.
         tolerance = 1e-6 * (self.high / 2 - self.low / 2)
+        # One tick below the axis may be generated; rounding must not lose the first one on it.
         first = math.floor(self.low / step)
         for count in range(first, first + 2 * _MAX_TICKS):
             value = count * step
@@ -170,7 +172,9 @@ class LogAxis:
         """Where a value lies between the ends: 0 at the lower one, 1 at the upper one."""
         clamped = min(max(value, self.low), self.high)
         # Differences of logarithms, because the ratio of the ends can overflow.
-        return (math.log(clamped) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        low = math.log(self.low)
+        high = math.log(self.high)
+        return (math.log(clamped) - low) / (high - low)
 
     def tick_choices(self) -> Iterator[list[Tick]]:
         """Sets of ticks from many to few; the layout takes the first whose labels fit."""
@@ -183,14 +187,16 @@ class LogAxis:
             yield self._ticks(lowest - 1, highest, multiples=_NICE_STEPS)
         step = max(1, math.ceil(decades / _MAX_DECADES))
         while step <= 2 * decades:
-            ticks = self._ticks(lowest, highest, every=step)
-            yield ticks
+            yield self._ticks(lowest, highest, every=step)
             step += 1
         yield []
 
     def _decades(self) -> tuple[int, int]:
         """The first and the last power of ten on the axis."""
-        return math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        # A tolerance, because the computed logarithm of 0.001 is not exactly -3.
+        first = math.ceil(math.log10(self.low) - 1e-9)
+        last = math.floor(math.log10(self.high) + 1e-9)
+        return first, last
 
     def _ticks(self, lowest: int, highest: int, *, every: int = 1, multiples: Sequence[int] = (1,)) -> list[Tick]:
         ticks = []
@@ -235,7 +241,7 @@ class CategoryAxis:
 
     - ``labels``: along the y axis, labels are printed ``above`` their marks, so that the plot has the full width, or
       ``beside`` them
-    - ``lane``: how large a lane is, in units of the drawing
+    - ``lane``: the width of a lane (along the y axis, its height) in units of the drawing
     - ``stretch``: along the x axis, lanes grow to fill the width
 
     >>> axis = CategoryAxis([Category("test", lanes=2)])

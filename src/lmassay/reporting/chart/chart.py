@@ -26,12 +26,12 @@ _LEAST_SHARE = 0.75
 class Chart:
     """One or more panels under a title, with a legend above or below them.
 
-    ``description`` says in a line what the chart shows; it is read to those who cannot see it. Panels are placed row by
-    row in ``columns`` columns, and None leaves a place empty. ``legend_lines`` is how many lines the label of a key may
-    take (None: as many as it needs).
+    ``description`` says in a line what the chart shows, for screen readers. Panels are placed row by row in ``columns``
+    columns, and None leaves a place empty. ``legend_lines`` is how many lines the label of an entry may take (None: as
+    many as it needs).
 
-    The default ``width`` fills a telephone: a wider drawing would be shrunk there, and its texts with it. Charts that
-    are shown side by side should have the same width.
+    The default ``width`` fills the screen of a phone: a wider drawing would be shrunk there, and its texts with it.
+    Charts that are shown side by side should have the same width.
     """
 
     description: str
@@ -52,12 +52,16 @@ class Chart:
         >>> Chart("two models", [None, None], columns=2, width=800).laid_out(420).columns
         1
         """
-        width_per_column = self.width / self.columns
-        columns = min(self.columns, max(1, int(width / (_LEAST_SHARE * width_per_column))))
-        stretch = max(1.0, min(width / columns / width_per_column, _MAX_STRETCH))
+        designed_width = self.width / self.columns
+        columns_that_fit = max(1, int(width / (_LEAST_SHARE * designed_width)))
+        columns = min(self.columns, columns_that_fit)
+        stretch = width / columns / designed_width
+        stretch = max(1.0, min(stretch, _MAX_STRETCH))
         panels: list[Panel | None] = []
         for panel in self.panels:
-            panels.append(panel if panel is None else replace(panel, height=panel.height * stretch))
+            if panel is not None:
+                panel = replace(panel, height=panel.height * stretch)
+            panels.append(panel)
         return replace(self, panels=panels, columns=columns, width=width)
 
     def svg(self) -> Markup:

@@ -92,8 +92,12 @@ class PlacedPanel:
         self.column = column
         self._shows_y = slot.shows_y
         width = column.plot.length
-        self._below = None if self.panel.x is None else edge_of(self.panel.x, "bottom", width)
-        self._above = None if self.panel.top is None else edge_of(self.panel.top, "top", width)
+        self._below: Edge | None = None
+        if self.panel.x is not None:
+            self._below = edge_of(self.panel.x, "bottom", width)
+        self._above: Edge | None = None
+        if self.panel.top is not None:
+            self._above = edge_of(self.panel.top, "top", width)
         # In a tall panel, the first rows are far from the labels below the last one.
         self._repeated = None
         if self.panel.x is not None and self.panel.top is None and _is_tall(self.panel):
@@ -222,8 +226,10 @@ class PlacedPanel:
         lines = []
         for tick in edge.ticks:
             at = x(tick.value)
+            style = _grid_style(tick, edge.axis.low)
+            # Labels of categories may stand between the marks; a line does not run through them.
             for span in y.clear_spans:
-                lines.append(elements.line((at, span.start), (at, span.end), _grid_style(tick, edge.axis.low)))
+                lines.append(elements.line((at, span.start), (at, span.end), style))
         return elements.join(lines)
 
     def _draw_below(self, plot_bottom: float) -> Markup:

@@ -36,6 +36,8 @@ Marker = Literal[
 ]  # fmt: skip
 Point = tuple[float, float]
 
+_HALF_A_CAP = 2.5
+"""Half the length of the short stroke that closes an interval."""
 _STRONGEST_SHADE = 0.62
 """The largest opacity of a heat map's colours, at which the number in the cell can still be read."""
 
@@ -131,14 +133,15 @@ class Interval:
         start, end = _along(frame, self.along, self.low, self.high, self.at)
         if not self.caps:
             return elements.line(start, end, self.style, self.title)
-        half = 2.5
         (x1, y1), (x2, y2) = start, end
-        if self.along == "x":
-            ends = [f"M{number(x)} {number(y1 - half)}V{number(y1 + half)}" for x in (x1, x2)]
-        else:
-            ends = [f"M{number(x1 - half)} {number(y)}H{number(x1 + half)}" for y in (y1, y2)]
-        stroke = f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"
-        return elements.path(stroke + "".join(ends), self.style, self.title)
+        # One path for the stroke and both caps, so that they are one mark with one tooltip.
+        commands = f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"
+        for x, y in (start, end):
+            if self.along == "x":
+                commands += f"M{number(x)} {number(y - _HALF_A_CAP)}V{number(y + _HALF_A_CAP)}"
+            else:
+                commands += f"M{number(x - _HALF_A_CAP)} {number(y)}H{number(x + _HALF_A_CAP)}"
+        return elements.path(commands, self.style, self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,9 @@ class ReferenceLine:
         if not _is_finite(self.value):
             return Markup("")
         across = frame.y if self.axis == "x" else frame.x
-        spans = across.clear_spans if self.category is None else [across.spans[self.category]]
+        spans = across.clear_spans
+        if self.category is not None:
+            spans = [across.spans[self.category]]
         lines = []
         for span in spans:
             if self.axis == "x":
@@ -255,7 +260,9 @@ class HalfPlane:
         >>> HalfPlane(1, 1, 1).clipped((0, 1), (0, 1))
         ([(1.0, 0.0), (1, 1), (0.0, 1.0)], [(1.0, 0.0), (0.0, 1.0)])
         """
-        rectangle = [(x[0], y[0]), (x[1], y[0]), (x[1], y[1]), (x[0], y[1])]
+        left, right = x
+        bottom, top = y
+        rectangle = [(left, bottom), (right, bottom), (right, top), (left, top)]
         following = [*rectangle[1:], rectangle[0]]
         corners: list[Point] = []
         edge: list[Point] = []
@@ -266,8 +273,9 @@ class HalfPlane:
                 corners.append(start)
             # The edge crosses this side of the rectangle.
             if (height_at_start > 0) != (height_at_end > 0):
+                # Heights change linearly along a side, so this share of the side lies before the crossing.
                 share = height_at_start / (height_at_start - height_at_end)
-                crossing = (start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
+                crossing = _point_between(start, end, share)
                 edge.append(crossing)
                 corners.append(crossing)
         return corners, edge
@@ -357,6 +365,12 @@ def _along(frame: PlotArea, along: Direction, start: float, end: float, at: floa
     return frame.at(at, start), frame.at(at, end)
 
 
+def _point_between(start: Point, end: Point, share: float) -> Point:
+    x = start[0] + share * (end[0] - start[0])
+    y = start[1] + share * (end[1] - start[1])
+    return x, y
+
+
 def _point_text(point: Point) -> str:
     return f"{number(point[0])},{number(point[1])}"
 
@@ -397,7 +411,9 @@ def _turned(x: float, y: float, angle: float, radius: float) -> str:
 def _cross(marker: Marker, x: float, y: float, radius: float) -> str:
     if marker == "plus":
         arm = radius * 1.15
-        return f"M{number(x - arm)} {number(y)}h{number(2 * arm)}M{number(x)} {number(y - arm)}v{number(2 * arm)}"
+        horizontal = f"M{number(x - arm)} {number(y)}h{number(2 * arm)}"
+        vertical = f"M{number(x)} {number(y - arm)}v{number(2 * arm)}"
+        return horizontal + vertical
     arm = radius * 0.85
     left = number(x - arm)
     right = number(x + arm)

@@ -33,7 +33,9 @@ class NumericPlacement:
     span: Span
 
     def __call__(self, value: float) -> float:
-        return self.span.start + (self.span.end - self.span.start) * self.axis.fraction(value)
+        # Not the length of the span: along the y axis, the end is above the start.
+        distance = self.span.end - self.span.start
+        return self.span.start + distance * self.axis.fraction(value)
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -63,8 +65,10 @@ class CategoryPlacement:
 
     def __call__(self, value: float) -> float:
         # The n-th category reaches from n - 0.5 to n + 0.5.
-        category = min(max(math.floor(value + 0.5), 0), len(self.spans) - 1)
+        nearest = math.floor(value + 0.5)
+        category = min(max(nearest, 0), len(self.spans) - 1)
         span = self.spans[category]
+        # A value beyond the first or last category is drawn at the end of that category.
         fraction = min(max(value - category + 0.5, 0.0), 1.0)
         return span.start + (span.end - span.start) * fraction
 
@@ -92,7 +96,8 @@ class PlotArea:
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """The place of a point."""
-        return self.x(x) + self.shift[0], self.y(y) + self.shift[1]
+        right, down = self.shift
+        return self.x(x) + right, self.y(y) + down
 
     def shifted(self, right: float, down: float) -> PlotArea:
         return replace(self, shift=(self.shift[0] + right, self.shift[1] + down))

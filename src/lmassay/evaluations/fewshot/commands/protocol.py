@@ -9,9 +9,9 @@ import click
 from lmassay.cli.options import calls, json_option, results_option
 
 
-@click.command(epilog="Example: lmassay protocol -o table.tex", short_help="Judge few-shot runs.")
+@click.command(epilog="Example: lmassay protocol -o table.tex", short_help="Evaluate few-shot runs.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Judge all few-shot runs in the folder together.")
+@click.option("--all", "every", is_flag=True, help="Evaluate all few-shot runs in the folder together.")
 @click.option(
     "--format",
     "form",
@@ -28,7 +28,7 @@ from lmassay.cli.options import calls, json_option, results_option
 @json_option
 @calls("lmassay.evaluations.fewshot.commands.actions.protocol:protocol")
 def protocol() -> None:
-    """Judge few-shot runs by FewNLU's three criteria; without RUN, the runs of the latest command.
+    """Evaluate few-shot runs by FewNLU's three criteria; without RUN, the runs of the latest command.
 
     The criteria are the test score of the selected configuration, the correlation of dev and test scores, and the
     stability over the number of splits K. There is one table per split strategy, then a comparison of strategies.

@@ -36,24 +36,17 @@ def protocol(
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
 
     if every and runs:
-        raise UserError("--all judges every few-shot run; give either --all or names of runs")
-    if as_json and form not in (None, "text"):
-        raise UserError(f"--json and --format {form}: give only one of them")
+        raise UserError("--all evaluates every few-shot run; give either --all or names of runs")
     if output == Path("-"):
         output = None
-    if as_json:
-        form = "json"
-    elif output is not None and form is None:
-        form = format_by_ending(output, _ENDINGS, other=", or give --format md, tex or csv")
-    elif output is not None and form == "text":
-        raise UserError("--format text is for the terminal; -o needs --format md, tex or csv")
+    form = _output_format(form, output, as_json)
     with Store(results, for_display=True) as store:
         records = store.runs() if every else chosen_runs(store, runs)
         studies = read_studies(store, records)
     if not studies:
         location = f"in {results}" if every else "among these"
         raise UserError(f"there is no few-shot run {location}; see `lmassay ls`, or give --all for all runs")
-    if form not in (None, "text"):
+    if form != "text":
         _write(studies, form, output)
         return
     for number, study in enumerate(studies):
@@ -63,8 +56,23 @@ def protocol(
     _print_costs(studies)
 
 
+def _output_format(form: str | None, output: Path | None, as_json: bool) -> str:
+    """Return the format that the options ask for: ``text`` for the terminal, or that of a document."""
+    if as_json:
+        if form not in (None, "text"):
+            raise UserError(f"--json and --format {form}: give only one of them")
+        return "json"
+    if output is None:
+        return form or "text"
+    if form is None:
+        return format_by_ending(output, _ENDINGS, other=", or give --format md, tex or csv")
+    if form == "text":
+        raise UserError("--format text is for the terminal; -o needs --format md, tex or csv")
+    return form
+
+
 def print_verdicts(store: Store, records: Sequence[RunRecord]) -> None:
-    """Print the three criteria of runs that were just done, if there are several few-shot runs among them."""
+    """Print the three criteria of runs that have just finished, if several of them are few-shot runs."""
     if len(records) < 2:
         return
     from lmassay.evaluations.fewshot.protocol.studies import read_studies
@@ -154,7 +162,7 @@ def _print_notes(strategy: Strategy, limit: int) -> None:
     for text in texts[:limit]:
         print_sentence(f"note: {text}")
     if len(texts) > limit:
-        print_sentence(f"note: {len(texts) - limit} more: lmassay protocol --format md")
+        print_sentence(f"note: {len(texts) - limit} more notes; `lmassay protocol --format md` prints all")
 
 
 def _json_text(studies: Sequence[Study]) -> str:
