@@ -1,7 +1,7 @@
 """FewNLU's training of PET, rewritten for current versions of torch.
 
 It keeps only what determines the original's speed: all texts are padded to the window, the head computes logits of
-the whole vocabulary at every position, the dev set is tokenised again for every evaluation, full checkpoints are
+the whole vocabulary at every position, the dev set is tokenized again for every evaluation, full checkpoints are
 written at every tie and improvement, and the model is loaded again for the test (twice, as in the original).
 """
 
@@ -50,7 +50,7 @@ class Padded:
 
 
 def read(task: NluTask, tokenizer: Any, examples: Sequence[InputExample]) -> Padded:
-    """Tokenise, with nothing remembered from the last time."""
+    """Tokenize, with nothing remembered from the last time."""
     tokens._CACHES.pop(tokenizer, None)
     pvp = task.pvp(tokenizer, max_seq_length=WINDOW)
     columns: list[list[list[int]]] = [[], [], [], []]

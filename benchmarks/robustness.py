@@ -113,7 +113,7 @@ def reference_bleu(hyp: str, ref: str) -> float:
 
 
 def bleu_contenders() -> list[Contender]:
-    # Once only: sacrebleu's tokeniser remembers lines, so that a second round would not be like the first.
+    # Once only: sacrebleu's tokenizer remembers lines, so that a second round would not be like the first.
     contenders = [Contender("lmassay, without numba", 1, bleu_with("numpy", 1), repeats=1)]
     if numba_is_usable():
         contenders += [Contender("lmassay, numba", cores, bleu_with("numba", cores)) for cores in (1, 2)]

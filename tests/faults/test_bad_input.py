@@ -187,10 +187,10 @@ def test_a_half_given_side_is_ignored_with_a_warning(folder):
     assert "--out is ignored without --adv-out" in done.stderr
 
 
-def test_a_byte_order_mark_and_tokenised_text_are_warned_of(folder):
+def test_a_byte_order_mark_and_tokenized_text_are_warned_of(folder):
     (folder / "bom").write_text("\ufeffa .\n" + "b .\n" * 120, encoding="utf-8")
     done = lmassay("teapot", "--src", "bom", "--adv-src", "bom", cwd=folder)
     assert done.returncode == 0
     assert "byte-order mark" in done.stderr
-    assert "looks tokenised" in done.stderr
+    assert "looks tokenized" in done.stderr
     assert "warning" not in done.stdout

@@ -15,7 +15,7 @@ from lmassay.cli.options import calls, json_option
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=None,
     help="Check this results folder instead of the installation: for damage, and for secrets, which earlier versions"
-    " may have stored. Secrets are recognized by the name of the option, by their shape, or because they are in your"
+    " may have stored. Secrets are recognised by the name of the option, by their shape, or because they are in your"
     " environment.",
 )
 @click.option(

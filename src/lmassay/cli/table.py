@@ -34,6 +34,6 @@ def table() -> None:
     method; seed), or a group of examples (category). Join two keys with a comma.
 
     The best number of a column, or of a row if the columns are models, is bold if it is significantly better than
-    all others: paired tests on the examples that the runs share, adjusted by Holm's method. If others are not
-    significantly different from the best, it and they are marked with †; if all numbers tie, the caption says so.
+    all others. The tests are paired, on the examples that the runs share, and adjusted by Holm's method. Numbers that
+    tie with the best are marked with †, and so is the best; if all numbers tie, the caption says so.
     """

@@ -49,7 +49,7 @@ _LINES = b"""
 _TRANSLATION = re.compile(r"matrix\(1 0 0 -1 (\S+) (\S+)\)")
 # No font has a character for this code point, which is reserved for private use.
 _IN_NO_FONT = "\U0010fffd"
-_SHOWN_CHARACTERS = 12
+_MAX_LISTED_CHARACTERS = 12
 # The first word of the names of characters, and a free font that has them.
 _FONTS_BY_SCRIPT = {
     "HANGUL": "Noto Sans CJK KR",
@@ -140,9 +140,7 @@ class ImageWriter:
 
     def missing_characters(self, texts: Sequence[str]) -> list[str]:
         """The characters of these texts that no font on this machine has, each once."""
-        characters = sorted({character for text in texts for character in text if not character.isascii()})
-        # A combining accent has no outline of its own.
-        characters = [character for character in characters if unicodedata.category(character)[0] not in "MCZ"]
+        characters = sorted({character for character in "".join(texts) if _has_outline(character)})
         if not characters:
             return []
         unknown, *known = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
@@ -155,14 +153,25 @@ class ImageWriter:
         return missing
 
 
+def _has_outline(character: str) -> bool:
+    """Whether a font must be asked for a character. Every font has those of ASCII."""
+    if character.isascii():
+        return False
+    # Combining accents (M), controls (C) and spaces (Z) have no outline of their own.
+    return unicodedata.category(character)[0] not in "MCZ"
+
+
 def missing_font_message(characters: Sequence[str]) -> str:
     """The warning about characters that no installed font has."""
     fonts: dict[str, None] = {}
     for character in characters:
+        # The name of a character begins with its script, such as "HANGUL SYLLABLE GA".
         script = unicodedata.name(character, "").partition(" ")[0]
-        fonts[_FONTS_BY_SCRIPT.get(script) or f"Noto Sans {script.capitalize()}".strip()] = None
-    excerpt = "".join(characters[:_SHOWN_CHARACTERS])
-    more = "…" if len(characters) > _SHOWN_CHARACTERS else ""
+        default_font = f"Noto Sans {script.capitalize()}".strip()
+        font = _FONTS_BY_SCRIPT.get(script, default_font)
+        fonts[font] = None
+    excerpt = "".join(characters[:_MAX_LISTED_CHARACTERS])
+    more = "…" if len(characters) > _MAX_LISTED_CHARACTERS else ""
     return (
         f"no font on this machine has the characters {excerpt}{more}, so PDF, PNG and outlined SVG show boxes; "
         f"install {' and '.join(fonts)}, or a font that you prefer"
@@ -183,8 +192,14 @@ def _placed_glyphs(root: ET.Element, paths: dict[str, str]) -> Iterator[PlacedGl
     for group in root.iter(f"{{{SVG}}}g"):
         # Each run of characters of one font is a group, moved to the right of the one before it.
         translation = _TRANSLATION.fullmatch(group.get("transform", ""))
-        left, top = (float(translation[1]), float(translation[2])) if translation else (0.0, 0.0)
+        left = top = 0.0
+        if translation is not None:
+            left = float(translation[1])
+            top = float(translation[2])
         for use in group.findall(f"{{{SVG}}}use"):
             glyph = use.attrib[f"{{{XLINK}}}href"].removeprefix("#")
             if glyph in paths:
-                yield PlacedGlyph(glyph, paths[glyph], left + float(use.get("x", 0)), float(use.get("y", 0)) - top)
+                x = left + float(use.get("x", 0))
+                # Inside the group y points upwards, the top of the group is measured downwards.
+                y = float(use.get("y", 0)) - top
+                yield PlacedGlyph(glyph, paths[glyph], x, y)

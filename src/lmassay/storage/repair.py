@@ -222,7 +222,7 @@ def _require_no_writer(file: Path) -> None:
 
 @dataclass(slots=True)
 class _Content:
-    """Everything that was found in a damaged file, recognized by its values; nothing is verified yet."""
+    """Everything that was found in a damaged file, recognised by its values; nothing is verified yet."""
 
     runs: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """The columns of runs, with their numbers."""

@@ -36,7 +36,7 @@ needs_numba = pytest.mark.skipif("not numba_is_usable()", reason="numba is not i
 ENGINES = ["numpy", pytest.param("numba", marks=needs_numba)]
 Pair = tuple[str, str]
 
-# Few characters, so that n-grams match; each is special to a tokeniser, to str.split() or to Unicode.
+# Few characters, so that n-grams match; each is special to a tokenizer, to str.split() or to Unicode.
 TRICKY = (
     "aaab  .,,..--0019&;<>/'\"(){}[]|~^_`!?:=@#$%*+\\\n\r\t\x00\x0b\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000"
     "\u200b\ufeffäß中国한\u1112\u1161\u11ab😀👩\u200d\ud800\udfff\U0010ffff"
@@ -47,7 +47,7 @@ TEXTS = st.one_of(
     st.lists(st.one_of(st.sampled_from(PIECES), st.sampled_from(TRICKY)), max_size=20).map("".join),
     st.text(st.characters(), max_size=30),  # surrogates too
 )
-STOPS = st.text(st.sampled_from("a1.,- "), max_size=30)  # where the rules of the 13a tokeniser meet
+STOPS = st.text(st.sampled_from("a1.,- "), max_size=30)  # where the rules of the 13a tokenizer meet
 PARTS = st.one_of(TEXTS, STOPS)
 # Unrelated texts hardly match; most pairs share a beginning and an end.
 PAIRS = st.lists(

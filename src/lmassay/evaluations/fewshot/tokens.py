@@ -30,7 +30,7 @@ def special_ids(tokenizer: Any) -> set[int]:
 
 
 class CachedTokenizer:
-    """The token ids of texts, each tokenised on its own. Recent texts are cached."""
+    """The token ids of texts, each tokenized on its own. Recent texts are cached."""
 
     def __init__(self, tokenizer: Any) -> None:
         # A weak reference: the tokenizer is the key under which this object is kept, and must not be kept alive by it.

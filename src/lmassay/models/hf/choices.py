@@ -88,7 +88,7 @@ class ChoiceSelector:
     def _question(self, request: Generate) -> ChoiceQuestion:
         prompt = self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
         texts = [_texts(prompt.text, choice) for choice in request.choices]
-        # One call for the texts of all choices: each call tokenises the prompt again.
+        # One call for the texts of all choices: each call tokenizes the prompt again.
         all_texts = [text for choice_texts in texts for text in choice_texts]
         all_tokens = iter(self._word_tokenizer.tokens_after(prompt.text, all_texts))
         spellings = []

@@ -181,7 +181,7 @@ def test_byte_level_words_are_read_with_the_space_before_them():
     assert CachedTokenizer(roberta).ids("") == []
 
 
-def test_a_text_is_tokenised_once_for_all_patterns_of_a_tokenizer(tokenizer):
+def test_a_text_is_tokenized_once_for_all_patterns_of_a_tokenizer(tokenizer):
     assert CachedTokenizer.of(tokenizer) is CachedTokenizer.of(tokenizer)
 
 

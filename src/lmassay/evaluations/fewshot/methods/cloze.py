@@ -181,7 +181,7 @@ class CausalCloze(Learner):
         return logits
 
     def _verbalizer(self, opening: str) -> Verbalizer:
-        """The label words as they are tokenised after an opening bracket or quote, or after a space if it is empty."""
+        """The label words as they are tokenized after an opening bracket or quote, or after a space if it is empty."""
         tokenizer = CachedTokenizer(self.net.tokenizer)
         label_tokens = []
         for label in self.task.labels:

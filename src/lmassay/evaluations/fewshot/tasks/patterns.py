@@ -1,6 +1,6 @@
 """The notation of patterns, and pattern-verbalizer pairs (PVPs) whose patterns are in tables.
 
-Parts are separated by ``|`` (each is tokenised on its own) and the two sides of an input by ``||``. ``{x}`` is a field
+Parts are separated by ``|`` (each is tokenized on its own) and the two sides of an input by ``||``. ``{x}`` is a field
 that may be shortened, ``{x!}`` one that may not (also inside other text), ``[M]`` the mask or as many masks as the
 answer has tokens, ``<2>`` means two continuous prompt tokens.
 

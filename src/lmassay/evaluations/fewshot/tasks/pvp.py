@@ -175,7 +175,7 @@ class PVP(ABC):
             training = "train" in example.guid
         self.training = training
         first_parts, second_parts = self._parts(example)
-        # Each part is tokenised separately, as in PET and FewNLU.
+        # Each part is tokenized separately, as in PET and FewNLU.
         first = [self._piece(part, example) for part in first_parts or ()]
         second = [self._piece(part, example) for part in second_parts or ()]
         special = self._special(pair=bool(second))

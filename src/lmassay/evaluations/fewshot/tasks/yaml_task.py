@@ -15,7 +15,7 @@ In a pattern:
 
 - ``{x}`` is the text of the field x, which is shortened if the input is too long for the model. ``{x!}`` is never
   shortened, and ``{x.}`` is inserted without its final punctuation.
-- ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenised one by one.
+- ``A: … B: …`` are the two segments of the input, and ``|`` separates parts that are tokenized one by one.
 
 ``ptuning`` lists patterns with continuous prompt tokens: ``<2>`` stands for two of them. The number of tokens is the id
 of the pattern. Without the key, there are four such patterns: the first of ``patterns`` with 1 to 4 tokens before its

@@ -1,6 +1,6 @@
 """Sentence BLEU (Papineni et al. 2002) with 13a tokens, compiled.
 
-The 13a tokeniser applies four regular expressions, each of which puts spaces around characters. What they do to a
+The 13a tokenizer applies four regular expressions, each of which puts spaces around characters. What they do to a
 character depends only on its neighbours, so one pass over the text finds the tokens:
 
 1. A symbol is a separate token.
@@ -128,8 +128,8 @@ def _score_all(
     for pair in range(len(scores)):
         hyp = hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]]
         ref = ref_codes[ref_starts[pair] : ref_starts[pair + 1]]
-        hyp_count = _tokenise(hyp, kinds, hyp_tokens)
-        ref_count = _tokenise(ref, kinds, ref_tokens)
+        hyp_count = _tokenize(hyp, kinds, hyp_tokens)
+        ref_count = _tokenize(ref, kinds, ref_tokens)
         # Tokens become numbers, so that n-grams of tokens can be counted like n-grams of characters.
         mask = U(table_size(ref_count) - 1)
         _number_ref_tokens(ref, ref_tokens, ref_count, vocabulary, U(pair) + ONE, mask)
@@ -164,7 +164,7 @@ def _kind(kinds: Kinds, code: Unsigned) -> Unsigned:
 
 
 @part
-def _tokenise(codes: Codes, kinds: Kinds, tokens: TokenizedTexts) -> Unsigned:
+def _tokenize(codes: Codes, kinds: Kinds, tokens: TokenizedTexts) -> Unsigned:
     """Find the tokens, and return how many there are."""
     starts, ends, _ = tokens
     length = U(len(codes))

@@ -84,7 +84,7 @@ class Scorer:
     ) -> list[float]:
         """One score per pair, checked to be a number in [0, 1].
 
-        ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenised
+        ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenized
         text.
         """
         return self.checked_scores(hyps, refs, lambda: self.score_corpus(hyps, refs, lang=lang))

@@ -48,7 +48,7 @@ def relative_decrease(base_score: float, score: float) -> float:
 
 
 def check_tokenization(sentences: Sequence[str]) -> None:
-    """Do nothing: ``lmassay teapot`` itself warns about tokenised text."""
+    """Do nothing: ``lmassay teapot`` itself warns about tokenized text."""
 
 
 def loadtxt(filename: str) -> list[str]:

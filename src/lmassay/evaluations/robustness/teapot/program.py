@@ -29,8 +29,8 @@ from lmassay.evaluations.robustness.teapot.options import command_line_parser
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.storage.files import ParallelText, open_parallel, require_file
 
-# The original suspects tokenised text if this many lines end in " .".
-TOKENISED_LINES = 100
+# The original suspects tokenized text if this many lines end in " .".
+TOKENIZED_LINES = 100
 _NOTE = "Note: No reference file provided. Will use the reference-less criterion."
 _NOTHING_TO_DO = (
     "give --src and --adv-src (source side), or --out and --adv-out (target side), or all four; "
@@ -79,15 +79,17 @@ class _ScoredSide:
 def run(argv: Sequence[str], progress: Progress | None = None) -> TeapotOutput:
     """Evaluate what the arguments ask for. Raises a UserError, or SystemExit where argparse does (-h, bad options)."""
     parser = command_line_parser()
-    # The arguments are parsed twice: scorers, which the first pass finds, may add their own options.
-    early, _ = parser.parse_known_args(argv)
+    # The arguments are parsed twice: the first time to find the scorers, which may then add their own options.
+    arguments_for_scorers, _ = parser.parse_known_args(argv)
     module.install()
     registry = Registry(parent=current_registry())
     with registry.active():
         with _no_stray_output():
-            for source in early.custom_scores_source:
+            for source in arguments_for_scorers.custom_scores_source:
                 registry.run_file_again(Path(source))
-            classes = [_scorer_class(registry, early.s_src), _scorer_class(registry, early.s_tgt)]
+            s_src_class = _scorer_class(registry, arguments_for_scorers.s_src)
+            s_tgt_class = _scorer_class(registry, arguments_for_scorers.s_tgt)
+            classes = [s_src_class, s_tgt_class]
             for cls in dict.fromkeys(classes):
                 _add_args(cls, parser)
         args = parser.parse_args(argv)
@@ -114,6 +116,30 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
     has_target = args.out is not None and args.adv_out is not None
     if not (has_source or has_target):
         raise UserError(_NOTHING_TO_DO)
+    paths = _paths(args, has_source=has_source, has_target=has_target)
+    # Both scorers are created even if only one side is evaluated, so that a wrong option of either is reported.
+    s_src = _make(classes[0], args)
+    s_tgt = _make(classes[1], args)
+    sides: dict[str, _ScoredSide] = {}
+    if has_source:
+        sides["src"] = _ScoredSide(s_src, args.src_lang, [("adv_src", "src")])
+    if has_target:
+        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, _target_passes(s_tgt, has_reference=args.ref is not None))
+    for side in sides.values():
+        if side.scorer.needs_source:
+            raise UserError(
+                f"the scorer {side.scorer.name} also reads the source of each translation, which TEAPOT's command does "
+                "not pass on; use it as s_tgt of the robustness task (lmassay run)"
+            )
+        side.scorer.check(side.lang)
+    text = open_parallel(paths)
+    warnings = [*_incomplete_sides(args), *_byte_order_marks(text)]
+    warnings += _score(text, list(sides.values()), progress)
+    return TeapotOutput("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
+
+
+def _paths(args: argparse.Namespace, *, has_source: bool, has_target: bool) -> dict[str, Path]:
+    """Return the files of the sides that are evaluated, by role."""
     roles: list[str] = []
     if has_source:
         roles += ["src", "adv_src"]
@@ -128,39 +154,26 @@ def _evaluate(args: argparse.Namespace, classes: Sequence[type[Scorer]], progres
         require_file(Path(name), role)
         if role in roles:
             paths[role] = Path(name)
-    s_src = _make(classes[0], args)
-    s_tgt = _make(classes[1], args)
-    sides: dict[str, _ScoredSide] = {}
-    if has_source:
-        sides["src"] = _ScoredSide(s_src, args.src_lang, [("adv_src", "src")])
-    if has_target:
-        passes: list[tuple[str, ...]] = [("out", "ref"), ("adv_out", "ref")]
-        if args.ref is None:
-            passes = [("adv_out", "out")]
-        elif has_own_decrease(s_tgt):
-            passes = [("adv_out", "out", "ref")]
-        sides["tgt"] = _ScoredSide(s_tgt, args.tgt_lang, passes)
-    for side in sides.values():
-        if side.scorer.needs_source:
-            raise UserError(
-                f"the scorer {side.scorer.name} also reads the source of each translation, which TEAPOT's command does "
-                "not pass on; use it as s_tgt of the robustness task (lmassay run)"
-            )
-        side.scorer.check(side.lang)
-    text = open_parallel(paths)
-    warnings = [*_incomplete_sides(args), *_byte_order_marks(text)]
-    warnings += _score(text, list(sides.values()), progress)
-    return TeapotOutput("".join(f"{line}\n" for line in _lines(args, sides)), warnings)
+    return paths
+
+
+def _target_passes(s_tgt: Scorer, *, has_reference: bool) -> list[tuple[str, ...]]:
+    """Return which files are compared to score the target side."""
+    if not has_reference:
+        return [("adv_out", "out")]
+    if has_own_decrease(s_tgt):
+        return [("adv_out", "out", "ref")]
+    return [("out", "ref"), ("adv_out", "ref")]
 
 
 def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress) -> list[str]:
-    """Fill in the scores of every side, chunk by chunk; returns warnings about text that looks tokenised."""
+    """Fill in the scores of every side, chunk by chunk; returns warnings about text that looks tokenized."""
     # A scorer that needs all lines at once gets them in one chunk.
     size = text.lines
     if all(works_by_chunks(side.scorer) for side in sides):
         size = min(side.scorer.chunk for side in sides)
-    # File → number of lines that end like tokenised text.
-    looks_tokenised = dict.fromkeys(text.files, 0)
+    # File → number of lines that end like tokenized text.
+    looks_tokenized = dict.fromkeys(text.files, 0)
     for side in sides:
         side.scores = [[] for _ in side.passes]
     done = 0
@@ -170,7 +183,7 @@ def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress)
         for role in text.files:
             lines = [row[role] for row in chunk]
             columns[role] = lines
-            looks_tokenised[role] += sum(line.endswith(" .") for line in lines)
+            looks_tokenized[role] += sum(line.endswith(" .") for line in lines)
         for side in sides:
             for number, roles in enumerate(side.passes):
                 try:
@@ -180,10 +193,10 @@ def _score(text: ParallelText, sides: Sequence[_ScoredSide], progress: Progress)
         done += len(chunk)
         progress(done, text.lines)
     warnings = []
-    for role, count in looks_tokenised.items():
-        if count >= TOKENISED_LINES:
+    for role, count in looks_tokenized.items():
+        if count >= TOKENIZED_LINES:
             warnings.append(
-                f"{text.files[role].path}: {count} lines end in ' .', so it looks tokenised; scores are meant for "
+                f"{text.files[role].path}: {count} lines end in ' .', so it looks tokenized; scores are meant for "
                 f"plain text"
             )
     return warnings

@@ -86,7 +86,7 @@ def charts(results: FolderResults) -> Iterator[tuple[str, Chart]]:
     for panel in present:
         templates = [name for name in results.templates if (panel.model, name, panel.voting) in results.experiments]
         main_templates = [name for name in templates if name in _MAIN_TEMPLATES]
-        # A user who evaluated other sets only gets a figure of those.
+        # If none of the main sets was evaluated, the figure shows the others.
         yield f"{panel.model}-{panel.voting}", _chart(results, [panel], main_templates or templates, _SCORE)
     yield "supp_top-bottom-scores", _chart(results, grid, results.templates, _SCORE)
     one_each = _one_for_each_model(present)
@@ -209,17 +209,17 @@ def _bottom_axis(results: FolderResults) -> LogAxis:
 
 
 def _legend(results: FolderResults, templates: Sequence[str]) -> list[LegendEntry]:
-    keys = []
+    entries = []
     for name in templates:
         style = curve_style(name, results)
         dot = Dot(0.5, 0.5, style.top, radius=4)
-        keys.append(LegendEntry(template_title(name), [Group([dot], style=style.colour)]))
+        entries.append(LegendEntry(template_title(name), [Group([dot], style=style.colour)]))
     solid: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve")]
     dashed: list[Mark] = [Interval(0.0, 1.0, 0.5, style="curve dashed")]
     if all(name in TEMPLATES for name in templates):
         # The published sets share their marks; others have their own mark, shown next to their names.
         solid.append(Dot(0.5, 0.5, radius=3))
         dashed.append(Dot(0.5, 0.5, "cross", radius=3))
-    keys.append(LegendEntry("Top cutoffs", [Group(solid, style="neutral")]))
-    keys.append(LegendEntry("Bottom cutoffs", [Group(dashed, style="neutral")]))
-    return keys
+    entries.append(LegendEntry("Top cutoffs", [Group(solid, style="neutral")]))
+    entries.append(LegendEntry("Bottom cutoffs", [Group(dashed, style="neutral")]))
+    return entries
