@@ -6,8 +6,9 @@ An evaluation describes its section of a report in these blocks. The page (``tem
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Literal, TypeVar
 
 from markupsafe import Markup
@@ -202,8 +203,17 @@ class Section:
     compared: Sequence[str] | None = None
     """The metrics by which the report compares runs. None: the task's headline; empty: the section compares them."""
     comparison_note: str = ""
-    tells_errors: bool = False
-    """True if the section lists the examples with errors itself."""
+    lists_errors: bool = False
+    """True if the section lists the examples with errors itself, so that the report need not."""
+    tells_errors: InitVar[bool] = False
+    """The old name of ``lists_errors``."""
+
+    def __post_init__(self, tells_errors: bool) -> None:
+        """Accept the old name of ``lists_errors``."""
+        if tells_errors:
+            warnings.warn("Section(tells_errors=…) is deprecated; use lists_errors=…", DeprecationWarning, stacklevel=3)
+            # The class is frozen, so the field cannot be assigned in the usual way.
+            object.__setattr__(self, "lists_errors", True)
 
 
 def name(text: str, *small: str) -> Cell:

@@ -51,6 +51,7 @@ def _add_digests_of_run(connection: sqlite3.Connection, fields: dict[str, Any]) 
         _add_digests_of_rows(connection, run)
     if digests.STATE not in stored:
         added[digests.STATE] = digests.state_digest(fields)
+    # Before schema 7, only the total number of examples was stored. Where it is right, the counts by state replace it.
     counts = stored_counts(connection, run)
     if digests.ROWS in stored and digests.counts_match(stored[digests.ROWS], counts):
         added[digests.ROWS] = digests.counts_text(counts)

@@ -31,19 +31,22 @@ class LoggedPairs(MinimalPairs):
         logs: Sequence[SampleLog],
         imported: Mapping[str, str],
         notes: Sequence[str] = (),
-        absent: UnloggedExamples = _NOTHING_UNLOGGED,
+        unlogged: UnloggedExamples = _NOTHING_UNLOGGED,
     ) -> None:
-        super().__init__(data="log", label=logs[0].task if len(logs) == 1 else f"{len(logs)} constructions")
+        label = logs[0].task
+        if len(logs) > 1:
+            label = f"{len(logs)} constructions"
+        super().__init__(data="log", label=label)
         self._logs = logs
         self._imported = imported
         self._import_notes = notes
-        self._absent = absent
+        self._unlogged = unlogged
         # Only logs that lmassay exported have groups. Without them, pairs are treated as independent.
         if all(CLUSTER in _logged_groups(sample) for sample in self._all_samples):
             self.design = replace(self.design, clusters=(CLUSTER,))
 
     def check(self) -> None:
-        self._absent.require_apart(self._samples_by_id)
+        self._unlogged.require_apart(self._samples_by_id)
 
     def notes(self) -> list[str]:
         judged = 0
@@ -51,7 +54,8 @@ class LoggedPairs(MinimalPairs):
         for sample in self._samples_by_id.values():
             if isinstance(sample.metrics.get("acc"), int | float):
                 judged += 1
-                judged_differently += _is_right(sample) != bool(sample.metrics["acc"])
+                if _is_right(sample) != bool(sample.metrics["acc"]):
+                    judged_differently += 1
         notes = list(self._import_notes)
         if judged_differently:
             # The harness takes the first of two equally probable sentences, which is the good one.
@@ -59,10 +63,10 @@ class LoggedPairs(MinimalPairs):
                 f"{judged_differently} of {judged} pairs are judged differently than in the log, which counts ties as "
                 "right"
             )
-        return [*notes, *self._absent.notes(len(self._all_samples))]
+        return [*notes, *self._unlogged.notes(len(self._all_samples))]
 
     def size(self) -> int:
-        return len(self._all_samples) + len(self._absent)
+        return len(self._all_samples) + len(self._unlogged)
 
     def examples(self) -> Iterator[Example]:
         for example_id, sample in self._samples_by_id.items():
@@ -70,15 +74,15 @@ class LoggedPairs(MinimalPairs):
             construction = _construction(sample, self._task_of_file[sample.file])
             groups = _logged_groups(sample) or self._groups(construction, pair)
             yield Example(example_id, self._inputs(pair), pair.good, groups)
-        for unlogged in self._absent:
-            pair = _unlogged_pair(unlogged)
-            yield Example(unlogged.id, self._inputs(pair), pair.good, unlogged.groups)
-        yield from self._absent.last()
+        for unlogged_example in self._unlogged:
+            pair = _unlogged_pair(unlogged_example)
+            yield Example(unlogged_example.id, self._inputs(pair), pair.good, unlogged_example.groups)
+        yield from self._unlogged.last()
 
     def requests(self, example: Example) -> Sequence[Request]:
         """Return the requests as they were logged, with the space that the harness puts before a sentence."""
-        if example.id in self._absent:
-            return self._absent.requests(example.id)
+        if example.id in self._unlogged:
+            return self._unlogged.requests(example.id)
         if "problem" in example.inputs:
             return []
         sample = self._samples_by_id[example.id]
@@ -87,16 +91,15 @@ class LoggedPairs(MinimalPairs):
         key = f"{sample.file}:{sample.line}"
         requests = []
         for number in order:
-            context = sample.requests[number][0]
-            continuation = sample.requests[number][1]
+            context, continuation = sample.requests[number][:2]
             requests.append(LogProbs(context, continuation, location=SourceLocation(str(number), key)))
         return requests
 
     def score(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Score]:
         scores = []
         for example, answers in zip(examples, responses, strict=True):
-            if example.id in self._absent:
-                scores.append(self._absent.score(example.id))
+            if example.id in self._unlogged:
+                scores.append(self._unlogged.score(example.id))
             else:
                 sample = self._samples_by_id[example.id]
                 scores.append(self._with_logged_tokens(sample, self._verdict(example, answers)))
@@ -108,7 +111,7 @@ class LoggedPairs(MinimalPairs):
             for sample in log.samples:
                 pair = _pair(sample)
                 pairs.append([_construction(sample, log.task), pair.good, pair.bad])
-        for unlogged in self._absent:
+        for unlogged in self._unlogged:
             pair = _unlogged_pair(unlogged)
             pairs.append([unlogged.groups.get("paradigm", ""), pair.good, pair.bad])
         return {
@@ -122,7 +125,10 @@ class LoggedPairs(MinimalPairs):
 
     @cached_property
     def _all_samples(self) -> list[LogSample]:
-        return [sample for log in self._logs for sample in log.samples]
+        samples: list[LogSample] = []
+        for log in self._logs:
+            samples += log.samples
+        return samples
 
     @cached_property
     def _task_of_file(self) -> dict[Any, str]:
@@ -132,7 +138,8 @@ class LoggedPairs(MinimalPairs):
     def _samples_by_id(self) -> dict[str, LogSample]:
         samples: dict[str, LogSample] = {}
         for log in self._logs:
-            of_log = by_id((_id(sample, log.task), number, sample) for number, sample in enumerate(log.samples, 1))
+            numbered = [(_id(sample, log.task), number, sample) for number, sample in enumerate(log.samples, 1)]
+            of_log = by_id(numbered)
             for example_id, sample in of_log.items():
                 if example_id in samples:
                     raise DataError(
@@ -201,8 +208,12 @@ def _pair(sample: LogSample) -> MinimalPair:
 
 
 def _id(sample: LogSample, task: str) -> str:
+    logged_id = sample.metadata.get("id")
+    if logged_id:
+        return str(logged_id)
+    # The id that a run of ours gives to this pair, so that both runs can be compared.
     pair = _pair(sample)
-    return str(sample.metadata.get("id") or digest(_construction(sample, task), pair.good, pair.bad)[:16])
+    return digest(_construction(sample, task), pair.good, pair.bad)[:16]
 
 
 def _unlogged_pair(unlogged: UnloggedExample) -> MinimalPair:
@@ -231,10 +242,10 @@ class PairsReader:
         return are_pairs(log)
 
     def task(
-        self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], absent: UnloggedExamples
+        self, logs: Sequence[SampleLog], imported: Mapping[str, str], notes: Sequence[str], unlogged: UnloggedExamples
     ) -> LoggedPairs:
         """Return the task that judges the logs."""
-        return LoggedPairs(logs, imported, notes, absent)
+        return LoggedPairs(logs, imported, notes, unlogged)
 
 
 def pairs_reader() -> PairsReader:

@@ -112,7 +112,7 @@ def problem_blocks(store: Store, records: Sequence[RunRecord], section: Section)
             titles_by_status.setdefault(record.status, []).append(record.title)
         parts = [f"{status}: {', '.join(titles)}" for status, titles in titles_by_status.items()]
         yield Note(f"{counted(len(without_results), 'run')} have no results ({'; '.join(parts)}).")
-    if not section.tells_errors:
+    if not section.lists_errors:
         for record in records:
             yield from _errors(store, record)
     for record in records:

@@ -54,7 +54,7 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += [_methods_table(studies), *about_all_studies]
         for study in studies:
             blocks += [Heading(study.title), *_study_blocks(study)]
-    return Section(blocks, compared=(), tells_errors=True)
+    return Section(blocks, compared=(), lists_errors=True)
 
 
 def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
@@ -62,8 +62,10 @@ def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     models: set[Path] = set()
     runs: list[str] = []
     for record in records:
-        folders_by_example = kept.read_list(store.folder, record.id)
-        existing = [folder for folders in folders_by_example.values() for folder in folders if folder.is_dir()]
+        existing: list[Path] = []
+        for folders in kept.read_list(store.folder, record.id).values():
+            # The user may have deleted some of them.
+            existing += [folder for folder in folders if folder.is_dir()]
         if existing:
             models.update(existing)
             runs.append(record.id)
@@ -117,7 +119,7 @@ def _methods_table(studies: Sequence[Study]) -> Table:
         for strategy in study.strategies:
             pairs.append((study, strategy))
     tasks = in_papers_order(all_tasks)
-    # The table sorts strategies that it knows; numbers as names keep the order of the studies.
+    # The table would sort strategies by the names that it knows. Under a number as its name, each keeps its place.
     verdicts = {}
     for number, (_, strategy) in enumerate(pairs):
         verdicts[str(number)] = strategy.verdicts
