@@ -306,11 +306,18 @@ class Grammar:
 
     def _sentence(self, text: str) -> str:
         if self.capitalise:
-            # A sentence may begin with a quotation mark or, in Spanish, with an inverted question mark.
-            start = next((place for place, character in enumerate(text) if character.isalnum()), 0)
-            text = text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+            text = _capitalised(text)
+        # A template may end its sentences itself, for example with a question mark.
         has_end = text.endswith(_SENTENCE_ENDS) and self.end.strip() in _SENTENCE_ENDS
         return text if has_end else text + self.end
+
+
+def _capitalised(text: str) -> str:
+    # A sentence may begin with a quotation mark or, in Spanish, with an inverted question mark.
+    for position, character in enumerate(text):
+        if character.isalnum():
+            return text[:position] + character.upper() + text[position + 1 :]
+    return text
 
 
 def _random_pairs(construction: GrammarConstruction, rng: random.Random, size: int) -> Iterator[WrittenPair]:
@@ -342,7 +349,10 @@ def _check_one_word(pairs: Iterable[WrittenPair], construction: GrammarConstruct
     for pair in pairs:
         good = pair.good.split()
         bad = pair.bad.split()
-        if len(good) != len(bad) or sum(map(str.__ne__, good, bad)) != 1:
+        differences = 0
+        if len(good) == len(bad):
+            differences = sum(good_word != bad_word for good_word, bad_word in zip(good, bad, strict=True))
+        if differences != 1:
             raise ConfigError(
                 f"{construction.where}: '{pair.good}' and '{pair.bad}' must differ in one word; "
                 f"only the word with the contrast may change"
@@ -358,13 +368,14 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
     names = sorted(all_names)
     rng.shuffle(names)
     rank = {name: position for position, name in enumerate(names)}
-    order = list(pairs)
-    rng.shuffle(order)
+    # The sides are in the order of the grammar; the pairs of each are in random order.
     sides: dict[str, _BalancedSide] = {}
     for pair in pairs:
         if pair.side not in sides:
             sides[pair.side] = _BalancedSide(rank)
-    for pair in order:
+    shuffled = list(pairs)
+    rng.shuffle(shuffled)
+    for pair in shuffled:
         sides[pair.side].add(pair)
     chosen: list[WrittenPair] = []
     while sides and len(chosen) < most:
@@ -374,6 +385,7 @@ def _sample(pairs: Sequence[WrittenPair], rng: random.Random, most: int, *, equa
         chosen += [side.take() for side in sides.values()]
         remaining = {name: side for name, side in sides.items() if side.left}
         if equal and len(remaining) < len(sides):
+            # One side has no more pairs, so the others must not get any either.
             break
         sides = remaining
     return chosen[:most]

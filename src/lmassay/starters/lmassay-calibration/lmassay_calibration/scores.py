@@ -21,6 +21,7 @@ def probabilities(logprobs: Sequence[float]) -> list[float]:
     >>> [round(p, 2) for p in probabilities([math.log(0.2), math.log(0.2), math.log(0.6)])]
     [0.2, 0.2, 0.6]
     """
+    # Relative to the largest one, because exp() of a very negative number is 0.
     largest = max(logprobs)
     weights = [math.exp(logprob - largest) for logprob in logprobs]
     total = sum(weights)
@@ -69,10 +70,11 @@ def bins_of(confidences: Floats, correct: Floats, bins: int = BINS) -> list[Bin]
 
 def expected_calibration_error(confidences: Floats, correct: Floats, bins: int = BINS) -> float:
     """ECE (Guo et al. 2017, equation 3): the mean over answers of |accuracy − confidence| of their bin."""
-    total = len(confidences)
-    return sum(
-        found.n / total * abs(found.accuracy - found.confidence) for found in bins_of(confidences, correct, bins)
-    )
+    error = 0.0
+    for filled in bins_of(confidences, correct, bins):
+        share = filled.n / len(confidences)
+        error += share * abs(filled.accuracy - filled.confidence)
+    return error
 
 
 def ece_interval(
@@ -94,4 +96,6 @@ def ece_interval(
         chosen = rng.integers(0, n, n)
         resampled[number] = expected_calibration_error(confidences[chosen], correct[chosen], bins)
     upper = float(np.quantile(resampled, 0.5 + settings.confidence / 2))
-    return max(min(2 * value - upper, value), 0.0), min(max(upper, value), 1.0)
+    low = 2 * value - upper
+    # The interval contains the estimate and stays between 0 and 1, whatever the resamples are.
+    return max(min(low, value), 0.0), min(max(upper, value), 1.0)
