@@ -92,17 +92,22 @@ def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage
     if isinstance(value, list | tuple):
         if not value:
             raise ConfigError(f"{kind}: the list is empty; give at least one {kind}")
+        items = list(value)
+        if kind == "model":
+            items = _with_distinct_names(items)
         specs: list[Any] = []
-        for item in _with_distinct_names(value) if kind == "model" else value:
+        for item in items:
             spec = specs_of(kind, item, objects, storage)
+            # An item may itself be a list; a configuration has one list of all.
             specs += spec if isinstance(spec, list) else [spec]
         return specs
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Path):
         return str(value)
-    in_configuration = DataStorage(storage.results, storage.base, lists_are_data=False)
     if isinstance(value, Mapping):
+        # As in a YAML file, a list in a mapping starts several runs; it is not data.
+        in_configuration = DataStorage(storage.results, storage.base, lists_are_data=False)
         return in_configuration.store(kind, _with_names(value, objects))
     if isinstance(value, TaskOptions | ModelOptions):
         _check_kind(kind, value)

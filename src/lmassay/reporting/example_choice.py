@@ -84,7 +84,7 @@ def _ranks(store: Store, records: Sequence[RunRecord]) -> dict[str, bytearray]:
             for number, example_id in enumerate(table.ids):
                 if example_id in flipped:
                     ranks[number] = _FLIP
-        for number in table.in_error().nonzero()[0].tolist():
+        for number in table.has_error().nonzero()[0].tolist():
             ranks[number] = _ERROR
         ranks_by_run[record.id] = ranks
     return ranks_by_run

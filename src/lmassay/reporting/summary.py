@@ -80,13 +80,14 @@ class _TaskTable:
 
     def _name(self, record: RunRecord) -> Cell:
         """Label and model. If only the models differ, the model is the name."""
-        label, small = record.label, record.model
-        only_models_differ = len(self.records) > 1 and len({record.label for record in self.records}) == 1
+        link = f"#{anchor(record.task)}"
         if not record.has_model:
-            return Cell(label, kind="name", link=f"#{anchor(record.task)}")
+            return Cell(record.label, kind="name", link=link)
+        labels = {record.label for record in self.records}
+        only_models_differ = len(self.records) > 1 and len(labels) == 1
         if only_models_differ:
-            label, small = record.model, record.label
-        return Cell(label, (small,), kind="name", link=f"#{anchor(record.task)}")
+            return Cell(record.model, (record.label,), kind="name", link=link)
+        return Cell(record.label, (record.model,), kind="name", link=link)
 
     def _states(self) -> list[str]:
         """The states without a score that any example is in; usually none."""
@@ -104,7 +105,9 @@ class _TaskTable:
             for record in self.records:
                 result = record.result(metric)
                 if result is not None:
-                    number += max(0, result.n_unscored - self.store.count(record.id)["unscored"])
+                    # A metric may count contexts instead of rows, and so have fewer of them than the run has rows.
+                    additional = result.n_unscored - self.store.count(record.id)["unscored"]
+                    number += max(0, additional)
             if number:
                 texts.append(f"{metric}: {number:,}")
         return ", ".join(texts)
@@ -138,10 +141,15 @@ class _TaskTable:
     def _counts(self, record: RunRecord, metrics: Sequence[str], states: Sequence[str]) -> list[Cell]:
         """The number of examples with a score and in other states, with links to these examples."""
         counts = self.store.count(record.id)
+        # n is that of the first metric, so that it belongs to the number next to it.
+        scored = counts["scored"]
         first_result = record.result(metrics[0]) if metrics else None
-        scored = first_result.n if first_result is not None else counts["scored"]
+        if first_result is not None:
+            scored = first_result.n
         title = self.title_of_run[record.id]
-        cells = [Cell(f"{scored:,}", link=examples_link(title) if counts["scored"] else "")]
+        # A link to no example would open an empty table.
+        link_to_scored = examples_link(title) if counts["scored"] else ""
+        cells = [Cell(f"{scored:,}", link=link_to_scored)]
         for state in states:
             number = counts[state]
             link = examples_link(title, state) if number else ""
@@ -169,12 +177,12 @@ class _TaskTable:
                     continue
                 for run, mark in marks_of_runs.items():
                     marks[run, metric] = mark
+        # The note is about all runs of the table, so it needs a tie in every group of competitors.
         groups = sum(len(members) > 1 for members in competitors.values())
-        metrics_without_difference = [metric for metric, times in undecided.items() if times == groups]
-        if metrics_without_difference:
-            notes[
-                f"No run is significantly better than all others in {', '.join(metrics_without_difference)} ({_TEST})."
-            ] = None
+        tied_metrics = [metric for metric, times in undecided.items() if times == groups]
+        if tied_metrics:
+            names = ", ".join(tied_metrics)
+            notes[f"No run is significantly better than all others in {names} ({_TEST})."] = None
         return marks, list(notes)
 
     def _mark_notes(self, marks: Mapping[tuple[str, str], Mark]) -> list[str]:

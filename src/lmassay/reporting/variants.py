@@ -125,7 +125,9 @@ def pool(
     ``keep`` selects the rows that count, None for all of them; rows with a label in ``excluded`` do not count.
     """
     first = records[0]
+    # The variants of an example stay together: a task without clusters is clustered by example here.
     cluster = first.design.cluster or SAME_EXAMPLE
+    # A pooled number is only as complete as the least complete run in it.
     status = "done"
     for record in records:
         if record.status != "done":
@@ -141,6 +143,7 @@ def pool(
         status=status,
         provenance=replace(first.provenance, design=replace(first.design, clusters=(cluster,))),
     )
+    # Batches are read as columns, without an object for each row. ``keep`` looks at rows, so it needs these objects.
     are_in_batches = not any(store.has_single_rows(record.id) for record in records)
     if are_in_batches and keep is None:
         return Side(pooled_record, ScoreTable.from_batches(_pooled_batches(store, records, excluded or {})))
@@ -166,6 +169,7 @@ def _pooled_batches(store: Store, records: Sequence[RunRecord], excluded: Mappin
                 for number, label in enumerate(batch.groups.get(group, ())):
                     if label == excluded_label:
                         counted.discard(number)
+            # Selecting copies all columns, which most batches do not need.
             if len(counted) < len(batch):
                 batch = batch.selected(sorted(counted))
             ids = [f"{variant}/{example_id}" for example_id in batch.ids]
@@ -179,4 +183,5 @@ def _pooled_rows(store: Store, records: Sequence[RunRecord]) -> Iterator[Row]:
         for row in store.score_rows(record.id, with_test_scores=record.design.replicates is not None):
             example = row.example
             groups = {**example.groups, SAME_EXAMPLE: example.id}
+            # Inputs and reference are left out: a score table does not use them, and they may be long.
             yield replace(row, example=Example(f"{variant}/{example.id}", {}, None, groups))

@@ -101,7 +101,7 @@ def combination_result(
     for column in combination.terms:
         has_score |= ~np.isnan(table.column(column))
     n = int((has_score & where).sum())
-    n_error = int((table.in_error() & where).sum())
+    n_error = int((table.has_error() & where).sum())
     n_unscored = int(where.sum()) - n - n_error
     counts = (n, n_error, n_unscored)
     by = cluster_names(cluster)

@@ -142,10 +142,12 @@ def _require_scores(side: Side) -> None:
         return
     if not len(table):
         raise UserError(f"{side.record.id} has no examples, so the runs share no example with a score")
-    counts = f"{len(table):,} unscored" if not table.n_error else f"{len(table):,} unscored or with errors"
+    counts = f"{len(table):,} unscored"
+    if table.n_error:
+        counts += " or with errors"
     raise UserError(
         f"no example of {side.record.id} has a score ({counts}), so there is nothing to compare; "
-        f"`lmassay show {side.record.id}` tells why"
+        f"`lmassay show {side.record.id}` says why"
     )
 
 

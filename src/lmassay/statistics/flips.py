@@ -255,9 +255,9 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
     unscored = np.zeros(len(before), dtype=bool)
     for side in (base, other):
         has_score = side.table.has_score()
-        in_error = side.table.in_error()
-        failed |= in_error & ~has_score
-        unscored |= ~in_error & ~has_score
+        has_error = side.table.has_error()
+        failed |= has_error & ~has_score
+        unscored |= ~has_error & ~has_score
     # A row with scores of other metrics only is not about this one, such as a disambiguated question.
     is_about = in_base | in_other | unscored
     # An example with an error in one run and unscored in the other counts once, as an error.

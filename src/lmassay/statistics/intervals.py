@@ -196,7 +196,7 @@ def possible_change(scores: Floats) -> float:
     spread = float(scores.std())
     if spread > 0:
         return spread
-    # All scores are the same: nothing tells how they vary, but for their size.
+    # All scores are the same, so how much they vary can only be guessed from their size.
     return max(1.0, float(np.abs(scores).max()))
 
 

@@ -52,7 +52,8 @@ def pairing_key(base: Side, other: Side) -> str | None:
     if not pair_by or not set(base.table.ids).isdisjoint(other.table.ids):
         return None
     group = pair_by[0]
-    return group if group in base.table.groups and group in other.table.groups else None
+    is_in_both = group in base.table.groups and group in other.table.groups
+    return group if is_in_both else None
 
 
 def keys_of(side: Side, key: str | None) -> Sequence[str]:
@@ -65,7 +66,7 @@ def unit_states(side: Side, key: str | None) -> dict[str, str]:
     table = side.table
     states: dict[str, str] = {}
     keys = keys_of(side, key)
-    for unit, is_scored, is_failed in zip(keys, table.has_score(), table.in_error(), strict=True):
+    for unit, is_scored, is_failed in zip(keys, table.has_score(), table.has_error(), strict=True):
         if is_scored:
             states[unit] = "scored"
         elif is_failed and states.get(unit) != "scored":
@@ -157,9 +158,11 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     keys = keys_of(side, key)
     groups = [table.groups[name] for name in _cluster_names(side)]
     sums: dict[tuple[str, str], _WeightedSum] = {}
-    for row, label, value, rows in zip(
-        outcomes.table_rows.tolist(), outcomes.labels, outcomes.values.tolist(), outcomes.rows.tolist(), strict=True
-    ):
+    # Lists, because Python reads the elements of a list faster than those of an array.
+    outcome_rows = outcomes.table_rows.tolist()
+    outcome_values = outcomes.values.tolist()
+    outcome_weights = outcomes.rows.tolist()
+    for row, label, value, rows in zip(outcome_rows, outcomes.labels, outcome_values, outcome_weights, strict=True):
         unit = (keys[row], label)
         if unit not in sums:
             labels_of_row = [group[row] for group in groups]
@@ -304,6 +307,7 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
         scores_after = other.table.by_id(name)
         shared = [example for example in scores_before if example in scores_after and example in usable]
         if not shared:
+            # Without one of its terms, the combination has no value.
             return None
         columns.append(_column_of_examples(base, coefficient, scores_before, scores_after, shared, groups))
         paired.update(shared)
@@ -363,7 +367,7 @@ def _scored_examples(side: Side, combination: Combination) -> set[str]:
 
 def _failed_examples(side: Side) -> set[str]:
     failed: set[str] = set()
-    for example, is_failed in zip(side.table.ids, side.table.in_error(), strict=True):
+    for example, is_failed in zip(side.table.ids, side.table.has_error(), strict=True):
         if is_failed:
             failed.add(example)
     return failed
@@ -466,6 +470,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
     shared = [label for label in mean_before if label in mean_after]
     if not shared:
         return None
+    # The runs may have other splits. The larger correlation gives the wider interval.
     correlation = max(_correlation(base, metric), _correlation(other, metric))
     only_base = len(mean_before) - len(shared)
     only_new = len(mean_after) - len(shared)

@@ -78,7 +78,7 @@ def _with_question_means(side: Side) -> Side:
     rows_of_question: dict[str, list[int]] = {}
     for row, question in enumerate(table.groups[SAMPLE_OF]):
         rows_of_question.setdefault(question, []).append(row)
-    in_error = table.in_error()
+    has_error = table.has_error()
     means = []
     for question, rows in rows_of_question.items():
         values: dict[str, float] = {}
@@ -89,7 +89,7 @@ def _with_question_means(side: Side) -> Side:
                 values[metric] = float(scores.mean())
         groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
         example = Example(question, {}, None, groups)
-        if in_error[rows].any():
+        if has_error[rows].any():
             # As for any other example: what has an error is not compared, and a gate refuses it.
             means.append(Row(example, "error", error="a sample has an error"))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class ScoreTable:
 
         ids: list[str] = []
         # One byte per row, where a list would hold a pointer for each.
-        in_error = bytearray()
+        has_error = bytearray()
         self._on_tests: dict[int, PerTestScores] = {}
         # Numbers without an object for each: a run may have millions of them.
         columns: dict[str, array[float]] = {}
@@ -65,7 +66,7 @@ class ScoreTable:
         for row in rows:
             index = len(ids)
             ids.append(row.example.id)
-            in_error.append(row.state == "error")
+            has_error.append(row.state == "error")
             if row.score.test_scores is not None:
                 self._on_tests[index] = row.score.test_scores
             for name, outcomes in row.score.outcomes.items():
@@ -91,7 +92,7 @@ class ScoreTable:
         self._length = len(ids)
         self._ids: list[str] | None = ids
         self._ids_of_batches: list[Sequence[str]] = []
-        self._in_error = np.array(in_error, dtype=np.uint8).astype(bool)
+        self._has_error = np.array(has_error, dtype=np.uint8).astype(bool)
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
         self.groups = groups
         self._codes: dict[str, tuple[list[str], NDArray[np.int64]]] = {}
@@ -126,7 +127,7 @@ class ScoreTable:
                 group_labels.extend([""] * (length - len(group_labels)))
         table._length = length
         table._ids = None
-        table._in_error = np.zeros(length, dtype=bool)
+        table._has_error = np.zeros(length, dtype=bool)
         table._columns = _in_order_of_first_score({name: np.asarray(column) for name, column in columns.items()})
         return table
 
@@ -156,11 +157,16 @@ class ScoreTable:
     @property
     def n_error(self) -> int:
         """How many rows have an error."""
-        return int(self._in_error.sum())
+        return int(self._has_error.sum())
+
+    def has_error(self) -> NDArray[np.bool_]:
+        """Which rows have an error."""
+        return self._has_error
 
     def in_error(self) -> NDArray[np.bool_]:
-        """Which rows have an error."""
-        return self._in_error
+        """The old name of :meth:`has_error`."""
+        warnings.warn("ScoreTable.in_error is deprecated; use has_error", DeprecationWarning, stacklevel=2)
+        return self._has_error
 
     def has_score(self) -> NDArray[np.bool_]:
         """Which rows have a score of any metric."""
@@ -292,7 +298,7 @@ class ScoreTable:
         n_scored = 0
         if metric in self._columns:
             n_scored = int(self._present(metric, where).sum())
-        n_error = int((inside & self.in_error()).sum())
+        n_error = int((inside & self.has_error()).sum())
         # Everything else was answered, but has no score of this metric.
         n_unscored = int(inside.sum()) - n_scored - n_error
         return n_scored, n_error, n_unscored

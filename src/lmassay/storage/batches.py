@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS batches (
 )
 """
 BATCH_COLUMNS = "run, first, examples, scores_digest, scores, texts_digest, texts"
-# An editor for SQLite may have turned bytes into text. They are read as bytes, so that the digest tells.
+# An editor for SQLite may have turned bytes into text. They are read as bytes, so that the digest reveals the change.
 _SCORES_READ = "CAST(scores_digest AS BLOB), CAST(scores AS BLOB)"
 _BATCH_READ = f"{_SCORES_READ}, CAST(texts_digest AS BLOB), CAST(texts AS BLOB)"
 SCORES_QUERY = f"SELECT run, first, examples, {_SCORES_READ} FROM batches WHERE run = ? ORDER BY first"  # noqa: S608

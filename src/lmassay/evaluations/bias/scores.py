@@ -346,8 +346,8 @@ def _consistency(table: ScoreTable, group: str, where: Mask, settings: Settings)
     has_all_answers = answers_of_question == orders_of_question
     complete = has_all_answers & (orders_of_question > 1)
     # One failed request is enough for an error, so the questions are counted, not the rows.
-    questions_in_error = np.unique(codes[table.in_error()[where]])
-    n_error = len(questions_in_error)
+    questions_with_error = np.unique(codes[table.has_error()[where]])
+    n_error = len(questions_with_error)
     n_unscored = int((~complete).sum()) - n_error
     if not complete.any():
         return [Result("consistency", group, None, None, None, 0, n_error, n_unscored)]
@@ -368,8 +368,8 @@ def _letter_shares(table: ScoreTable, where: Mask, settings: Settings) -> list[R
     has_letter = ~np.isnan(column)
     if not has_letter.any():
         return []
-    n_error = int((where & table.in_error()).sum())
-    n_unscored = int((where & ~has_letter & ~table.in_error()).sum())
+    n_error = int((where & table.has_error()).sum())
+    n_unscored = int((where & ~has_letter & ~table.has_error()).sum())
     _, cluster_codes = table.codes(CLUSTER)
     clusters = cluster_codes[has_letter]
     counts = (int(has_letter.sum()), n_error, n_unscored)

@@ -338,10 +338,10 @@ def _tse(table: ScoreTable, settings: Settings, part: TablePart) -> Result:
     # n counts rows of the data, as in the paper, although the table has a line per context.
     rows = np.array([float(count) for count in table.groups["rows"]])
     scored_rows = np.nan_to_num(table.column("tse_rows"))
-    in_error = table.in_error()
+    has_error = table.has_error()
     n = int(scored_rows[part.where].sum())
-    n_error = int(rows[part.where & in_error].sum())
-    n_unscored = int(rows[part.where & ~in_error].sum()) - n
+    n_error = int(rows[part.where & has_error].sum())
+    n_unscored = int(rows[part.where & ~has_error].sum()) - n
     observed = _observed(table, "tse", part.where)
     if observed is None:
         return Result("tse", part.group, None, None, None, 0, n_error, n_unscored)

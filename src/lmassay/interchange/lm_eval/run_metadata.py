@@ -192,11 +192,11 @@ class UnloggedExamples:
         """Notes for the imported run; ``samples`` is the number of examples in the logs."""
         notes = []
         if len(self):
-            in_error = sum(bool(example.error) for example in self)
-            unscored = len(self) - in_error
+            with_error = sum(bool(example.error) for example in self)
+            unscored = len(self) - with_error
             counts = []
-            if in_error:
-                counts.append(f"{in_error} with errors")
+            if with_error:
+                counts.append(f"{with_error} with errors")
             if unscored:
                 counts.append(f"{unscored} without a score")
             notes.append(f"{len(self)} of {samples + len(self)} examples are not in the log: {', '.join(counts)}")

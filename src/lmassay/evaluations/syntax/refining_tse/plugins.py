@@ -553,7 +553,7 @@ def _over_rows(table: ScoreTable, name: str, settings: Settings) -> Result:
     scored_rows = table.column(rows_of(name))[has_score].astype(np.int64)
     rows_of_contexts = np.array([int(count) for count in table.groups["rows"]])
     n = int(scored_rows.sum())
-    n_error = int(rows_of_contexts[table.in_error()].sum())
+    n_error = int(rows_of_contexts[table.has_error()].sum())
     n_unscored = int(rows_of_contexts.sum()) - n_error - n
     clusters = Syntax.design.clusters
     observed = observations(table, name, clusters=clusters, weight=rows_of(name), crossed=VERB_PAIR)

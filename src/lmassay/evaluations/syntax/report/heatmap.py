@@ -48,10 +48,7 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
 
     A single construction needs no map.
     """
-    metrics = []
-    for metric, title in _METRICS:
-        if any(system.result(metric, construction) for system in members for construction in names):
-            metrics.append((metric, title))
+    metrics = [(metric, title) for metric, title in _METRICS if _is_measured(metric, names, members)]
     if len(names) < 2 or not metrics:
         return []
     if len(members) == 1:
@@ -60,11 +57,20 @@ def blocks(names: Sequence[str], members: Sequence[System]) -> list[Block]:
         return [Figures([_figure(names, columns, f"{system.title}: constructions by metric")], "middle")]
     figures = []
     for metric, title in metrics:
+        # More columns would be too narrow for their numbers.
         for start in range(0, len(members), MAX_COLUMNS):
             panel = members[start : start + MAX_COLUMNS]
             columns = [_ColumnSource(system.title, system, metric) for system in panel]
             figures.append(_figure(names, columns, f"{title}: constructions by model"))
     return [Figures(figures, "middle")]
+
+
+def _is_measured(metric: str, names: Sequence[str], members: Sequence[System]) -> bool:
+    """Return True if any system has a result of the metric in any construction."""
+    for system in members:
+        if any(system.result(metric, construction) for construction in names):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
