@@ -102,6 +102,7 @@ def answer_text(response: Response) -> str:
     if isinstance(answer, str):
         if response.finish == "stop":
             return answer
+        # A reader must see that a text was cut off at the token limit, or filtered.
         return f"{answer} [{response.finish}]"
     if isinstance(answer, Continuation):
         return f"log-probability {answer.total:.3f} over {len(answer.tokens)} tokens"

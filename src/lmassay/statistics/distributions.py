@@ -158,8 +158,11 @@ def percentile_bootstrap(
         # A resample may lack all that a ratio divides by; its value is then not a number.
         warnings.simplefilter("ignore", RuntimeWarning)
         for start in range(0, resamples, batch):
-            places = generator.integers(0, n, (min(batch, resamples - start), n))
-            drawn.append(statistic(*[sample[places] for sample in samples], axis=-1))
+            size = min(batch, resamples - start)
+            # The same rows of all samples, because their values belong together.
+            drawn_rows = generator.integers(0, n, (size, n))
+            resampled = [sample[drawn_rows] for sample in samples]
+            drawn.append(statistic(*resampled, axis=-1))
         tail = (1 - confidence) / 2
         low, high = np.percentile(np.concatenate(drawn), [100 * tail, 100 * (1 - tail)])
     return float(low), float(high)

@@ -121,8 +121,11 @@ class ModelSource:
         """The number of tokens that the model reads at most; None if its files do not say."""
         if self.is_gguf:
             return None
-        tokenizer_config = self.path / "tokenizer_config.json"
-        return known_window(self.config, read_json_object(tokenizer_config) if tokenizer_config.is_file() else {})
+        tokenizer_config: dict[str, Any] = {}
+        file = self.path / "tokenizer_config.json"
+        if file.is_file():
+            tokenizer_config = read_json_object(file)
+        return known_window(self.config, tokenizer_config)
 
     @cached_property
     def fast_tokenizer(self) -> Any:
@@ -149,12 +152,17 @@ class ModelSource:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
         classes = [each["tokenizer_class"] for each in settings if "tokenizer_class" in each]
-        # A damaged file may have anything in place of a name.
-        if not classes or not all(isinstance(name, str) and name in _PLAIN_TOKENIZERS for name in classes):
+        if not classes:
             return False
-        for each in settings:
-            further_tokens = each.get("extra_special_tokens")
-            if each.get("mask_token") or (isinstance(further_tokens, dict) and further_tokens.get("mask_token")):
+        for name in classes:
+            # A damaged file may have anything in place of a name.
+            if not isinstance(name, str) or name not in _PLAIN_TOKENIZERS:
+                return False
+        for settings_of_file in settings:
+            further_tokens = settings_of_file.get("extra_special_tokens")
+            if not isinstance(further_tokens, dict):
+                further_tokens = {}
+            if settings_of_file.get("mask_token") or further_tokens.get("mask_token"):
                 return False
         return True
 
@@ -176,6 +184,7 @@ class ModelSource:
             )
         for file in self._weights():
             _check_weights(file)
+        # Reading it raises an error if the file is damaged.
         _ = self.fast_tokenizer
         for name in _OTHER_JSON_FILES:
             if (self.path / name).exists():
@@ -209,6 +218,7 @@ class ModelSource:
 
 def _check_weights(file: Path) -> None:
     """Raise a DataError for a file that was cut off or is not in the safetensors format; only its header is read."""
+    # The format: eight bytes with the size of the header, the header as JSON, then the tensors at the offsets in it.
     try:
         with file.open("rb") as stream:
             header_size = int.from_bytes(stream.read(8), "little")

@@ -57,6 +57,7 @@ def chapters(store: Store, records: Sequence[RunRecord], layout: TableLayout | N
     report = []
     damaged = [record for record in records if record.status == DAMAGED]
     records = [record for record in records if record.status != DAMAGED]
+    # Labels depend on which runs are shown together, so damaged runs must not influence them.
     labelled = label_runs(records)
     if layout is not None:
         report.append(Chapter("Table", [run_table(store, labelled.records, layout).block()]))
@@ -136,6 +137,7 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
         return
     # The first run is the base, as in `lmassay compare`.
     base, *others = with_equal_samples([load_side(store, record) for record in records])
+    # A task that declares no headline is compared by all of its metrics.
     metrics = section.compared or base.record.design.headline or base.table.metrics
     scored_ids = {metric: set(base.table.by_id(metric)) for metric in metrics}
     comparable: list[Side] = []

@@ -83,9 +83,12 @@ def read_rows(path: str | Path, columns: Sequence[str] | None = None) -> Iterato
     path = Path(path)
     # Reports a file that is missing, empty or not UTF-8.
     open_text(path, "data")
-    rows = _json_lines(path) if format_suffix(path) == ".jsonl" else _table(path, columns)
     if format_suffix(path) not in ENDINGS:
         raise DataError(f"{path}: a data file must end in {', '.join(ENDINGS)}")
+    if format_suffix(path) == ".jsonl":
+        rows = _json_lines(path)
+    else:
+        rows = _table(path, columns)
     first = next(rows, None)
     if first is None:
         raise DataError(f"{path} has no examples; it must have at least one")
