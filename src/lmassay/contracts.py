@@ -449,8 +449,8 @@ class _Call:
             remaining = [number for number in range(len(self._requests)) if number not in answered]
             # A generator that yields in order was about to answer the next request. Otherwise it is unknown which one
             # failed: none of them gets an answer, and `lmassay resume` tries them again.
-            known = in_order and isinstance(replies, Iterator)
-            self.failed = remaining[:1] if known else remaining
+            knows_failed_request = in_order and isinstance(replies, Iterator)
+            self.failed = remaining[:1] if knows_failed_request else remaining
             self.not_reached = remaining[len(self.failed) :]
             return
         except LmassayError:

@@ -312,11 +312,11 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
     begins_with_letter, listed = _beginning(sentence)
     if bare and not sentence.explains:
         return _statement(Weight.STATED, asserted, "", listed)
-    stated = _stated_after(sentence, asserted)
-    if stated:
+    stated_mentions = _stated_after(sentence, asserted)
+    if stated_mentions:
         if listed:
-            stated = [asserted[0], *stated]
-        return _statement(Weight.STATED, stated, "answer stated")
+            stated_mentions = [asserted[0], *stated_mentions]
+        return _statement(Weight.STATED, stated_mentions, "answer stated")
     if patterns.STATED_BEFORE.search(sentence.low):
         return _statement(Weight.STATED, asserted, "answer stated")
     if listed and not sentence.explains:
@@ -338,10 +338,10 @@ def _weigh(sentence: _Sentence, asserted: Sequence[Mention], bold: Sequence[int]
 
 def _stated_after(sentence: _Sentence, asserted: Sequence[Mention]) -> list[Mention]:
     """The mentions after "the answer is"."""
-    stated = patterns.STATED_BEHIND.search(sentence.low)
-    if stated is None:
+    announcement = patterns.STATED_BEHIND.search(sentence.low)
+    if announcement is None:
         return []
-    return [mention for mention in asserted if mention.start >= sentence.start + stated.end()]
+    return [mention for mention in asserted if mention.start >= sentence.start + announcement.end()]
 
 
 def _beginning(sentence: _Sentence) -> tuple[bool, str]:

@@ -229,10 +229,10 @@ def _out_of_json(text: str, held_in: str) -> tuple[str, str]:
             continue
         answers = _answers(value)
         if answers:
-            stated = "".join(f"\nanswer: {answer}\n" for answer in answers)
-            text = f"{text[:start]}{stated}{text[end:]}"
+            plain_answers = "".join(f"\nanswer: {answer}\n" for answer in answers)
+            text = f"{text[:start]}{plain_answers}{text[end:]}"
             held_in = held_in or "json"
-            end = start + len(stated)
+            end = start + len(plain_answers)
         start = text.find("{", end)
     return text, held_in
 

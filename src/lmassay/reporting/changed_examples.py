@@ -48,10 +48,10 @@ class ChangedExamples:
 
 def read_changed_examples(base: ComparedRun, new: ComparedRun, changes: Iterable[Change]) -> ChangedExamples:
     """Read the rows of changed examples from both runs; none if runs are paired by something other than examples."""
-    wanted = {change.id for change in changes}
-    if not wanted:
+    changed_ids = {change.id for change in changes}
+    if not changed_ids:
         return ChangedExamples({}, {})
-    return ChangedExamples(_rows_by_id(base, wanted), _rows_by_id(new, wanted))
+    return ChangedExamples(_rows_by_id(base, changed_ids), _rows_by_id(new, changed_ids))
 
 
 def choose_changes(all_flips: Sequence[Flips], limit: int) -> list[Change]:

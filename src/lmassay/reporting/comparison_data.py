@@ -152,8 +152,8 @@ def compare_pairs(
     warnings: list[str] = []
     for base, new in sides:
         run = new.record.id
-        wanted = named_metrics[run] if metrics else headline(base)
-        metrics_of_pair = dict.fromkeys([*wanted, *gated_metrics[run]])
+        compared_metrics = named_metrics[run] if metrics else headline(base)
+        metrics_of_pair = dict.fromkeys([*compared_metrics, *gated_metrics[run]])
         rows_of_pair = compare_runs(base, [new], list(metrics_of_pair))
         rows += rows_of_pair
         all_flips += flips(base, new, dict.fromkeys(row.metric for row in rows_of_pair))

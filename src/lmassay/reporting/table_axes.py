@@ -152,13 +152,13 @@ def _distinguishing_options(values: Sequence[Any]) -> list[list[str]]:
 
 def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str, ...]:
     """Return the path of a key whose beginning the user may have left out."""
-    wanted = tuple(key.split("."))
+    end_of_path = tuple(key.split("."))
     paths: dict[tuple[str, ...], None] = {}
     for record in records:
         paths |= dict.fromkeys(_paths_in(_compared_part(record.config)))
-    if wanted in paths:
-        return wanted
-    matching = [path for path in paths if path[-len(wanted) :] == wanted]
+    if end_of_path in paths:
+        return end_of_path
+    matching = [path for path in paths if path[-len(end_of_path) :] == end_of_path]
     # `data` means `task.data`, even if the data set has a key of this name, too.
     shortest = min(map(len, matching), default=0)
     matching = [path for path in matching if len(path) == shortest]

@@ -213,9 +213,9 @@ def reference_lists(card_headlines: Sequence[Headline]) -> list[ReferenceList]:
     for title, members in tables.items():
         rows: list[tuple[float, str, bool]] = []
         for headline, table in members:
-            own = table.own or headline.result
-            if own.value is not None:
-                rows.append((own.value, headline.shown_model, True))
+            own_result = table.own or headline.result
+            if own_result.value is not None:
+                rows.append((own_result.value, headline.shown_model, True))
         first_headline, first_table = members[0]
         better: Better = "higher"
         if first_table.own is None:

@@ -99,8 +99,8 @@ class ImageWriter:
             self._compiler: typst.Compiler = typst.Compiler(font_paths=fonts)
         # Names of fonts that are not installed would be reported as warnings.
         installed = set(fonts.families())
-        wanted = [name.strip().strip("'") for name in FONTS.split(",")]
-        self._families = [name for name in wanted if name in installed]
+        font_names = [name.strip().strip("'") for name in FONTS.split(",")]
+        self._families = [name for name in font_names if name in installed]
 
     def image(self, drawing: Drawing, image_format: ImageFormat) -> bytes:
         """The drawing as the content of a PNG or PDF file; the same drawing always gives the same bytes."""

@@ -60,14 +60,14 @@ def combination_texts(configs: Sequence[RunConfig]) -> list[str]:
 
 def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
     """Return the path of a key that a user may have shortened. Every key of the configurations can be named."""
-    wanted = tuple(key.split("."))
+    end_of_path = tuple(key.split("."))
     paths: dict[KeyPath, None] = {}
     for config in configs:
         for path in _paths_in(config.unresolved):
             paths[path] = None
-    if wanted in paths:
-        return wanted
-    matching = [path for path in paths if path[-len(wanted) :] == wanted]
+    if end_of_path in paths:
+        return end_of_path
+    matching = [path for path in paths if path[-len(end_of_path) :] == end_of_path]
     if len(matching) == 1:
         return matching[0]
     if matching:

@@ -324,13 +324,13 @@ def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
     total = variance + between.spread
     if between.spread <= 0 or total <= 0:
         return degrees
-    wanted = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
+    mean_quantile = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
     low = min(degrees, between.degrees)
     high = min(max(degrees, between.degrees), _MANY_DEGREES)
     # Quantiles fall as degrees of freedom grow; the search is over their logarithm.
     for _ in range(60):
         middle = math.sqrt(low * high)
-        if _quantile(middle) > wanted:
+        if _quantile(middle) > mean_quantile:
             low = middle
         else:
             high = middle

@@ -42,15 +42,15 @@ def _columns_without_keys(columns: Mapping[str, Sequence[Any]]) -> dict[str, Seq
 
 def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
     # Many examples share a group, and a search takes longer than looking up a text.
-    known: dict[str, str] = {}
+    blanked_texts: dict[str, str] = {}
     blanked: list[Any] = []
     for value in column:
         if not isinstance(value, str):
             blanked.append(value_without_keys(value))
             continue
-        if value not in known:
-            known[value] = without_keys(value)
-        blanked.append(known[value])
+        if value not in blanked_texts:
+            blanked_texts[value] = without_keys(value)
+        blanked.append(blanked_texts[value])
     return blanked
 
 

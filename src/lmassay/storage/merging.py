@@ -145,12 +145,12 @@ def _creation_order(store: Store) -> list[tuple[str, str]]:
 
 def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> None:
     """Put the runs of all folders into the order of their creation, because ``latest`` is the last one recorded."""
-    wanted = dict.fromkeys(run for _, run in heapq.merge(*orders))
+    runs_by_creation = dict.fromkeys(run for _, run in heapq.merge(*orders))
     with plain_errors(target / STORE_FILE), closing(connect(target / STORE_FILE)) as database:
         present = [run for (run,) in database.execute("SELECT id FROM runs ORDER BY rowid")]
         # Runs with a damaged record were not copied.
         present_ids = set(present)
-        in_order = [run for run in wanted if run in present_ids]
+        in_order = [run for run in runs_by_creation if run in present_ids]
         if in_order == present:
             return
         (last,) = database.execute("SELECT MAX(rowid) FROM runs").fetchone()

@@ -323,9 +323,9 @@ class RowReader:
             return
         if self.has_single_rows(run):
             # A run that was resumed after damage. What comes before a row is not known without reading it.
-            wanted = set(numbers)
+            selected_numbers = set(numbers)
             for number, row in enumerate(self.rows(run)):
-                if number in wanted:
+                if number in selected_numbers:
                     yield row
             return
         start = 0

@@ -621,10 +621,10 @@ class Store(RowReader):
         columns = f"{RESPONSE_COLUMNS}, {self.database.digest_column}"
         places = ", ".join("?" * len(keys))
         query = f"SELECT {columns} FROM responses WHERE key IN ({places})"  # noqa: S608
-        found = set()
+        stored_keys = set()
         for *columns_of_response, stored_digest in self.database.execute(query, keys):
-            found.add(self._verified_response(run, columns_of_response, stored_digest).key)
-        return [key for key in keys if key not in found]
+            stored_keys.add(self._verified_response(run, columns_of_response, stored_digest).key)
+        return [key for key in keys if key not in stored_keys]
 
     def _response_keys(self, run: str, example_id: str) -> list[str]:
         """Return the keys of the answers to an example's requests. Stores before schema 3 do not have them."""

@@ -68,12 +68,12 @@ def run_of(snapshot: Snapshot, run: str) -> RunState:
 
 def records_of(store: Store, runs: Sequence[str], *, usable: bool = False) -> list[RunRecord]:
     """Return runs by their ids, each once. If they must be ``usable``, a damaged one is an error."""
-    known = {record.id: record for record in store.runs()}
+    record_of_run = {record.id: record for record in store.runs()}
     records = []
     for run in dict.fromkeys(runs):
-        if run not in known:
+        if run not in record_of_run:
             raise HTTPException(404, f"There is no run {run} in this folder. It may have been deleted.")
-        if usable and known[run].status == DAMAGED:
-            raise HTTPException(409, f"The run {run} is damaged: {known[run].note}")
-        records.append(known[run])
+        if usable and record_of_run[run].status == DAMAGED:
+            raise HTTPException(409, f"The run {run} is damaged: {record_of_run[run].note}")
+        records.append(record_of_run[run])
     return records

@@ -179,8 +179,8 @@ class ResultsFolder:
                 # It has just been deleted, or is just being created.
                 return Snapshot(version="empty")
             return Snapshot(problem=str(error), version=_digest("problem", str(error)))
-        known = {state.record.id for state in runs}
-        for run in set(self._counts) - known:
+        existing_runs = {state.record.id for state in runs}
+        for run in set(self._counts) - existing_runs:
             del self._counts[run]
         changing = []
         for state in runs:
@@ -220,11 +220,11 @@ class ResultsFolder:
             self._counts.pop(record.id, None)
             return store.count(record.id)
         key = (record.status, record.finished, progress)
-        known = self._counts.get(record.id)
-        if known is None or known.key != key:
-            known = _CountsOfRun(key, store.recorded_counts(record.id))
-            self._counts[record.id] = known
-        return known.counts
+        cached = self._counts.get(record.id)
+        if cached is None or cached.key != key:
+            cached = _CountsOfRun(key, store.recorded_counts(record.id))
+            self._counts[record.id] = cached
+        return cached.counts
 
 
 def _digest(*values: object) -> str:

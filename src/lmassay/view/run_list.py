@@ -41,12 +41,12 @@ class ListQuery:
     @staticmethod
     def of(parameters: Mapping[str, str]) -> ListQuery:
         """Read the parameters of an address; unknown ones are ignored."""
-        given: dict[str, str] = {}
+        parameters_in_use: dict[str, str] = {}
         for name in _NAMES:
             value = parameters.get(name, "").strip()
             if value:
-                given[name] = value
-        return ListQuery(**given)
+                parameters_in_use[name] = value
+        return ListQuery(**parameters_in_use)
 
     @property
     def has_filters(self) -> bool:
@@ -65,12 +65,12 @@ class ListQuery:
 
     def select(self, runs: Sequence[RunState]) -> list[RunState]:
         """Return the runs that the query selects, in its order."""
-        wanted = RunFilter(
+        run_filter = RunFilter(
             tasks=_one(self.task), models=_one(self.model), statuses=_one(self.status), tags=_one(self.tag)
         )
         states = {state.record.id: state for state in runs}
         records = []
-        for record in wanted.select(state.record for state in runs):
+        for record in run_filter.select(state.record for state in runs):
             if self.evaluation and (record.provenance.evaluation or "") != self.evaluation:
                 continue
             if self.q and not _has_text(record, self.q):

@@ -227,10 +227,10 @@ def run_facts(store: Store, record: RunRecord) -> RunFacts:
     if not record.config:
         # The record is damaged: nothing says how the run was started.
         return RunFacts(started_by="", rerun="", config="", environment=environment)
-    given = {key: value for key, value in record.config.items() if value not in (None, "")}
+    options_with_value = {key: value for key, value in record.config.items() if value not in (None, "")}
     config = ""
-    if given:
-        config = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)
+    if options_with_value:
+        config = yaml.safe_dump(options_with_value, sort_keys=False, allow_unicode=True, width=100)
     return RunFacts(
         started_by=started_by(record), rerun=rerun_command(record, store.folder), config=config, environment=environment
     )

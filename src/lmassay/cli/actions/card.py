@@ -357,8 +357,8 @@ def _headline_as_dict(headline: Headline) -> Mapping[str, Any]:
 
 
 def _references_as_dict(headline: Headline, table: ReferenceTable) -> Mapping[str, Any]:
-    own = table.own or headline.result
-    return {"title": table.title, "own": own.as_dict(), "rows": [asdict(row) for row in table.rows]}
+    own_result = table.own or headline.result
+    return {"title": table.title, "own": own_result.as_dict(), "rows": [asdict(row) for row in table.rows]}
 
 
 def _difference_as_dict(pair: ModelDifference) -> Mapping[str, Any]:

@@ -212,10 +212,10 @@ class _Estimate:
         by_model: dict[str, Effort] = {}
         part_counts: dict[str, int] = {}
         for part in selection.parts:
-            own = effort(part.work, cpu_operations)
+            effort_of_part = effort(part.work, cpu_operations)
             total = by_model.get(part.model, Effort(0.0, 0.0))
-            cpu_hours = total.cpu_hours + own.cpu_hours
-            gpu_hours = total.gpu_hours + own.gpu_hours
+            cpu_hours = total.cpu_hours + effort_of_part.cpu_hours
+            gpu_hours = total.gpu_hours + effort_of_part.gpu_hours
             by_model[part.model] = Effort(cpu_hours, gpu_hours)
             part_counts[part.model] = part_counts.get(part.model, 0) + 1
         is_here = {model: model in selection.folders for model in by_model}

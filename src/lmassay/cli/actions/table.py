@@ -37,11 +37,11 @@ def table(
     with Store(results, for_display=True) as store:
         chosen = store.runs() if selected and not runs else chosen_runs(store, runs)
         records = _usable(selected.select(chosen), results)
-        made = run_table(store, label_runs(records).records, table.layout())
+        results_table = run_table(store, label_runs(records).records, table.layout())
     if write is None or output is None:
-        _print(made)
+        _print(results_table)
         return
-    text = write(made)
+    text = write(results_table)
     with atomic_write(output) as stream:
         stream.write(text)
     say(f"table written to {output.resolve()}")

@@ -384,14 +384,14 @@ class Bias(Task):
             # KoBBQ's parser returns the answer itself if it reads no choice.
             reference_letter = None
         robust_letter = robust.letter if robust.letter and robust.letter in letters else None
-        read = {"reference": reference_letter, "robust": robust_letter}
+        letter_by_parser = {"reference": reference_letter, "robust": robust_letter}
         values = {
             "ooc_reference": float(reference_letter is None),
             "ooc_robust": float(robust_letter is None),
             "parsers_agree": float(reference_letter == robust_letter),
         }
-        details = {"raw": raw, "finish": answers[0].finish, **read, "how": robust.how}
-        return self._judged(example, read[self._parser], values, details)
+        details = {"raw": raw, "finish": answers[0].finish, **letter_by_parser, "how": robust.how}
+        return self._judged(example, letter_by_parser[self._parser], values, details)
 
     def _judge_choices(self, example: Example, answers: Sequence[Response]) -> Score:
         """Score by the log-probabilities of the choices: the most probable one is the answer."""

@@ -173,8 +173,10 @@ class MinimalPairs(Task):
     def _cluster_within(self, table: ScoreTable, where: NDArray[np.bool_]) -> str | None:
         """Return the cluster; None within one paradigm (or phenomenon), where the pairs are what was sampled."""
         cluster = self.design.cluster
-        if cluster in _FIELD_OF_GROUP and len(np.unique(table.codes(cluster)[1][where])) == 1:
-            return None
+        if cluster in _FIELD_OF_GROUP:
+            _, codes = table.codes(cluster)
+            if len(np.unique(codes[where])) == 1:
+                return None
         return cluster
 
     def signature(self) -> Mapping[str, Any]:

@@ -204,10 +204,10 @@ class LlamaCppScorer:
             # The bytes of special tokens are not part of the text, so there are no offsets into it.
             return TokenizedText(tuple(ids), ())
         spelled = b"".join(pieces)
-        wanted = text.encode("utf-8", "surrogatepass")
+        text_bytes = text.encode("utf-8", "surrogatepass")
         # SentencePiece puts a space before a text, which is not part of it.
-        surplus = 1 if spelled == b" " + wanted else 0
-        if spelled[surplus:] != wanted:
+        surplus = 1 if spelled == b" " + text_bytes else 0
+        if spelled[surplus:] != text_bytes:
             raise ModelError(f"the server's tokens do not spell the text {excerpt(text, 40)!r}")
         ends: list[int] = []
         end = -surplus

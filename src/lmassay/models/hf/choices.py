@@ -94,10 +94,10 @@ class ChoiceSelector:
         spellings = []
         for choice, choice_texts in zip(request.choices, texts, strict=True):
             choice_tokens = islice(all_tokens, len(choice_texts))
-            known = tuple(dict.fromkeys(filter(self._word_tokenizer.knows, choice_tokens)))
-            if not known:
+            scorable = tuple(dict.fromkeys(filter(self._word_tokenizer.knows, choice_tokens)))
+            if not scorable:
                 raise ModelError(f"the model's vocabulary cannot spell the choice {choice!r}")
-            spellings.append(known)
+            spellings.append(scorable)
         return ChoiceQuestion(self._word_tokenizer.prompt(prompt), tuple(spellings))
 
 

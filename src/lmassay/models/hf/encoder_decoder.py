@@ -284,10 +284,10 @@ class EncoderDecoder:
         # The end of the text is not part of the continuation, as for other models.
         while end > start and target[end - 1] in special:
             end -= 1
-        given = target[:start]
+        first_tokens = target[:start]
         if self._language_token is not None:
-            given = [] if self._language_starts_decoder else [self._language_token]
-        return _ScoredText(self._source(context), (*given, *target[start:end]), len(given))
+            first_tokens = [] if self._language_starts_decoder else [self._language_token]
+        return _ScoredText(self._source(context), (*first_tokens, *target[start:end]), len(first_tokens))
 
     def _score_batch(self, texts: Sequence[_ScoredText]) -> Iterator[Floats]:
         with torch.inference_mode():

@@ -33,16 +33,16 @@ def candidate_columns(
     logprobs = np.maximum(logits[tokens].astype(np.float64) - log_total, LEAST)
     if probabilities is None:
         return Candidates(_spread(logprobs, is_token))
-    wanted = probabilities[tokens]
+    token_probabilities = probabilities[tokens]
     ascending = np.sort(probabilities)
     # Sums in double precision: the mass below a rare word is far smaller than a float32 sum could resolve.
     mass_up_to = np.concatenate(([0.0], np.cumsum(ascending, dtype=np.float64)))
-    first = np.empty(len(wanted), dtype=np.int64)
-    end = np.empty(len(wanted), dtype=np.int64)
+    first = np.empty(len(token_probabilities), dtype=np.int64)
+    end = np.empty(len(token_probabilities), dtype=np.int64)
     # searchsorted is several times faster when its queries are sorted.
-    order = np.argsort(wanted)
-    first[order] = np.searchsorted(ascending, wanted[order], side="left")
-    end[order] = np.searchsorted(ascending, wanted[order], side="right")
+    order = np.argsort(token_probabilities)
+    first[order] = np.searchsorted(ascending, token_probabilities[order], side="left")
+    end[order] = np.searchsorted(ascending, token_probabilities[order], side="right")
     ranks = (len(logits) - end).astype(np.float64)
     mass_above = np.maximum(1 - mass_up_to[end] / mass_up_to[-1], 0.0)
     mass_below = mass_up_to[first] / mass_up_to[-1]

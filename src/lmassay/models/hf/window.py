@@ -26,8 +26,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
             if config.get(name):
                 limits.append(config[name])
                 break
-    stated = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
-    return min(stated, default=None)
+    limits_in_files = [limit for limit in limits if isinstance(limit, int) and 0 < limit < _NO_LIMIT]
+    return min(limits_in_files, default=None)
 
 
 def texts_of(requests: Sequence[Request], *, sees_right: bool) -> Iterator[str]:
