@@ -74,8 +74,11 @@ class Comparisons(list[Comparison]):
         for row in self:
             text = f"{self._name(row)}: {row.difference:+z.4f} {interval_text(row, '+')}, n = {row.n:,}"
             label = f"{self._name(row)}  {row.difference:+z.3f}"
+            low = high = None
             # Runs with the same scores have no interval to show, as in the table.
-            low, high = (row.low, row.high) if row.changed else (None, None)
+            if row.changed:
+                low = row.low
+                high = row.high
             rows.append((label, row.difference, low, high, text))
             values += [value for value in (row.difference, low, high) if value is not None]
         axis = LinearAxis.around("new minus base", values, signed=True)
@@ -180,4 +183,8 @@ def _run(run: Run | str | Path, results: str | Path | None) -> Run:
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
     """Compare runs with the first one. Their stores stay open as long as the stack."""
-    return compare_with_first([(stack.enter_context(Store(run.folder, for_display=True)), run.record) for run in runs])
+    opened = []
+    for run in runs:
+        store = stack.enter_context(Store(run.folder, for_display=True))
+        opened.append((store, run.record))
+    return compare_with_first(opened)

@@ -32,9 +32,11 @@ from rich.text import Text
 from lmassay.cli.console import say, stderr_console, use_shared_console, without_controls
 from lmassay.types.wording import counted, duration_text
 
+# A bar that flashes up for a short command would only distract.
 _SECONDS_BEFORE_BAR = 1.0
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
+# An estimate from less than this would jump from one update to the next.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
 _MIN_DONE_FOR_ESTIMATE = 3.0
 _MIN_SHARE = 0.01
@@ -114,10 +116,12 @@ def _log_lines(description: str, counts_bytes: bool) -> Advance:
         elapsed = now - started
         rate = done / max(elapsed, 1e-9)
         if counts_bytes:
-            count = f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
+            count = _megabytes_text(done, total)
             speed = f"{rate / 1e6:.1f} MB/s"
         else:
-            count = f"{int(done):,} of {total:,}" if total else f"{int(done):,}"
+            count = f"{int(done):,}"
+            if total:
+                count += f" of {total:,}"
             speed = rate_text(rate)
         parts = [f"{description}: {count}"]
         if rate > 0:
@@ -125,6 +129,12 @@ def _log_lines(description: str, counts_bytes: bool) -> Advance:
         say(" · ".join([*parts, times_text(elapsed, done, total)]))
 
     return advance
+
+
+def _megabytes_text(done: float, total: int | None) -> str:
+    if not total:
+        return f"{done / 1e6:.1f} MB"
+    return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
 
 
 class _Times(ProgressColumn):
@@ -275,9 +285,12 @@ class SweepDisplay:
 
     def _total_of_command(self) -> int | None:
         """Return the number of examples of all runs; None if that of one is unknown."""
-        sizes = list(self._sizes.values())
-        known_sizes = [size for size in sizes if size is not None]
-        return sum(known_sizes) if len(known_sizes) == len(sizes) else None
+        total = 0
+        for size in self._sizes.values():
+            if size is None:
+                return None
+            total += size
+        return total
 
     def _done_by_command(self, state: _RunState) -> float:
         """Return how many examples of all runs are done; a run that failed or was stopped counts as done."""
@@ -355,11 +368,14 @@ class _LiveBar(ProgressColumn):
         self._share = share
 
     def render(self, task: Task) -> ProgressBar:
+        # The text next to the bar must fit, too.
+        has_room = stderr_console().width >= _MIN_WIDTH_FOR_LONG_BAR
+        width = _BAR_WIDTH if has_room else _NARROW_BAR_WIDTH
         share = self._share()
         return ProgressBar(
             total=None if share is None else 1.0,
             completed=share or 0.0,
-            width=_NARROW_BAR_WIDTH if stderr_console().width < _MIN_WIDTH_FOR_LONG_BAR else _BAR_WIDTH,
+            width=width,
             pulse=share is None,
             animation_time=task.get_time(),
         )

@@ -87,7 +87,7 @@ _PUBLISHED: Mapping[tuple[str, str], str] = {
     ("cls", _DEBERTA): "59.49 49.55 54.08 68.30 60.10 75.42 34.23 53.13 85.25",
     ("cls", _ALBERT): "55.01 53.97 50.82 67.97 52.18 59.95 18.86 52.64 64.25",
 }
-# The standard deviations over splits are at hand only for this row (Table 2 of the paper).
+# We have the standard deviations over splits only for this row (Table 2 of the paper).
 _PUBLISHED_STDS: Mapping[tuple[str, str], str] = {
     ("pet", _DEBERTA): "0.78 2.41 1.34 3.72 4.91 1.86 3.04 4.87 2.94",
 }
@@ -228,8 +228,8 @@ def _method_options(method: str, task: str, model: str) -> dict[str, Any]:
 
 def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) -> Work:
     """The tokens that all trainings of a part train on and read."""
-    trained = 0.0
-    read = 0.0
+    trained_tokens = 0.0
+    read_tokens = 0.0
     for options in variants:
         updates: list[int] = []
         for steps in _as_list(options["max_steps"]):
@@ -238,9 +238,10 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens
             # The masked words of as many unlabeled examples are trained on as well.
-            trained += 2 * labelled if options.get("lm_training") else labelled
-            read += (evaluations * definition.dev + definition.tests) * definition.tokens
-    return Work(_WEIGHTS[model], _SPLITS * read, _SPLITS * trained)
+            trained_tokens += 2 * labelled if options.get("lm_training") else labelled
+            # The tests are read once, after training; the dev examples at every evaluation.
+            read_tokens += (evaluations * definition.dev + definition.tests) * definition.tokens
+    return Work(_WEIGHTS[model], _SPLITS * read_tokens, _SPLITS * trained_tokens)
 
 
 def _combinations(options: Mapping[str, Any], without: str) -> int:

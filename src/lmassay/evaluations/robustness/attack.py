@@ -115,7 +115,8 @@ class Attack(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Attack:
-        if sum(part is not None for part in (self.file, self.perturb, self.search, self.gradient)) > 1:
+        sources = [part for part in (self.file, self.perturb, self.search, self.gradient) if part is not None]
+        if len(sources) > 1:
             raise ValueError("give only one of file, perturb, search and gradient")
         if not (self.name or self.perturb or self.file or self.search or self.gradient):
             raise ValueError("give a name, a file, a perturbation, a search or a gradient")
@@ -214,8 +215,13 @@ class CandidateMaker:
 
 def perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:
     """Perturbers in rounds: each perturbation at each rate, then again with another seed, enough to fill the budget."""
-    kinds = [(name, rate) for rate in search.rates for name in search.perturbations]
+    # The first rate comes first, with every perturbation: a small budget is spent on different kinds of change.
+    kinds = []
+    for rate in search.rates:
+        kinds += [(name, rate) for name in search.perturbations]
     # Many draws repeat an earlier one or change nothing, so twice the budget is drawn.
     for draw in range(2 * search.budget):
         name, rate = kinds[draw % len(kinds)]
-        yield make_perturber(name, rate=rate, seed=seed + draw // len(kinds), options={}, base=base_dir)
+        # Each round has another seed; with the same one, it would repeat the changes of the first.
+        seed_of_round = seed + draw // len(kinds)
+        yield make_perturber(name, rate=rate, seed=seed_of_round, options={}, base=base_dir)

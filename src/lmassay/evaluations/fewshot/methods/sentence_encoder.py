@@ -196,7 +196,9 @@ class EncoderBody:
                     folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
                 )
             except Exception as error:
+                # Many libraries read the files, and each has its own exceptions for what may be wrong with them.
                 raise DataError(f"the encoder {folder} cannot be loaded: {' '.join(str(error).split())}") from error
+        # Some families have no table of positions, and no limit.
         window = getattr(network.config, "max_position_embeddings", length) or length
         return cls(network.eval().to(device), tokenizer, device, min(length, window))
 
@@ -392,7 +394,7 @@ class Regression:
     def fit(cls, vectors: torch.Tensor, classes: Sequence[int], l2: float) -> Regression:
         """Minimise scikit-learn's objective with C = 1 / l2. It is convex: L-BFGS finds the solution without a seed."""
         seen = sorted(set(classes))
-        targets = torch.tensor([seen.index(one) for one in classes])
+        targets = torch.tensor([seen.index(class_) for class_ in classes])
         weights = torch.zeros(vectors.shape[1], len(seen), dtype=torch.float64, requires_grad=True)
         bias = torch.zeros(len(seen), dtype=torch.float64, requires_grad=True)
         solver = torch.optim.LBFGS(
