@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-_SHOWN_METRICS = 4
-_SHOWN_EXAMPLES = 10
-_SHOWN_RUNS = 100
+# Notebooks and terminals show at most this many.
+_MAX_METRICS = 4
+_MAX_EXAMPLES = 10
+_MAX_RUNS = 100
+_MAX_LISTED_IDS = 4
 LATEST = "latest"
 
 
@@ -176,12 +178,13 @@ class RunExamples:
 
     def _at(self, positions: Sequence[int]) -> list[RunExample]:
         """Return the examples at these positions, in this order."""
+        # The store reads in one direction only; a slice may run backwards.
         in_order = sorted(positions)
         with Store(self._folder, for_display=True) as store:
             rows = store.selected_rows(self._run, in_order)
-            by_position = {
-                position: self._with_exchanges(store, row) for position, row in zip(in_order, rows, strict=True)
-            }
+            by_position: dict[int, RunExample] = {}
+            for position, row in zip(in_order, rows, strict=True):
+                by_position[position] = self._with_exchanges(store, row)
         return [by_position[position] for position in positions]
 
     def _with_exchanges(self, store: Store, row: Row) -> RunExample:
@@ -191,11 +194,11 @@ class RunExamples:
         return f"<{display.count(len(self), 'example')} of {self._run}>"
 
     def _repr_html_(self) -> str:
-        examples = self[:_SHOWN_EXAMPLES]
+        examples = self[:_MAX_EXAMPLES]
         rows = []
         for example in examples:
-            shown_scores = list(example.scores.items())[:_SHOWN_METRICS]
-            outcome = ", ".join(f"{name} {value:z.3g}" for name, value in shown_scores)
+            first_scores = list(example.scores.items())[:_MAX_METRICS]
+            outcome = ", ".join(f"{name} {value:z.3g}" for name, value in first_scores)
             if not outcome:
                 # Several metrics are often missing for the same reason, which is shown once.
                 reason = example.error or "; ".join(dict.fromkeys(example.unscored.values()))
@@ -362,7 +365,7 @@ class Run:
 
     def __repr__(self) -> str:
         numbers = []
-        for result in main_results(self.record)[:_SHOWN_METRICS]:
+        for result in main_results(self.record)[:_MAX_METRICS]:
             numbers.append(_result_text(result))
         status = "" if self.status == "done" else f" {_status_text(self.record)}:"
         text = ", ".join(numbers) or "no results"
@@ -423,7 +426,7 @@ class Runs(list[Run]):
         if len(matches) == 1:
             return matches[0]
         if matches:
-            listed = ", ".join(run.id for run in matches[:_SHOWN_METRICS])
+            listed = ", ".join(run.id for run in matches[:_MAX_LISTED_IDS])
             raise KeyError(f"{name}; {len(matches)} runs match: {listed}; write a whole id")
         names: list[str] = []
         for run in self:
@@ -480,7 +483,7 @@ class Runs(list[Run]):
 
     def __repr__(self) -> str:
         lines = [f"<{display.count(len(self), 'run')}>"]
-        lines += [repr(run) for run in self[:_SHOWN_RUNS]]
+        lines += [repr(run) for run in self[:_MAX_RUNS]]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -488,19 +491,19 @@ class Runs(list[Run]):
             return display.page(display.note("no runs"))
         if len(self) == 1:
             return self[0]._repr_html_()
-        records = [run.record for run in self[:_SHOWN_RUNS]]
+        records = [run.record for run in self[:_MAX_RUNS]]
         metrics: dict[str, None] = {}
         for record in records:
             metrics |= dict.fromkeys(result.metric for result in main_results(record))
-        shown_metrics = list(metrics)[:_SHOWN_METRICS]
-        headers = ["run", "n", *shown_metrics]
+        columns_of_metrics = list(metrics)[:_MAX_METRICS]
+        headers = ["run", "n", *columns_of_metrics]
         are_done = all(record.status == "done" for record in records)
         rows = []
         for record, title in zip(records, run_titles(records), strict=True):
             # The number of examples is that of the first metric that the run has.
             count = ""
             cells = []
-            for metric in shown_metrics:
+            for metric in columns_of_metrics:
                 result = record.result(metric)
                 if result is None:
                     cells.append("")
@@ -511,7 +514,7 @@ class Runs(list[Run]):
             if not are_done:
                 row.append(_status_text(record))
             rows.append(row)
-        kinds = f"tn{'n' * len(shown_metrics)}"
+        kinds = f"tn{'n' * len(columns_of_metrics)}"
         if not are_done:
             headers.append("status")
             kinds += "t"

@@ -41,7 +41,7 @@ class Curve:
     counted: Sequence[float] = ()
     """The probability mass of the verbs that are counted."""
     invalid: Sequence[float] = ()
-    """The percentage of contexts without a score."""
+    """The share of contexts without a score. The original's file calls it a percentage, but it is between 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _ResultFolder:
     path: Path
     compat: Compat
     written: float
-    """Seconds since 1970."""
+    """When it was written, in seconds since 1970."""
     experiment: tuple[Voting, ExperimentCurves] | None
     tse: float | None
 
@@ -249,7 +249,9 @@ def _provenance(run: Path) -> tuple[Compat, float]:
     file = run / RUN_FILE
     if not file.is_file():
         metrics = run / "metrics"
-        return "released", max(path.stat().st_mtime for path in (metrics, *metrics.iterdir()))
+        # A program that writes into an existing folder changes the times of its files, not always that of the folder.
+        times = [path.stat().st_mtime for path in (metrics, *metrics.iterdir())]
+        return "released", max(times)
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         compat: Compat = "released" if facts["compat"] == "released" else "none"
