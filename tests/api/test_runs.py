@@ -7,7 +7,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import lmassay
+from lmassay.api.runs import _example
 from lmassay.storage.single_rows import StoredRow
+from lmassay.types import Example, Response, Row, Substitute, Substitutions, request_as_dict
 
 TEXTS = ["The <b>cat</b> sat on the mat today.", "It rains again in the city.", "We walk home slowly."]
 SCRIPT = "<script>alert(1)</script>"
@@ -218,3 +220,9 @@ def test_a_run_that_is_not_done_says_so(tmp_path):
     assert "failed (" in repr(run)
     assert "&lt;no&gt; connection" in run._repr_html_()
     assert run.plot().is_empty
+
+
+def test_the_prompt_of_a_white_box_request_contains_the_instruction():
+    request = Substitute("le chat", "the cat", left="Translate: ", right=" =>")
+    example = _example(Row(Example("a", {}, None), "scored"), [(request_as_dict(request), Response(Substitutions(())))])
+    assert example.prompt == "Translate: le chat =>"

@@ -235,12 +235,17 @@ def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) 
 def _prompt(request: Mapping[str, Any]) -> str:
     """Return the text of a stored request."""
     messages = request.get("messages") or ()
+    left = request.get("left", "")
+    right = request.get("right", "")
     if messages:
         text = "\n\n".join(content for _, content in messages)
+    elif request.get("verb") == "slot":
+        text = f"{left}___{right}"
+    elif "text" in request:
+        # A request for substitutions in a text, which may have an instruction before and after it.
+        text = f"{left}{request['text']}{right}"
     else:
-        text = str(request.get("prompt") or request.get("context") or request.get("text") or "")
-    if request.get("verb") == "slot":
-        text = f"{request.get('left', '')}___{request.get('right', '')}"
+        text = str(request.get("prompt") or request.get("context") or "")
     if request.get("continuation"):
         text += str(request["continuation"])
     return text
