@@ -432,8 +432,10 @@ class _Call:
                     response = Response(response)
                 is_open = 0 <= number < len(self._requests) and number not in answered
                 if not is_open or not isinstance(response, Response):
-                    shown = excerpt(repr(reply), _MAX_SHOWN_REPLY)
-                    raise PluginError(f"the model {model.name} returned {shown}, which does not answer an open request")
+                    reply_text = excerpt(repr(reply), _MAX_SHOWN_REPLY)
+                    raise PluginError(
+                        f"the model {model.name} returned {reply_text}, which does not answer an open request"
+                    )
                 problem = _problem_of_response(response)
                 if problem:
                     raise PluginError(f"the model {model.name} returned a Response with {problem}")

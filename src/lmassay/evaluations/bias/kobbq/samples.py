@@ -26,6 +26,7 @@ CHOICE_COUNT = 3
 SAMPLE_COLUMNS = ("sample_id", "label_annotation", "context", "question", "choices", "biased_answer", "answer")
 OPTIONAL_COLUMNS = ("bbq_id", "bbq_category", "prediction")
 BACKSPACE = "\b"
+_MAX_QUOTED = 80
 
 # category-001a-001-amb-bsd: category, template number and version, sample number, context type, question type.
 _SAMPLE_ID = re.compile(r"([^-]+)-([0-9]+)([a-d])-([0-9]+)-(amb|dis)-(bsd|cnt)", re.ASCII)
@@ -132,8 +133,10 @@ def parse_choices(text: str) -> tuple[str, ...]:
                 values.append(element.value)
         if len(values) == len(node.elts):
             return tuple(values)
-    shown = text if len(text) <= 80 else excerpt(text, 77) + "..."
-    raise ValueError(f"choices is not a list of strings but {shown}")
+    quoted = text
+    if len(text) > _MAX_QUOTED:
+        quoted = excerpt(text, _MAX_QUOTED - 3) + "..."
+    raise ValueError(f"choices is not a list of strings but {quoted}")
 
 
 def parse_choice_bytes(text: bytes) -> tuple[bytes, ...]:
