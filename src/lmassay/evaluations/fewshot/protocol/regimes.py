@@ -179,7 +179,7 @@ def _last_generation(
                 special["pseudo"] = _pseudo_labels(regime, generation, position)
                 teachers = [trainings[teacher] for teacher in _teacher_keys(regime, key, keys)]
                 if regime.name == "noisy_student":
-                    # Dimensions of the word embeddings are dropped from the second generation on (the first has no teacher).
+                    # Dimensions of the word embeddings are dropped. The first generation has no teacher and no noise.
                     special["noise"] = regime.dropout_rate
             requests[key] = _Request(special, teachers)
         trainings = _generation(keys, make, requests, chained)
