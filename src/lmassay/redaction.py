@@ -123,7 +123,8 @@ def is_variable_name(text: str) -> bool:
 
 def remember_secret(value: str) -> None:
     """Remember a key that is in use, so that it is blanked out of all text that is stored or shown from now on."""
-    _in_use.add(value)
+    # A file from which a variable was set often ends in a line break; whoever uses the key leaves it out.
+    _in_use.add(value.strip())
 
 
 def remember_variable(option: str, variable: str, value: str) -> None:
@@ -143,9 +144,14 @@ def remember_variable(option: str, variable: str, value: str) -> None:
         remember_secret(secret)
 
 
+def _value_of_variable(name: str) -> str:
+    """Return the value of an environment variable, without a line break at its end."""
+    return os.environ.get(name, "").strip()
+
+
 def is_remembered(value: str) -> bool:
     """Return whether a value is a key in use."""
-    return value in _in_use
+    return value.strip() in _in_use
 
 
 def may_be_key(value: str) -> bool:
@@ -178,7 +184,7 @@ def written_keys(text: str) -> list[str]:
     keys = list(_keys_with_known_shape(text))
     for name in os.environ:
         if is_secret_variable(name):
-            value = os.environ.get(name, "")
+            value = _value_of_variable(name)
             if value in text and may_be_key(value):
                 keys.append(value)
     return [*keys, *keys_in_addresses(text)]
@@ -262,7 +268,7 @@ def _pattern_of_all_secrets() -> re.Pattern[str] | None:
     # Reading a value takes longer than looking at a name.
     for name in os.environ:
         if is_secret_variable(name):
-            secrets.add(os.environ.get(name, ""))
+            secrets.add(_value_of_variable(name))
     return _pattern(frozenset(secrets))
 
 
@@ -339,9 +345,8 @@ def config_without_keys(value: Any) -> Any:
 def remember_environment() -> None:
     """Remember the values of all environment variables with a name like ``…_API_KEY`` that can be a key."""
     for name in os.environ:
-        value = os.environ.get(name, "")
-        if is_secret_variable(name) and may_be_key(value):
-            remember_secret(value)
+        if is_secret_variable(name) and may_be_key(_value_of_variable(name)):
+            remember_secret(_value_of_variable(name))
 
 
 def shown_value(value: Any) -> str:

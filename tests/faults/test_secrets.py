@@ -350,6 +350,30 @@ def test_keys_of_other_providers_are_blanked_in_messages(text):
     assert redact(f"denied for {text}!") == "denied for [redacted]!"
 
 
+@pytest.mark.parametrize("around", ["{}\n", "{}\r\n", " {} "])
+def test_a_variable_that_ends_in_a_line_break_is_a_key_without_it(monkeypatch, around):
+    monkeypatch.setattr(redaction, "_in_use", set())
+    monkeypatch.setenv("MY_API_KEY", around.format(KEY))
+    assert redact(f"denied for {KEY}!") == "denied for [redacted]!"
+    assert written_keys(f"key {KEY}!") == [KEY]
+    redaction.remember_environment()
+    assert without_keys(f"my key is {KEY}!") == "my key is [redacted]!"
+
+
+@pytest.mark.parametrize("place", ["error", "answer"])
+def test_a_variable_that_ends_in_a_line_break_leaks_nothing_either(tmp_path, monkeypatch, place):
+    """Such a variable comes from a file; a plug-in strips it before it uses it."""
+    monkeypatch.setattr(redaction, "_in_use", set())
+    file = folder_with(tmp_path, {"name": "plugin.py:Leaky", "place": place})
+    plugin = tmp_path / "plugin.py"
+    own_key = "self.key = __import__('os').environ['MY_API_KEY'].strip()\n        self.place = place"
+    plugin.write_text(plugin.read_text(encoding="utf-8").replace("self.place = place", own_key), encoding="utf-8")
+    env = {"MY_API_KEY": f"{KEY}\r\n"}
+    done = lmassay("run", file, "--results", tmp_path / "results", env=env)
+    assert MARK not in done.stdout + done.stderr
+    assert MARK not in everything_printed_and_written(tmp_path, {})
+
+
 @pytest.mark.parametrize("beginning", ["sk-", "hf_", "ghp_", "github_pat_", "glpat-", "xoxb-", "AIza", "AKIA", "eyJ"])
 def test_a_key_of_any_provider_is_found_in_a_text_of_a_configuration(beginning):
     key = beginning + {"AKIA": "0" * 16, "eyJ": "00000000.eyJ00000000.0"}.get(beginning, "0" * 30)
