@@ -61,8 +61,8 @@ _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
 # Without the beginning, which would be looked for at each letter of a long text.
 _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
-# What is searched beyond the end of an excerpt, where a key may go on.
-_EXTRA_FOR_EXCERPT = 100_000
+# Beyond the end of an excerpt, where a key may go on, at least this many characters are searched.
+_LONGEST_KEY = 50_000
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
 _LENGTH_WITHOUT_DIGITS = 20
@@ -286,7 +286,13 @@ def excerpt(text: str, length: int) -> str:
 
     Whoever shows a part of a text must blank it first: half of a key is not recognised any more.
     """
-    return redact(text[: length + _EXTRA_FOR_EXCERPT])[:length]
+    searched = length + 2 * _LONGEST_KEY
+    shown = redact(text[:searched])
+    # Blanked keys make a text shorter. What was cut at its end must not get into the excerpt.
+    while searched < len(text) and len(shown) < length + _LONGEST_KEY:
+        searched *= 2
+        shown = redact(text[:searched])
+    return shown[:length]
 
 
 def without_keys(text: str) -> str:

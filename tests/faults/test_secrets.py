@@ -590,6 +590,13 @@ def test_half_of_a_key_is_not_shown_at_the_end_of_an_excerpt(key_in_use, length)
     assert excerpt("x" * 1000, length) == "x" * length
 
 
+def test_half_of_a_key_is_not_shown_after_many_long_keys(monkeypatch):
+    """Blanked keys make a text shorter, so its end comes into view."""
+    monkeypatch.setattr(redaction, "_in_use", {MARK * 800})
+    for length in (40, 300, 10_000):
+        assert MARK not in excerpt(f"{MARK * 800} " * 200, length)
+
+
 def test_half_of_a_key_is_not_shown_at_the_end_of_a_plug_ins_value(key_in_use):
     assert MARK not in describe_value("x" * 65 + KEY)
 

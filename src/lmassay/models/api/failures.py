@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 
+from lmassay import redaction
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.redaction import redact
 from lmassay.types import Finish
@@ -62,10 +63,9 @@ _NEEDS_TLS = ("plain http request was sent to https port", "http request to an h
 
 # Bytes of a body that are searched for the signs above.
 _SEARCHED_BYTES = 20_000
-# An excerpt of a body: characters shown, and words and characters that are searched for keys before it is cut.
+# An excerpt of a body: characters shown, and words that are searched for keys before it is cut.
 _EXCERPT_LENGTH = 200
 _REDACTED_WORDS = 2_000
-_REDACTED_LENGTH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +351,4 @@ def excerpt(raw: bytes) -> str:
     """The beginning of a body in one line, without secrets."""
     # White space is collapsed first, however much there is, so that the limits below count text.
     words = raw.decode("utf-8", "replace").split(maxsplit=_REDACTED_WORDS)
-    text = " ".join(words[:_REDACTED_WORDS])[:_REDACTED_LENGTH]
-    # Redacted before it is cut to the length that is shown: half a key is still a secret.
-    return redact(text)[:_EXCERPT_LENGTH] or "(empty body)"
+    return redaction.excerpt(" ".join(words[:_REDACTED_WORDS]), _EXCERPT_LENGTH) or "(empty body)"
