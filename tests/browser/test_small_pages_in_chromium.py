@@ -72,6 +72,75 @@ def test_a_table_that_goes_on_has_a_shadow_at_its_edge_but_not_in_print(chromium
         chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+def test_names_of_paradigms_break_only_between_their_words_on_a_phone(chromium, tmp_path):
+    names = ["reflexive_sentential_complement", "determiner_adjective_noun", "모호한 맥락에서의 편향과 일관성"]
+    cells = [Cell("0.1234", ["[0.1000, 0.2000]"])] * 4
+    header = header_row(["paradigm"], [f"metric {number}" for number in range(4)])
+    table = Table("a caption", [header], [Body([TableRow([name(text), *cells], "part") for text in names])])
+    body = environment().get_template("blocks.html").module.show(table)
+    (tmp_path / "page.html").write_text(document("names", body), encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.resize(390)
+    # A word that is in two lines has two rectangles.
+    broken = reader.js("""
+        const broken = [];
+        for (const cell of document.querySelectorAll("tbody th")) {
+          for (const node of cell.childNodes) {
+            for (const word of (node.textContent ?? "").matchAll(/\\S+/g)) {
+              const range = document.createRange();
+              range.setStart(node, word.index);
+              range.setEnd(node, word.index + word[0].length);
+              if (range.getClientRects().length > 1) broken.push(word[0]);
+            }
+          }
+        }
+        return broken;
+    """)
+    assert broken == []
+    # The names do need several lines, so they could have been broken.
+    assert reader.js("return document.querySelector('tbody th').getBoundingClientRect().height > 40")
+    # The shadow at the edge does not darken the caption.
+    assert (
+        reader.js("return getComputedStyle(document.querySelector('caption')).backgroundColor") == "rgb(255, 255, 255)"
+    )
+
+
+def test_on_a_phone_the_number_of_a_score_with_a_long_name_is_shown(chromium, tmp_path):
+    scores = {"accuracy": 1.0, "accuracy_of_all_sentences_by_token": 0.2345, "ooc_reference": 0.5}
+    row = BrowserRow("a run", "own", "id 1", "scored", {}, scores, [("prompt", "the boy")])
+    (tmp_path / "page.html").write_text(document("small", browser([row]), browser=True), encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.resize(390)
+    reader.come_to_examples()
+    cut = """
+        return [...document.querySelectorAll(".rows td.score")].filter((cell) => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return range.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1;
+        }).map((cell) => cell.dataset.title);
+    """
+    assert reader.js("return document.querySelectorAll('.rows td.score').length") == 3
+    assert reader.js(cut) == []
+    # A table of one row is not as high as one of many.
+    assert reader.js("return document.querySelector('.rows').clientHeight < 200")
+
+
+def test_long_names_of_runs_are_told_apart_in_the_table(chromium, tmp_path):
+    runs = ["reviews my_method.py:SharedWords, power=1", "reviews my_method.py:SharedWords, power=2"]
+    rows = [BrowserRow(run, "own", "id 1", "scored", {}, {"acc": 1.0}, [("prompt", "the boy")]) for run in runs]
+    (tmp_path / "page.html").write_text(document("small", browser(rows), browser=True), encoding="utf-8")
+    reader = Reader(chromium, (tmp_path / "page.html").as_uri())
+    reader.open()
+    reader.come_to_examples()
+    assert reader.column("run") == runs
+    cells = "[...document.querySelectorAll('.rows td.run')]"
+    assert reader.js(f"return {cells}.map((cell) => cell.scrollWidth <= cell.clientWidth)") == [True, True]
+    is_whole = "cell.firstChild.scrollHeight <= cell.firstChild.clientHeight + 1"
+    assert reader.js(f"return {cells}.map((cell) => {is_whole})") == [True, True]
+
+
 def test_answers_stand_beside_the_texts_whole_or_cut(small):
     reader = small()
     reader.come_to_examples()

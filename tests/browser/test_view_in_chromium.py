@@ -12,7 +12,7 @@ import pytest
 
 from lmassay.storage.store import Store
 from tests.helpers import lmassay, write_config, write_lines
-from tests.view.kit import UGLY, sample_folder, viewed
+from tests.view.kit import UGLY, add_run, sample_folder, viewed
 
 # Takes its time until there is a file that tells it to hurry.
 MODEL = """
@@ -100,6 +100,29 @@ def opened(chromium, work) -> Callable[[Any], Window]:
         return window
 
     return open_view
+
+
+def test_long_labels_fit_on_a_phone(opened, tmp_path):
+    long = "determiner_noun_agreement_with_adj_irregular_2, learning_rate=0.00001, method=adapet_with_verbalizers"
+    model = "my_organisation/models/checkpoints/run_0042_of_the_second_sweep/step_100000"
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "20261101-080000-long-aaaaaa", label=long, model=model)
+        add_run(store, "20261101-090000-long-bbbbbb", label=long, model=model, status="running")
+        store.set_status(
+            "20261101-090000-long-bbbbbb", "failed", f"the server at http://localhost/{'path/' * 20} failed"
+        )
+    size = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    with viewed(tmp_path) as browser:
+        window = opened(browser)
+        window.chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            for path in ("/", "/?group=model", "/runs/20261101-080000-long-aaaaaa"):
+                window.open(path)
+                assert window.js("return document.documentElement.scrollWidth") == 390, path
+                lists = "[...document.querySelectorAll('.scroll:has(.runs, .examples), nav')]"
+                assert window.js(f"return {lists}.every((part) => part.scrollWidth <= part.clientWidth)"), path
+        finally:
+            window.chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_run_is_watched_while_it_is_in_progress_killed_and_resumed(opened, work):

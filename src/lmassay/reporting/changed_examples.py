@@ -10,6 +10,7 @@ from lmassay.contracts import KeyText
 from lmassay.reporting.browser import BrowserRow, browser_rows
 from lmassay.reporting.comparison_data import ComparedRun
 from lmassay.reporting.example_choice import ChosenRows
+from lmassay.reporting.numbers import score_text
 from lmassay.statistics.flips import Change, Flips
 
 Texts = Sequence[tuple[str, str]]
@@ -127,7 +128,10 @@ def _most_telling(names: Sequence[str]) -> str:
 
 
 def _merged_row(before: BrowserRow, after: BrowserRow, changes: Mapping[str, Change]) -> BrowserRow:
-    summary = ", ".join(f"{metric} {change.before:g} → {change.after:g}" for metric, change in changes.items())
+    changed_scores = []
+    for metric, change in changes.items():
+        changed_scores.append(f"{metric} {score_text(change.before)} → {score_text(change.after)}")
+    summary = ", ".join(changed_scores)
     texts: list[tuple[str, str]] = [("changed", summary)]
     before_by_name = _numbered(before.texts)
     after_by_name = _numbered(after.texts)

@@ -36,7 +36,7 @@ from lmassay.reporting.comparison_data import DIRECTION_TEXTS, ComparedRun, RunC
 from lmassay.reporting.comparison_tables import ranking_table
 from lmassay.reporting.example_choice import MAX_ROWS
 from lmassay.reporting.html_document import document, environment
-from lmassay.reporting.numbers import number_text, p_text
+from lmassay.reporting.numbers import number_text, p_text, score_text
 from lmassay.reporting.units import shared_unit
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change
@@ -284,7 +284,7 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
         f"Differences with their {100 * comparison.confidence:g} % intervals. Filled dots: {p_name} below "
         f"{comparison.alpha:g}; hollow dots: not. Right of the line, {higher_run} is higher."
     )
-    chart = difference_chart(chart_rows, f"difference to {comparison.base_title}", f"Differences in {subject}")
+    chart = difference_chart(chart_rows, f"difference from {comparison.base_title}", f"Differences in {subject}")
     return Figure.of(chart, caption)
 
 
@@ -351,8 +351,8 @@ def _changes_table(changes: Sequence[Change], answers: Mapping[str, tuple[str, s
         base_answer, new_answer = answers.get(change.id, ("", ""))
         cells = [
             name(change.id),
-            Cell(f"{change.before:g}"),
-            Cell(f"{change.after:g}"),
+            Cell(score_text(change.before)),
+            Cell(score_text(change.after)),
             text_cell(_clipped(base_answer)),
             text_cell(_clipped(new_answer)),
         ]

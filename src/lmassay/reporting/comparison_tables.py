@@ -52,7 +52,7 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
     table_rows = []
     for standing in standings:
         row = standing.row
-        # The best run itself has no difference to the best.
+        # The best run itself has no difference from the best.
         difference = Cell("")
         p = Cell("")
         if row is not None:
@@ -67,7 +67,7 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
             Cell(standing.mark, kind="text"),
         ]
         table_rows.append(TableRow(cells))
-    number_headers = ("mean", "difference to the best, interval", "p (Holm)")
+    number_headers = ("mean", "difference from the best, interval", "p (Holm)")
     header = [
         Cell("metric", kind="text"),
         Cell("run", kind="text"),

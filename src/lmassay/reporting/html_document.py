@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 import lmassay
+from lmassay.reporting.line_breaks import breakable, unbroken
 from lmassay.reporting.numbers import minus, number_text, p_text
 from lmassay.storage.provenance import started_by
 from lmassay.types.controls import replace_controls
@@ -75,6 +76,8 @@ def environment() -> Environment:
     for function in (started_by, number_text, p_text):
         templates.globals[function.__name__] = function
     templates.filters["minus"] = minus
+    templates.filters["breakable"] = breakable
+    templates.filters["unbroken"] = unbroken
     macros = templates.get_template("blocks.html").module
     for name in ("cell", "table", "show", "section", "navigation"):
         templates.globals[name] = getattr(macros, name)

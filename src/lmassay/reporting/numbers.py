@@ -23,6 +23,15 @@ def number_text(value: float | None, digits: int = 4) -> str:
     return f"{value:z.{digits}f}"
 
 
+def score_text(value: float) -> str:
+    """The score of an example: a whole number as it is, others with four decimals.
+
+    >>> score_text(1.0), score_text(0.6379382), score_text(-0.00001)
+    ('1', '0.6379', '0.0000')
+    """
+    return f"{value:z.0f}" if value == round(value) else number_text(value)
+
+
 def value_text(result: Result, digits: int = 4) -> str:
     """The value of a result; without a value, the number of examples it would rest on."""
     if result.value is None:

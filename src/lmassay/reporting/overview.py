@@ -10,6 +10,8 @@ from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.metrics import is_detail
 
 MAX_GROUPS_PER_KIND = 40
+LEFT_OUT = "left out"
+"""The name of the line that counts examples without a score."""
 GroupResults = Mapping[str, Result]
 """The results of one group by metric."""
 
@@ -159,7 +161,7 @@ def _left_out_line(metrics: Sequence[str], overall: GroupResults) -> list[tuple[
             unscored[metric] = overall[metric].n_unscored
     if not errors:
         return []
-    return [("left out", f"errors: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
+    return [(LEFT_OUT, f"errors: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

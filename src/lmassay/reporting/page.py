@@ -193,12 +193,17 @@ def _indented_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+def _state_text(state: str, number: int) -> str:
+    """Such as ``3 scored`` or ``2 errors``."""
+    return counted(number, "error") if state == "error" else f"{number:,} {state}"
+
+
 def _provenance(store: Store, record: RunRecord, title: str) -> dict[str, Any]:
     counts = store.count(record.id)
     return {
         "record": record,
         "title": title,
-        "counted": ", ".join(f"{number:,} {state}" for state, number in counts.items()),
+        "counted": ", ".join(_state_text(state, number) for state, number in counts.items()),
         "command": started_by(record),
         "again": rerun_command(record, store.folder),
     }

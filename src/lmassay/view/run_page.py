@@ -16,7 +16,7 @@ from lmassay.plugins.evaluations import metric_of, view_of
 from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, header_row, measured, name
 from lmassay.reporting.example_texts import Texts, texts_of
 from lmassay.reporting.numbers import no_interval_notes, number_text
-from lmassay.reporting.overview import overview_of
+from lmassay.reporting.overview import LEFT_OUT, overview_of
 from lmassay.reporting.sections import results_table
 from lmassay.reporting.snippets import distinct_parts
 from lmassay.storage.commands import command_on_results
@@ -186,7 +186,8 @@ def _main_results(record: RunRecord) -> list[Block]:
     for text in no_interval_notes(results_in_table):
         blocks.append(Note(text))
     for metric, text in overview.lines:
-        blocks.append(Note(f"{metric}: {text}"))
+        title = metric.capitalize() if metric == LEFT_OUT else metric
+        blocks.append(Note(f"{title}: {text}"))
     return blocks
 
 
@@ -283,7 +284,7 @@ class ExampleTable:
     @property
     def range_text(self) -> str:
         """Which examples are shown."""
-        if not self.rows:
+        if not self.rows or len(self.rows) == self.total:
             return counted(self.total, self.unit)
         first = (self.query.page - 1) * PAGE_SIZE + 1
         return f"{first:,} to {first + len(self.rows) - 1:,} of {counted(self.total, self.unit)}"

@@ -13,6 +13,7 @@ import lmassay
 from lmassay.redaction import without_keys
 from lmassay.reporting.html_document import environment as page_environment
 from lmassay.reporting.html_document import without_unwritable
+from lmassay.reporting.line_breaks import breakable
 from lmassay.reporting.numbers import minus
 from lmassay.types.wording import counted, duration_text
 
@@ -38,6 +39,7 @@ def _environment() -> Environment:
     templates.globals["duration"] = duration_text
     templates.filters["moment"] = moment_text
     templates.filters["minus"] = minus
+    templates.filters["breakable"] = breakable
     templates.filters["in_path"] = _in_path
     return templates
 

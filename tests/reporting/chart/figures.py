@@ -100,7 +100,7 @@ def differences(sample: Sample) -> Chart:
         means = (0.5, 0.5 + difference, difference)
         comparison = Comparison("accuracy", "base", "new", "base", "new", *means, *ends, 0.02, 0.04, 40)
         rows.append(DifferenceRow(label, comparison, number % 2 == 0))
-    return difference_chart(rows, f"difference to {sample.title}", "Differences")
+    return difference_chart(rows, f"difference from {sample.title}", "Differences")
 
 
 def cutoff_curves(sample: Sample) -> Chart:

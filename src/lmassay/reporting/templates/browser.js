@@ -303,6 +303,7 @@ class Browser {
       cell.dataset.title = visible(column.title);
       if (column.kind === "text") cell.append(this.inShort(column, of, this.view[place - 1]));
       else if (column.kind === "score") cell.textContent = rounded(column.of[of]);
+      else if (column.kind === "run") cell.append(breakable(this.text(column.of[of]).slice(0, 160)));
       else cell.textContent = this.text(column.of[of]).slice(0, 160);
       row.append(cell);
     }

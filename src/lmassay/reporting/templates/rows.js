@@ -17,6 +17,14 @@ function make(tag, text, name) {
   return element;
 }
 
+// A name that may break after an underscore, slash, colon or equals sign; the whole name is in its title.
+function breakable(name) {
+  const shown = make("div");
+  shown.title = name;
+  name.split(/(?<=[\p{L}\p{N}][_/:=])(?=[\p{L}\p{N}])/u).forEach((part, at) => shown.append(...(at ? [make("wbr"), part] : [part])));
+  return shown;
+}
+
 async function unpack(base64) {
   const pieces = [];
   const size = 1 << 20; // a multiple of four, so that each piece is valid base64

@@ -154,4 +154,4 @@ def test_ties_are_reported_with_their_share(tmp_path):
     evaluate({"task": blimp(tmp_path), "model": str(tmp_path / "same.py:Same")}, tmp_path / "results")
     texts = [block.text for block in pairs_section(tmp_path).blocks if isinstance(block, Note)]
     assert len(texts) == 1
-    assert texts[0].startswith("both sentences are equally probable, which counts as wrong: 1.000 [0.")
+    assert texts[0].startswith("Pairs whose sentences are equally probable, which count as wrong: 1.000 [0.")

@@ -163,8 +163,8 @@ def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
             all_points.append((point.x, point.y))
     distinct = distinct_points(all_points)
     if len(distinct) < MIN_POINTS:
-        places = " or ".join(f"dev {dev:.1f} and test {test:.1f}" for dev, test in distinct)
-        return Note(f"{task_title(task)}: all {len(all_points)} configurations have {places} percent.")
+        places = "; ".join(f"dev {dev:.1f}, test {test:.1f}" for dev, test in distinct)
+        return Note(f"{task_title(task)}, scores of the {len(all_points)} configurations in percent: {places}.")
     # Both axes have the same scale, so that the diagonal means equal scores.
     x = plots.percent_axis("mean dev, percent", values)
     y = LinearAxis("mean test, percent", x.low, x.high)

@@ -132,9 +132,11 @@ def _tie_notes(runs: Sequence[MinimalPairsRun]) -> list[Block]:
         ties = run.result("ties")
         if ties is not None:
             prefix = f"{run.title}: " if len(runs) > 1 else ""
-            text = short_text(ties)
             notes.append(
-                Note(f"{prefix}both sentences are equally probable, which counts as wrong: {text} of the pairs.")
+                Note(
+                    f"{prefix}Pairs whose sentences are equally probable, which count as wrong: "
+                    f"{short_text(ties)} of all pairs."
+                )
             )
     return notes
 

@@ -32,6 +32,7 @@ from lmassay.reporting.sections import results_section, results_table
 from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
+from lmassay.types.wording import counted
 
 MAX_SYSTEMS = 12
 """The number of systems, the first ones, that have curves and examples; the tables have all systems."""
@@ -292,9 +293,8 @@ def _examples(runs: Sequence[SyntaxRun]) -> list[Examples]:
     blocks = []
     for run in runs:
         if run.worst:
-            summary = (
-                f"Where {run.record.title} fails most ({len(run.worst)} contexts, by the probability of wrong verbs)"
-            )
+            contexts = counted(len(run.worst), "context")
+            summary = f"Worst contexts of {run.record.title} ({contexts}, by the probability of wrong verbs)"
             blocks.append(Examples(summary, [_displayed_example(row) for row in run.worst]))
     return blocks
 
