@@ -188,7 +188,7 @@ def _metrics_to_filter_by(record: RunRecord) -> list[str]:
 
 
 def _runs_to_compare_with(record: RunRecord, snapshot: Snapshot) -> list[RunRecord]:
-    """Return the other runs of the same task, the latest first; those without results, which cannot be compared, last."""
+    """Return the other runs of the same task, the latest first. Those without results come last."""
     others = []
     for state in reversed(snapshot.runs):
         if state.record.task == record.task and state.record.id != record.id:
