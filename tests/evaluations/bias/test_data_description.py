@@ -398,7 +398,8 @@ def test_questions_in_another_language_without_its_name_are_reported(tmp_path):
     own.write_bytes(shipped_prompts("en").read_bytes())
     (note,) = language_notes(describe(tmp_path, told(GERMAN_STORIES)), prompts=own)
     assert "the prompts are English" not in note
-    assert language_notes(describe(tmp_path, told(GERMAN_STORIES), {"language": "de"}), prompts=own) == []
+    (note,) = language_notes(describe(tmp_path, told(GERMAN_STORIES), {"language": "de"}), prompts=own)
+    assert note == "the questions are in German, but prompt 1 of own.tsv seems to be in English"
 
 
 def test_english_questions_and_texts_that_are_too_short_to_judge_are_not_reported(tmp_path):
