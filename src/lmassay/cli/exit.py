@@ -15,6 +15,7 @@ import click
 
 from lmassay.errors import closest
 
+# Every command uses these codes and no others, so that scripts can rely on them.
 DONE = 0
 INCOMPLETE = 1
 USER_ERROR = 2

@@ -31,6 +31,7 @@ from lmassay.plugins.source_folder import SourceFolder
 from lmassay.redaction import is_secret_option, may_be_key, remember_secret
 
 _DIGEST_LENGTH = 12
+# An object may lead to a whole library, whose objects need not be walked through one by one.
 _MAX_PARTS = 20_000
 _PLAIN = (bool, int, float, complex, str, bytes, range, date, datetime, timedelta, PurePath, type(None), type(Ellipsis))
 _tokens: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()

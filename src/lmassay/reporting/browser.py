@@ -131,6 +131,7 @@ class _ExchangeReader:
 MAX_CHARACTERS = 40_000_000
 """The largest total length of all texts. A page with this many characters has about 20 MB."""
 MAX_TEXT_LENGTH = 10_000
+"""Longer texts are cut, so that a few of them do not take the place of all other examples."""
 _CHARACTERS_PER_LINE = 250_000
 """Characters of text in one line of the data."""
 

@@ -12,6 +12,7 @@ from lmassay.reporting.typesetting import ImageWriter, OutlinedLine, TextLine
 
 _NUMBER = re.compile(r"-?\d*\.\d+(?:e-?\d+)?")
 _ID_LENGTH = 12
+# CSS calls weights from 600 on bold; the package has one bold font for all of them.
 _BOLD = 600
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+# Characters of a shared beginning that stay, so that a reader sees that the text is about the same story.
 _SHOWN_OF_SHARED = 18
+# Less than this is not skipped: it saves little, and a text that starts in the middle is harder to read.
 _MIN_SHARED_WITH_ABOVE = 60
 _MIN_SHARED = 20
 

@@ -21,10 +21,12 @@ from lmassay.errors import ClusterError, ConfigError, MissingExtra
 from lmassay.running.jobs import SCHEDULER_STOPPED, JobFunction, Resources
 
 _SECONDS_BETWEEN_PARENT_CHECKS = 1.0
+# Workers that are restarted, or that wait in the queue of a cluster for a moment, deserve no warning.
 _SECONDS_UNTIL_NO_WORKERS_WARNING = 5.0
 _SECONDS_TO_WAIT_FOR_WORKERS = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.1
+# Each look is a request to the scheduler, which has other work to do.
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
 _ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
 _SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")

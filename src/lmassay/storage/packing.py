@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Column: TypeAlias = "Sequence[Any] | NDArray[np.float64]"
 """The values of one column, one for each example."""
 _Kind = Literal["floats", "texts", "labels", "json"]
+# The length of the header is written with a fixed number of digits, so that a reader knows where the header begins.
 _HEADER_DIGITS = 8
 # Bytes of a length or of the number of a label.
 _NUMBER_SIZE = 4

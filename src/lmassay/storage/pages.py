@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+# Sizes in bytes and codes of SQLite's file format (https://www.sqlite.org/fileformat2.html).
 DEFAULT_PAGE_SIZE = 4096
 _HEADER_SIZE = 100
 _INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF = 0x02, 0x0A, 0x0D

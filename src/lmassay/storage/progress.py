@@ -18,6 +18,7 @@ from lmassay.storage.file_names import run_file
 from lmassay.storage.single_rows import UNREADABLE
 
 _FOLDER = ".progress"
+# A run that is shorter than this writes no file at all.
 _SECONDS_BETWEEN_WRITES = 1.0
 
 

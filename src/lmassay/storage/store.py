@@ -82,6 +82,8 @@ __all__ = [
     "is_cacheable_response",
 ]
 
+# Answers about more words are not stored: a local model computes them again in milliseconds, and those of a large data
+# set would fill a disk.
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
 # The id of a run begins with the time at which it was recorded.

@@ -21,6 +21,7 @@ A key inside a list is found both with the index of its item, ``patterns[1].word
 """
 
 _MAX_CHARACTERS = 10_000_000
+# A few lines of YAML with anchors can stand for billions of values, and deep nesting exhausts Python's stack.
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
 # YAML's names of scalar types, in the words of messages.
@@ -174,9 +175,14 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
     while stack:
         exact, plain, depth, node = stack.pop()
         count += 1
-        if count > _MAX_NODES or depth > _MAX_DEPTH:
+        if depth > _MAX_DEPTH:
             raise ConfigError(
                 f"{source.name}: nested more than {_MAX_DEPTH} levels deep, or with anchors that refer to themselves"
+            )
+        if count > _MAX_NODES:
+            raise ConfigError(
+                f"{source.name}: more than {_MAX_NODES:,} values, or anchors that multiply to as many; put long lists "
+                "into a data file"
             )
         if isinstance(node, yaml.ScalarNode):
             _scalar(scalars, node, source)

@@ -20,6 +20,7 @@ from lmassay.types import Annotation, RunRecord, digest
 from lmassay.types.wording import counted
 from lmassay.view.context import Context, records_of
 
+# Far more than a note, tags and the ids of all selected runs need.
 _MAX_FORM_SIZE = 1_000_000
 _MAX_FIELDS = 10_000
 _BETWEEN_TAGS = re.compile(r"[\s,]+")

@@ -19,6 +19,7 @@ from lmassay.storage.progress import RunProgress, recorded_progress, trainings_o
 from lmassay.storage.store import DAMAGED, STORE_FILE, Spending, Store
 from lmassay.types import RunRecord
 
+# Less than the time between two requests of a page, so that it always sees what is new; several pages share a reading.
 _SECONDS_TO_KEEP = 0.8
 
 

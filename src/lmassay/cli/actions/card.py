@@ -13,13 +13,13 @@ import click
 import yaml
 
 from lmassay.cli.actions.run import (
-    EXIT_WITH_ERRORS,
     plugin_output_to_stderr,
     report_unfinished,
     show_plan,
     work_through,
 )
 from lmassay.cli.console import print_json, say, warn
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import progress_board
 from lmassay.cli.table_output import print_sentence, print_table
@@ -141,7 +141,7 @@ def card(
             report = command_on_results(store.folder, "report", "-o", output)
             say(f"to finish the card: {resume}; then for the page: {report}")
         say(f"report written to {output.resolve()}")
-        return EXIT_WITH_ERRORS if exit_code or any(part.is_broken for part in parts) else 0
+        return INCOMPLETE if exit_code or any(part.is_broken for part in parts) else 0
 
 
 def _require_on_card(name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lmassay.cli.console import print_error, print_json, say, warn
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.progress import progress_bar
 from lmassay.cli.table_output import print_sentence, print_table, stdout_console
 from lmassay.datasets import catalogue as store
@@ -18,7 +19,6 @@ from lmassay.datasets.entry import EXAMPLES, DataSet
 from lmassay.errors import UserError
 from lmassay.types.wording import counted
 
-_INCOMPLETE = 1
 _MAX_LISTED = 10
 # Narrower terminals leave the columns out that would be wrapped into a few letters per line.
 _WIDTH_FOR_LICENCE = 110
@@ -69,7 +69,7 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
                 say(reason)
         else:
             print_error(summary, _reasons(failures))
-            status = _INCOMPLETE
+            status = INCOMPLETE
     return status
 
 
@@ -131,7 +131,7 @@ def verify(names: Sequence[str]) -> int:
             print_error(
                 f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures)
             )
-            status = _INCOMPLETE
+            status = INCOMPLETE
         else:
             click.echo(f"{entry.name}: {counted(len(files), 'file')} as published")
     if not checked:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.cli.console import print_json, warn
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.table_output import print_table
 from lmassay.storage.commands import command_line
 from lmassay.storage.merging import MergedFolder
 from lmassay.storage.merging import merge as merge_folders
 
-_WITH_CONFLICTS = 1
 _MAX_LISTED = 5
 
 
@@ -30,7 +30,7 @@ def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
             counts = (len(folder.copied), len(folder.duplicates), len(folder.conflicts), folder.answers)
             rows.append((str(folder.folder), *counts))
         print_table("", columns, rows, right=(1, 2, 3, 4))
-    return _WITH_CONFLICTS if any(map(_has_problems, merged)) else 0
+    return INCOMPLETE if any(map(_has_problems, merged)) else 0
 
 
 def _has_problems(folder: MergedFolder) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmassay.cli.console import print_error, print_json
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import ReproducedFigure, Reproduction, ReproductionPart, resolve
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lmassay.storage.store import Store
     from lmassay.types import RunRecord
 
-_EXIT_CODE_IF_DIFFERENT = 1
 # Shorter times are printed as "< 0.01" hours, and times from 10 hours on without decimals.
 _MIN_HOURS = 0.01
 _MANY_HOURS = 10
@@ -74,7 +74,7 @@ def reproduce(
         _print_as_json(reproduction, outcome)
     else:
         _print_as_table(reproduction, outcome)
-    return _EXIT_CODE_IF_DIFFERENT if outcome.differing or outcome.failures else 0
+    return INCOMPLETE if outcome.differing or outcome.failures else 0
 
 
 def _require_data(reproduction: Reproduction) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.cli.console import print_error, print_json, say, warn
+from lmassay.cli.exit import INCOMPLETE, USER_ERROR
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import ProgressDisplay, SweepDisplay
 from lmassay.cli.run_tables import brief_note, print_run, print_runs
@@ -35,8 +36,6 @@ from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import NO_MODEL, counted
 
-EXIT_WITH_ERRORS = 1
-EXIT_FAILED = 2
 _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
 _MAX_REASONS = 3
@@ -297,7 +296,7 @@ def work_through(
                 ]
             raise
         except LmassayError as error:
-            exit_code = EXIT_FAILED
+            exit_code = USER_ERROR
             messages[str(error)] += 1
             if is_disk_full(error):
                 # The message has the command that finishes all runs.
@@ -464,7 +463,7 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
     if not_listed:
         remedy = "" if all(map(_is_imported, not_listed)) else f"; to finish all: {_resume_command(store)}"
         print_error(f"{counted(len(not_listed), 'more run')} not complete{remedy}")
-    return EXIT_WITH_ERRORS
+    return INCOMPLETE
 
 
 def _remedy(

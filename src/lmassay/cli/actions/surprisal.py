@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from lmassay.cli.actions.run import EXIT_WITH_ERRORS, plugin_output_to_stderr
+from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import say, warn
 from lmassay.cli.endings import format_by_ending
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.reporting.formats.spreadsheet import write_csv
 from lmassay.running.word_surprisal import (
     Correction,
@@ -72,7 +73,7 @@ def surprisal_command(
         model_note += f", prefix {prefix}"
     where = f"; written to {output}" if output is not None else ""
     say(f"{count:,} {note} in {counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
-    return EXIT_WITH_ERRORS if unread else 0
+    return INCOMPLETE if unread else 0
 
 
 def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from lmassay.errors import DataError
 
 _MAGIC = b"GGUF"
+# The alignment of tensors in bytes, if a file does not name another one.
 _DEFAULT_ALIGNMENT = 32
 # The number of bytes of each type of value. Texts and arrays store their own length.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}

@@ -246,7 +246,8 @@ class _FewNluRun:
 
     def _train_and_write(self, plan: Any, record: Any, store: Any) -> int:
         """Do the trainings that are missing, and write FewNLU's files; returns the exit code."""
-        from lmassay.cli.actions.run import EXIT_WITH_ERRORS, work_through
+        from lmassay.cli.actions.run import work_through
+        from lmassay.cli.exit import INCOMPLETE
         from lmassay.running.sweep import SweepRun
 
         code = 0
@@ -267,7 +268,7 @@ class _FewNluRun:
             )
             for text, number in store.errors(record.id):
                 say(f"  {number} × {text}")
-            return max(code, EXIT_WITH_ERRORS)
+            return max(code, INCOMPLETE)
         listed = (self._mark() or {}).get("listed", False)
         if self.flags["do_eval"] and not listed:
             self._append_final_line(summary, trainings.seconds)

@@ -44,6 +44,7 @@ ALIASES = {
     "random_sampling": "random",
     "mi": "model_informed",
 }
+# FewNLU draws the seeds of its splits from this range, so the same seed gives the same splits.
 _MAX_SEED = 10_000
 _TRUE = "True"
 _PURPOSE = {"train": "train on", "dev": "validate on"}

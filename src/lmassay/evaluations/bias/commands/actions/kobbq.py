@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmassay.cli.console import print_error, say, warn, without_controls
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.progress import progress_bar
 from lmassay.contracts import Model
 from lmassay.errors import BudgetReached, UserError
@@ -17,9 +18,6 @@ from lmassay.errors import BudgetReached, UserError
 if TYPE_CHECKING:
     from lmassay.evaluations.bias.kobbq.steps.infer import InferenceQuestion, InferenceSummary
     from lmassay.types import Response
-
-EXIT_DIFFERENT = 1
-EXIT_WITH_ERRORS = 1
 
 
 def expand(templates: Path, output: Path | None, check: bool) -> int:
@@ -45,7 +43,7 @@ def expand(templates: Path, output: Path | None, check: bool) -> int:
     click.echo(f"released  {verdict}")
     for defect in expansion.defects():
         say(f"in the data: {defect}")
-    return EXIT_DIFFERENT if check and not is_released else 0
+    return INCOMPLETE if check and not is_released else 0
 
 
 def preprocess(samples: Path, tsv: Path | None, json: Path | None, prompts: Path, prompt_id: int) -> None:
@@ -141,7 +139,7 @@ def infer(
         )
         for error_text, count in summary.most_frequent_errors():
             say(f"  {count} × {error_text}")
-        return EXIT_WITH_ERRORS
+        return INCOMPLETE
     predictions.sort(questions)
     click.echo(f"{topic} - {shown_model} done")
     return 0

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from lmassay.cli.actions.run import EXIT_WITH_ERRORS, plugin_output_to_stderr, print_records
+from lmassay.cli.actions.run import plugin_output_to_stderr, print_records
 from lmassay.cli.console import print_error, print_json, say, warn, without_controls
+from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import progress_bar
 from lmassay.errors import ConfigError, LmassayError, MissingExtra, UserError
@@ -253,7 +254,7 @@ def _print_results(searched: _Search, as_json: bool) -> int:
         exit_code = print_records(records, searched.store, as_json=False)
     if best_run is None:
         print_error("no trial has a score; the errors are above")
-        return EXIT_WITH_ERRORS
+        return INCOMPLETE
     if not as_json:
         _print_best(best_run, searched, len(records))
     return exit_code
@@ -266,7 +267,7 @@ def _print_json_results(records: Sequence[RunRecord], best_run: RunRecord | None
         best_id = best_run.id
     print_json({"best": best_id, "runs": [record.as_json() for record in records]})
     all_done = all(record.status == "done" for record in records)
-    return 0 if all_done else EXIT_WITH_ERRORS
+    return 0 if all_done else INCOMPLETE
 
 
 def _print_best(best: RunRecord, searched: _Search, n_runs: int) -> None:

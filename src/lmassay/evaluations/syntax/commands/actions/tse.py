@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmassay.cli.actions.run import EXIT_FAILED, EXIT_WITH_ERRORS, plugin_output_to_stderr
+from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import print_error, say, warn, without_controls
+from lmassay.cli.exit import INCOMPLETE, USER_ERROR
 from lmassay.cli.progress import progress_bar
 from lmassay.errors import ConfigError, LmassayError, error_with_location
 from lmassay.evaluations.syntax.refining_tse.config import (
@@ -132,18 +133,18 @@ class _Session:
             if record.status != "done":
                 errors = [f"  {times} × {text}" for text, times in self.store.errors(record.id)]
                 print_error(f"{path}: {record.note}; run the same command again to try once more", errors)
-                return EXIT_WITH_ERRORS
+                return INCOMPLETE
             self._write(config, record)
         except LmassayError as error:
             text = str(error)
             if not text.startswith(str(path)):
                 text = f"{path}: {text}"
             print_error(text, getattr(error, "__notes__", []))
-            return EXIT_FAILED
+            return USER_ERROR
         except Exception as error:
             # A bug, here or in a library: it is shown in full, but hours of other configurations should not be lost.
             print_error(f"{path}: unexpected {error_with_location(error)}", [traceback.format_exc().rstrip()])
-            return EXIT_FAILED
+            return USER_ERROR
         return 0
 
     def _record(self, config: TseConfig, title: str) -> RunRecord:
