@@ -11,7 +11,7 @@ from lmassay.storage.yamlfile import read_mapping
 def test_a_long_list_is_not_called_deeply_nested(tmp_path):
     file = tmp_path / "long.yaml"
     file.write_text(f"numbers: [{'1, ' * 100_001}]\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="more than 100,000 values.*put long lists into a data file"):
+    with pytest.raises(ConfigError, match=r"more than 100,000 values.*put long lists into a data file"):
         read_mapping(file)
 
 

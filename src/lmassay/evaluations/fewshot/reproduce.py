@@ -46,6 +46,7 @@ class _Task:
     has_words_as_answers: bool = False
     """True if the answer consists of words of the text, which ADAPET fills in one example at a time."""
     excuse: str = ""
+    """Why our number may differ from the published one."""
 
 
 _ACCURACY = {"acc": "accuracy"}
