@@ -216,8 +216,8 @@ class Bias(Task):
             )
         if self._answer_by == "generate" and self._parser == "robust" and not parser.can_read(language):
             notes.append(
-                f"lmassay cannot tell when an answer in words in the language '{language}' denies a choice: 'not B' "
-                "may count as B. Ask for nothing but the letter, and read some answers; with a local model, use "
+                f"lmassay cannot tell when an answer in {language_name(language)} denies a choice: 'not B' may count "
+                "as B. Ask for nothing but the letter, and read some answers; with a local model, use "
                 "answer_by: letters"
             )
         if self._answer_by == "generate" and not self._prompt.has_letters:
