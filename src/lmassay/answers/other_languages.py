@@ -1,8 +1,8 @@
 """Wordings of answers in German, French, Spanish, Italian, Portuguese, Dutch and Turkish, for :mod:`~.patterns`.
 
 A model may answer in another language than that of the question, so the wordings of all languages are searched in every
-answer. Words that also mean something in English ("sin", "also", "car", "want") are left out. Only the German wordings
-were written by somebody who speaks the language well.
+answer. Words that also mean something in English ("sin", "also", "car", "want") are left out. No native speaker has
+checked the wordings, so read some answers before you trust the numbers.
 """
 
 from __future__ import annotations
