@@ -369,8 +369,8 @@ def card_data_text(records: Sequence[RunRecord]) -> str:
     data, language = kinds.pop()
     if data == "own":
         return (
-            "A first impression, from sentences written for this card. For numbers that can be compared with published "
-            "ones, run: lmassay card --data published"
+            "A first impression, from sentences written for this card. To compare with published numbers, run: "
+            "lmassay card --data published"
         )
     return f"On published data in {language_name(language)}, with published results to compare with where they exist."
 
