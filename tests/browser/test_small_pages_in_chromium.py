@@ -98,6 +98,10 @@ def test_names_of_paradigms_break_only_between_their_words_on_a_phone(chromium, 
         return broken;
     """)
     assert broken == []
+    # Names in running text may be longer than a line.
+    long = "a" * 80
+    reader.js(f"document.body.insertAdjacentHTML('beforeend', '<p>{long}</p><h3>{long}</h3><p class=note>{long}</p>')")
+    assert reader.js("return document.documentElement.scrollWidth") == 390
     # The names do need several lines, so they could have been broken.
     assert reader.js("return document.querySelector('tbody th').getBoundingClientRect().height > 40")
     # The shadow at the edge does not darken the caption.

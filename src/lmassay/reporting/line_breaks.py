@@ -1,4 +1,4 @@
-"""Where the lines of a page may break: between the parts of a long name, and never inside an interval or a date."""
+"""Where the lines of a page may break: between the parts of a long name, and never inside an interval, a p-value or a date."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 # After these signs inside a word. A point before a digit is that of a number.
 _JOINT = re.compile(r"(?<=\w)(?:[_/:=]+|\.(?=[^\W\d]))(?=\w)")
-_WHOLE = re.compile(r"\[[^\[\] ]{1,20}, [^\[\] ]{1,20}\]|\b\d{4}-\d\d-\d\d\b")
+_WHOLE = re.compile(r"\[[^\[\] ]{1,20}, [^\[\] ]{1,20}\]|\b\d{4}-\d\d-\d\d\b|\bp 0\.\d+")
 
 
 def breakable(text: object) -> Markup:
@@ -21,7 +21,7 @@ def breakable(text: object) -> Markup:
 
 
 def unbroken(text: object) -> Markup:
-    """Return a text whose intervals and dates stay on one line.
+    """Return a text whose intervals, p-values and dates stay on one line.
 
     >>> unbroken("0.3 [0.1, 0.5]")
     Markup('0.3 <span class="whole">[0.1, 0.5]</span>')
