@@ -1,4 +1,4 @@
-"""Where the lines of a page may break: between the parts of a long name, and never inside an interval, a p-value or a date."""
+"""Where lines may break: between the parts of a long name, and never inside an interval, a p-value or a date."""
 
 from __future__ import annotations
 
