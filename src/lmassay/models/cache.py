@@ -19,7 +19,9 @@ from lmassay.storage.cache import cache_folder
 # The files of a model on a hub that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can
 # run code when they are read, and are not downloaded.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
-NOT_HUB_FILES = ["*/*"]
+# Folders hold the same weights in other formats. Only those of sentence encoders, such as 1_Pooling, are needed; their
+# names begin with a digit.
+NOT_HUB_FILES = ["[!0-9]*/*"]
 _CARD = "lmassay.json"
 # The version of the conversion of GGUF files. Folders of an older version are not used any more.
 _CONVERSION = 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmassay.errors import MissingExtra, PluginError, UserError
+from lmassay.errors import MissingExtra, NotFetched, PluginError, UserError
 from lmassay.evaluations.robustness.scorers import semantic
 from lmassay.evaluations.robustness.scorers.semantic import Semantic
 from tests.published_data import published_set
@@ -193,6 +193,33 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         Semantic(str(tmp_path / "nothing")).check()
 
 
+def test_a_hub_name_that_was_not_fetched_is_refused_without_touching_the_network(
+    real: Semantic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    with pytest.raises(NotFetched, match="not on this machine; fetch it: lmassay models get nobody/nothing-here"):
+        Semantic("nobody/nothing-here").check()
+
+
+def test_a_fetched_hub_name_is_loaded_from_the_cache_and_named_in_the_signature(
+    real: Semantic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants", reason="huggingface_hub is not installed")
+    repository = tmp_path / "models--me--encoder"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("a" * 40)
+    (repository / "snapshots").mkdir()
+    (repository / "snapshots" / ("a" * 40)).symlink_to(semantic._default_folder())
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    fetched = Semantic("me/encoder")
+    assert fetched.signature == "semantic(encoder:me/encoder|sha:53aa5117|cosine)"
+    assert fetched.score_sentence(CHARSWAP, SENTENCE) == real.score_sentence(CHARSWAP, SENTENCE)
+
+
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(UserError, match=r"no .*safetensors"):
@@ -211,7 +238,9 @@ def test_importing_the_scorer_imports_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_option_makes_the_scorer() -> None:
+def test_the_option_makes_the_scorer(real: Semantic) -> None:
     parser = argparse.ArgumentParser()
     Semantic.add_args(parser)
-    assert Semantic.from_args(parser.parse_args(["--encoder", "a/b"])).signature == "semantic(encoder:a/b|cosine)"
+    folder = semantic._default_folder()
+    chosen = Semantic.from_args(parser.parse_args(["--encoder", str(folder)]))
+    assert chosen.signature == f"semantic(encoder:{folder.name}|sha:53aa5117|cosine)"

