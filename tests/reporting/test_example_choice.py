@@ -66,3 +66,20 @@ def test_more_errors_than_a_page_can_show_are_sampled(store):
     chosen = choose_examples(store, [add(store, "a", [None] * 30)], limit=5)
     assert len(chosen.by_run["a"].numbers) == 5
     assert chosen.by_run["a"].numbers != list(range(5))
+
+
+def test_runs_are_compared_by_a_metric_that_is_0_or_1_in_all_of_them(store):
+    def add_with(run: str, first: float, second_of_6: float) -> RunRecord:
+        provenance = Provenance(design=Design(headline=("first", "second")))
+        store.add_run(NewRun(run, "s", "n", "t", "m", run, {}, "sig", provenance, 10))
+        rows = []
+        for number in range(10):
+            score = Score({"first": first, "second": second_of_6 if number == 6 else 1.0})
+            rows.append((number, Row(Example(str(number), {}), "scored", score)))
+        store.add_rows(run, rows)
+        return store.run(run)
+
+    # `first` is 0 in one run and 0.5 in the other, so it says of no example that it was right or wrong.
+    records = [add_with("a", first=0.0, second_of_6=1.0), add_with("b", first=0.5, second_of_6=0.0)]
+    chosen = choose_examples(store, records, limit=2)
+    assert chosen.by_run == {"a": ChosenRows([6], [True]), "b": ChosenRows([6], [True])}

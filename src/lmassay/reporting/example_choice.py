@@ -91,26 +91,32 @@ def _ranks(store: Store, records: Sequence[RunRecord]) -> dict[str, bytearray]:
 
 
 def _flipped_ids(store: Store, records: Sequence[RunRecord]) -> set[str]:
-    """The examples that are right in one run of a task and wrong in another, by a headline metric of 0 or 1."""
+    """The examples that are right in one run of a task and wrong in another, by the same metric in all runs."""
     if len(records) == 1:
+        return set()
+    tables = [score_table(store, record.id) for record in records]
+    metric = _binary_metric(records[0], tables)
+    if metric is None:
         return set()
     flipped: set[str] = set()
     first_scores: dict[str, float] = {}
-    for record in records:
-        table = score_table(store, record.id)
-        metric = _binary_metric(record, table)
-        if metric is None:
-            return set()
+    for table in tables:
         for example_id, value in table.by_id(metric).items():
             if first_scores.setdefault(example_id, value) != value:
                 flipped.add(example_id)
     return flipped
 
 
-def _binary_metric(record: RunRecord, table: ScoreTable) -> str | None:
-    """The first headline metric whose scores are all 0 or 1."""
-    for metric in record.design.headline or table.metrics:
-        values = table.values(metric)
-        if len(values) and bool(((values == 0) | (values == 1)).all()):
+def _binary_metric(record: RunRecord, tables: Sequence[ScoreTable]) -> str | None:
+    """The first headline metric, or if there is no headline the first metric, that is 0 or 1 everywhere in all runs."""
+    for metric in record.design.headline or tables[0].metrics:
+        if all(_is_binary(table, metric) for table in tables):
             return metric
     return None
+
+
+def _is_binary(table: ScoreTable, metric: str) -> bool:
+    if metric not in table.metrics:
+        return False
+    values = table.values(metric)
+    return len(values) > 0 and bool(((values == 0) | (values == 1)).all())

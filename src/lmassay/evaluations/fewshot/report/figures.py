@@ -18,12 +18,12 @@ from lmassay.types.wording import counted
 
 Criterion = Literal["test", "correlation"]
 # The title of a stability figure, and what its vertical lines are.
-_OVER_K: Mapping[Criterion, tuple[str, str]] = {
+_STABILITY_TEXTS: Mapping[Criterion, tuple[str, str]] = {
     "test": ("test mean of the selected configuration", "one standard deviation in both directions"),
     "correlation": ("dev–test rank correlation", "intervals over configurations"),
 }
 MAX_FIGURES = 12
-"""The maximum number of figures of one kind; a note says how many are left out."""
+"""The maximum number of figures of one kind, and of sentences in their place; a note says how many are left out."""
 
 
 def blocks(study: Study) -> list[Block]:
@@ -32,7 +32,7 @@ def blocks(study: Study) -> list[Block]:
     dev_against_test = [_dev_against_test(study, task) for task in study.tasks]
     stability = []
     # One criterion after the other, so that tasks can be compared along a row.
-    for criterion in _OVER_K:
+    for criterion in _STABILITY_TEXTS:
         for task in study.tasks:
             stability.append(_stability(study, task, criterion))
     dev_curves = []
@@ -54,12 +54,18 @@ def _figure_blocks(
     drawn = [figure for figure in figures if figure is not None]
     if not drawn:
         return []
-    blocks_of_title: list[Block] = [Heading(title), *figures_and_notes(drawn[:MAX_FIGURES], size)]
+    section_blocks: list[Block] = [Heading(title), *figures_and_notes(drawn[:MAX_FIGURES], size)]
     if len(drawn) > MAX_FIGURES:
-        blocks_of_title.append(
-            Note(f"{counted(len(drawn) - MAX_FIGURES, 'more figure')} not shown; report fewer runs at once.")
-        )
-    return blocks_of_title
+        left_out = drawn[MAX_FIGURES:]
+        number_of_figures = sum(isinstance(figure, Figure) for figure in left_out)
+        number_of_notes = len(left_out) - number_of_figures
+        parts = []
+        if number_of_figures:
+            parts.append(counted(number_of_figures, "more figure"))
+        if number_of_notes:
+            parts.append(counted(number_of_notes, "more note"))
+        section_blocks.append(Note(f"{' and '.join(parts)} not shown; report fewer runs at once."))
+    return section_blocks
 
 
 def short_name(strategy: Strategy) -> str:
@@ -68,9 +74,18 @@ def short_name(strategy: Strategy) -> str:
 
 
 def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
-    """The strategies that judged a task, up to the number that a figure can distinguish."""
-    judged = [strategy for strategy in strategies if task in strategy.verdicts]
-    return judged[:MAX_SERIES]
+    """The strategies with results for a task, up to the number that a figure can distinguish."""
+    with_results = [strategy for strategy in strategies if task in strategy.verdicts]
+    return with_results[:MAX_SERIES]
+
+
+def _without_others(strategies: Iterable[Strategy], task: str) -> str:
+    """A sentence for the caption that names the strategies for which a figure has no room; empty if there are none."""
+    with_results = [strategy for strategy in strategies if task in strategy.verdicts]
+    left_out = with_results[MAX_SERIES:]
+    if not left_out:
+        return ""
+    return f" Not shown: {', '.join(short_name(strategy) for strategy in left_out)}."
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
@@ -79,7 +94,7 @@ def _with_task(strategies: Iterable[Strategy], task: str) -> list[Strategy]:
 def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
     """One figure per strategy, all on one scale, so that strategies can be compared.
 
-    Splits that all have the same score are named in a sentence.
+    Splits that all have the same score are reported in a sentence instead of a figure.
     """
     rows_by_name = {short_name(strategy): _dot_rows(strategy) for strategy in strategies}
     all_values = []
@@ -97,7 +112,9 @@ def _split_figures(strategies: Sequence[Strategy]) -> list[Figure | Note]:
             continue
         axis_title = f"{name}: score, percent"
         chart = plots.dot_rows_chart(rows, ("test", "dev"), all_values, axis_title, f"Each split under {name}")
-        caption = f"{name}: each dot is a split, the vertical stroke their mean. Right: mean ± std."
+        caption = (
+            f"{name}: each dot is a split, the bar their range, the vertical stroke their mean. Right: mean ± std."
+        )
         figures.append(Figure.of(chart, caption))
     return figures
 
@@ -135,7 +152,7 @@ def _mean_and_std(estimate: ProtocolEstimate) -> str:
 def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
     """One mark per configuration; None unless a strategy has at least two configurations with all their splits.
 
-    Too few different points are named in a sentence.
+    Too few different points are reported in a sentence instead of a figure.
     """
     series = []
     correlations = []
@@ -163,15 +180,15 @@ def _dev_against_test(study: Study, task: str) -> Figure | Note | None:
             all_points.append((point.x, point.y))
     distinct = distinct_points(all_points)
     if len(distinct) < MIN_POINTS:
-        places = "; ".join(f"dev {dev:.1f}, test {test:.1f}" for dev, test in distinct)
-        return Note(f"{task_title(task)}, scores of the {len(all_points)} configurations in percent: {places}.")
+        point_texts = "; ".join(f"dev {dev:.1f}, test {test:.1f}" for dev, test in distinct)
+        return Note(f"{task_title(task)}, scores of the configurations in percent: {point_texts}.")
     # Both axes have the same scale, so that the diagonal means equal scores.
     x = plots.percent_axis("mean dev, percent", values)
     y = LinearAxis("mean test, percent", x.low, x.high)
     chart = plots.series_chart(series, x, y, f"Dev against test on {task}", square=True, diagonal=True)
     caption = (
         f"{task_title(task)}: one mark per configuration, a ring around the selected one. "
-        f"Rank correlation: {'; '.join(correlations)}."
+        f"Rank correlation: {'; '.join(correlations)}.{_without_others(study.strategies, task)}"
     )
     return Figure.of(chart, caption)
 
@@ -215,12 +232,16 @@ def _stability(study: Study, task: str, criterion: Criterion) -> Figure | Note |
         y = plots.percent_axis("test mean, percent", _values_with_intervals(all_points))
     else:
         y = LinearAxis("dev–test correlation", -1.0, 1.0)
-    title, vertical_lines = _OVER_K[criterion]
+    title, vertical_lines = _STABILITY_TEXTS[criterion]
     if are_equal(_values_with_intervals(all_points)):
         value = f"{all_points[0].y:.1f} percent" if criterion == "test" else f"{all_points[0].y:.2f}"
         return Note(f"{task_title(task)}: the {title} is {value} for every K.")
     chart = plots.series_chart(series, x, y, f"{title} over K on {task}")
-    return Figure.of(chart, f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}.")
+    caption = (
+        f"{task_title(task)}: {title} with K splits; vertical lines: {vertical_lines}."
+        f"{_without_others(study.main_strategies, task)}"
+    )
+    return Figure.of(chart, caption)
 
 
 def _values_with_intervals(points: Iterable[plots.Point]) -> list[float]:
