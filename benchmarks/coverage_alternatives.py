@@ -13,7 +13,7 @@ variants that cover less there, and rules of other kinds, on the same data sets:
 - how many additional errors raise the lower bound, by how much at most, and how many narrow the interval by more than
   5 %.
 
-``docs/uncertainty.md`` shows the result, which is in ``benchmarks/measured/coverage_alternatives.tsv`` (written by
+``docs/coverage-study.md`` shows the result, which is in ``benchmarks/measured/coverage_alternatives.tsv`` (written by
 ``-o``). ``--rule NAME`` (repeatable) simulates some rules only, on the same data sets as all together. ``--quick``
 simulates a small part; ``--check`` compares that part with ``benchmarks/measured/coverage_alternatives_quick.tsv`` and
 exits with 1 if it differs.

@@ -16,7 +16,7 @@ and BBQ with six or more effective clusters, this script computes, without simul
   of clusters with an error, and that it never rises with one more error. Such bounds, if they may decide by chance,
   form a convex set, so that z is the solution of a linear program.
 
-The result is in ``benchmarks/measured/coverage_limits.tsv``; ``docs/uncertainty.md`` explains what it means.
+The result is in ``benchmarks/measured/coverage_limits.tsv``; ``docs/coverage-study.md`` explains what it means.
 """
 
 from __future__ import annotations

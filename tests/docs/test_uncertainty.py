@@ -1,4 +1,4 @@
-"""The numbers on the page about uncertainty, by a smaller run of the simulation that they come from."""
+"""The numbers on the pages about uncertainty and coverage, by a smaller run of the simulation that they come from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "uncertainty.md").read_text(encoding="utf-8")
+STUDY = (ROOT / "docs" / "coverage-study.md").read_text(encoding="utf-8")
+STUDY_IN_ONE_LINE = " ".join(STUDY.split())
 
 
 def benchmark(name: str) -> ModuleType:
@@ -76,7 +78,7 @@ def test_the_table_of_coverage_is_what_the_simulation_gives(coverage):
 
 def test_the_summary_of_the_table_is_that_of_its_column():
     stated = rows_of_the_page()
-    mean, least = re.search(r"The new rule covers ([\d.]+) % on average and ([\d.]+) % at least", PAGE).groups()
+    mean, least = re.search(r"The new rule covers ([\d.]+) % on average and at least ([\d.]+) %", PAGE).groups()
     # Four numbers of clusters are in the rows "12 to 100", three in the rows "3 to 8".
     weights = [4 if clusters == "12 to 100" else 3 for clusters, _ in stated]
     means = [cells[0][0] for cells in stated.values()]
@@ -184,13 +186,13 @@ def test_the_table_of_two_way_clustering_is_what_the_simulation_gives(coverage_t
 
 
 def test_the_lower_bounds_of_perfect_results_are_as_stated(coverage):
-    stated = re.search(r"lower bound of a perfect result is between ([\d.]+) and ([\d.]+)\.", PAGE)
+    stated = re.search(r"lower bound of a perfect result is between ([\d.]+) and ([\d.]+)\.", STUDY_IN_ONE_LINE)
     lowest = []
     for sizes in coverage.published_sizes().values():
         if coverage.clusters_of(sizes).effective >= 6:
             lower, _ = rate_intervals(sizes[None, :], sizes)
             lowest.append(float(lower[0]))
-    assert len(lowest) == int(re.search(r"On all (\d+)\s+published cluster sizes", PAGE)[1])
+    assert len(lowest) == int(re.search(r"On all (\d+) published cluster sizes", STUDY_IN_ONE_LINE)[1])
     assert f"{min(lowest):.2f}".lstrip("0") == stated[1]
     assert f"{max(lowest):.2f}".lstrip("0") == stated[2]
 
@@ -198,7 +200,7 @@ def test_the_lower_bounds_of_perfect_results_are_as_stated(coverage):
 def test_eight_clusters_without_an_error_are_as_common_as_stated():
     # The beta-binomial probability of no error in twelve rows at a rate of .95 and a correlation of .5.
     without_error = np.prod([(0.95 + row) / (1 + row) for row in range(12)])
-    stated = re.search(r"answered without an error\s+in (\d+) % of data sets", PAGE)
+    stated = re.search(r"answered without a wrong answer in (\d+) % of data sets", STUDY_IN_ONE_LINE)
     assert f"{100 * without_error**8:.0f}" == stated[1]
 
 
@@ -239,7 +241,7 @@ def alternatives() -> ModuleType:
 
 def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
     rules = measured("coverage_alternatives.tsv")
-    section = PAGE.partition("### What was tried for the missed target")[2]
+    section = STUDY.partition("## What was tried for the missed target")[2]
     stated_rows = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| .* \| \d+ \|", line)]
     assert len(stated_rows) == len(rules)
     for cells, rule in zip(stated_rows, rules.values(), strict=True):
@@ -252,24 +254,24 @@ def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
         assert raised_by == ("–" if rule["raised"] == "0" else rule["raised_by"])
         assert narrowed == rule["narrowed"]
     first = rules["none"]
-    assert f"{int(first['errors']):,} additional errors" in section
+    assert f"{int(first['errors']):,} additional wrong answers" in " ".join(section.split())
     assert f"{first['settings']} published settings with six or more effective clusters" in " ".join(section.split())
 
 
 def test_what_the_page_says_about_single_rules_is_what_the_benchmark_has_written():
     rules = measured("coverage_alternatives.tsv")
-    page = " ".join(PAGE.split())
+    page = STUDY_IN_ONE_LINE
     sharp, monotone, with_unequal_tails = (rules[name] for name in list(rules)[11:14])
     stated = re.search(
         r"It costs little: (\d+) settings are above 97 %, instead of (\d+)\. With unequal tails, (\d+) are", page
     )
     assert stated.groups() == (monotone["above_97"], sharp["above_97"], with_unequal_tails["above_97"])
     least, our_least = re.search(
-        r"where sizes matter, it covers ([\d.]+) % at least, our rule ([\d.]+) %", page
+        r"where sizes matter, it covers at least ([\d.]+) %, our rule at least ([\d.]+) %", page
     ).groups()
     assert least == f"{100 * float(with_unequal_tails['sizes_matter']):.1f}"
     assert our_least == f"{100 * float(rules['none']['sizes_matter']):.1f}"
-    narrower = re.search(r"With unequal tails, (\d+) additional errors also make the interval narrower", page)[1]
+    narrower = re.search(r"With unequal tails, (\d+) additional wrong answers also make the interval narrower", page)[1]
     assert narrower == with_unequal_tails["narrowed"]
     of_model = re.search(r"the rate over all rows in as few as ([\d.]+) % of data sets", page)[1]
     assert of_model == f"{100 * float(rules['beta-binomial posterior of the rate']['sizes_matter']):.1f}"
@@ -286,17 +288,17 @@ def test_the_limits_of_monotone_lower_bounds_are_as_stated(coverage):
     for name in smallest:
         assert limits.row(name, coverage.published_sizes()[name]) == list(rows[name].values())
 
-    page = " ".join(PAGE.split())
+    page = STUDY_IN_ONE_LINE
     (must_include,) = [name for name, row in rows.items() if float(row["perfect_at_.3"]) > 0.08]
     assert must_include == smallest[0]
-    stated = re.search(r"on KoBBQ's political orientation, ([\d.]+) % of data sets have no error", page)[1]
+    stated = re.search(r"on KoBBQ's political orientation, ([\d.]+) % of data sets have no wrong answer", page)[1]
     assert f"{100 * float(rows[must_include]['perfect_at_.3']):.1f}" == stated
     others = [float(row["excluded"]) for name, row in rows.items() if row["excluded"] != "-" and name != must_include]
     count, share = re.search(
         r"On the (\d+) others with at most 2,000 rows.*?at least ([\d.]+) % of data sets", page
     ).groups()
     assert (len(others), f"{100 * min(others):.2f}") == (int(count), share)
-    count, total = map(int, re.search(r"have no error on (\d+) of the (\d+) sizes", page).groups())
+    count, total = map(int, re.search(r"have no wrong answer on (\d+) of the (\d+) sizes", page).groups())
     assert len(rows) == total
     assert sum(float(row["perfect_of_two_kinds"]) > 0.08 for row in rows.values()) == count
 
@@ -333,7 +335,7 @@ def test_the_rise_of_the_lower_bound_with_another_seed_is_as_stated(coverage, ca
 def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, monkeypatch):
     from lmassay.statistics import variance
 
-    stated = re.search(r"makes intervals\s+(\d+) % narrower on average", PAGE)
+    stated = re.search(r"makes intervals (\d+) % narrower on average", STUDY_IN_ONE_LINE)
     rng = np.random.default_rng(4)
     widths: dict[float, list[float]] = {LARGEST_CORRELATION: [], 1.0: []}
     for sizes in coverage.published_sizes().values():
@@ -347,10 +349,11 @@ def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, mon
     assert 100 * narrower == pytest.approx(float(stated[1]), abs=2)
 
 
-def test_every_reference_is_cited_and_every_citation_has_a_reference():
-    body, _, references = PAGE.partition("## References")
+@pytest.mark.parametrize(("page", "at_least"), [(PAGE, 11), (STUDY, 1)], ids=["uncertainty", "coverage-study"])
+def test_every_reference_is_cited_and_every_citation_has_a_reference(page, at_least):
+    body, _, references = page.partition("## References")
     listed = re.findall(r"^- (\w+),.*?\((\d{4})\)", references, re.MULTILINE)
-    assert len(listed) >= 11
+    assert len(listed) >= at_least
     for author, _ in listed:
         assert author in body, author
     cited = re.findall(r"(\w+)(?:,[^().]*)? and \w+ \(?(\d{4})", body)

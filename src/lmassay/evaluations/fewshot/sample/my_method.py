@@ -1,4 +1,4 @@
-"""Your own few-shot method: the label whose training examples share the most words with a text.
+"""Your own few-shot method: it predicts the label whose training examples share the most words with the text.
 
 Use it with ``method: {name: "my_method.py:SharedWords", power: 2}`` in a configuration next to this file.
 """
