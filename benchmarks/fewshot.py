@@ -3,7 +3,7 @@
     python benchmarks/fewshot.py                all of it, one after the other
     python benchmarks/fewshot.py micro          one micro-batch of PET compared with FewNLU: fewshot_micro.py
     python benchmarks/fewshot.py training       a whole training against FewNLU's loop: fewshot_training.py
-    python benchmarks/fewshot.py intervals      two evaluation intervals in one training: fewshot_intervals.py
+    python benchmarks/fewshot.py intervals      two evaluation ratios in one training: fewshot_intervals.py
     python benchmarks/fewshot.py sweep          8 trainings on one process, two, and a Dask cluster: fewshot_sweep.py
 
 Each has options to shorten it (--help). Models have random parameters and the size that is printed; their vocabulary is

@@ -1,4 +1,4 @@
-"""Two evaluation intervals cost no more than one: a single training serves both and makes the same choices.
+"""Two evaluation ratios cost no more than one: a single training serves both and makes the same choices.
 
     python benchmarks/fewshot.py intervals [--task wic] [--updates 24] [--test-examples 64] [--repeats 3]
 

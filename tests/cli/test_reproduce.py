@@ -174,7 +174,7 @@ def test_every_search_of_a_few_shot_method_is_a_valid_configuration(data, monkey
         if part.model == "albert-xxlarge-v2" and part.name.endswith("/rte"):
             configs = expand({**part.config, "model": {"name": "hf", "model": str(TINY_BERT)}}, Path())
             runs[part.name] = len(configs)
-    # One training serves both evaluation intervals, so there are half as many runs as configurations in FewNLU.
+    # One training serves both evaluation ratios, so there are half as many runs as configurations in FewNLU.
     assert runs == {"pet/rte": 1, "adapet/rte": 24, "ptuning/rte": 16, "pet_mlm/rte": 24, "cls/rte": 4}
 
 

@@ -22,7 +22,7 @@ from lmassay.statistics.conditions import Condition, likely_mistake
 from lmassay.statistics.flips import Flips, flips
 from lmassay.statistics.gate import GateVerdict, judge, pairs_about
 from lmassay.statistics.ranking import Standing, rankings
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 
@@ -186,7 +186,7 @@ def compare_with_first(runs: Sequence[tuple[Store, RunRecord]]) -> RunComparison
     sides = [load_side(store, record) for store, record in runs]
     titles = short_run_titles([record for _, record in runs])
     compared: list[ComparedRun] = []
-    for (store, _), side, title in zip(runs, with_equal_samples(sides), titles, strict=True):
+    for (store, _), side, title in zip(runs, comparable_sides(sides), titles, strict=True):
         compared.append(ComparedRun(store, side, title))
     base, *others = compared
     return compare_pairs([(base, other) for other in others])

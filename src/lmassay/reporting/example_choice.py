@@ -1,4 +1,8 @@
-"""Which examples a page shows if there are more than it can: errors, then flips, then a random sample."""
+"""Which examples a page shows if it cannot show all: errors first, then flips, then a random sample of the others.
+
+An error is an example whose request or scoring failed. A flip is an example that is right in one run and wrong in
+another.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ class ChosenRows:
     """The chosen examples of one run."""
 
     numbers: Sequence[int]
-    """The numbers of the rows, counted from 0, in ascending order."""
+    """The positions of the examples in their run, counted from 0, in ascending order."""
     come_first: Sequence[bool]
-    """Whether each is an error or a flip."""
+    """For each of these examples, whether it is an error or a flip, which are preferred to other examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,14 @@ def choose_examples(store: Store, records: Sequence[RunRecord], limit: int = MAX
     if total <= limit:
         return ChosenExamples(total)
     ranks_by_run = _ranks(store, records)
-    # The rows of all runs in one row of numbers, by their rank.
+    # Rows are numbered across all runs: those of the second run continue the numbers of the first.
     rows_by_rank: dict[int, list[int]] = {rank: [] for rank in (_ERROR, _FLIP, _OTHER)}
     start = 0
     for ranks in ranks_by_run.values():
         for number, rank in enumerate(ranks, start=start):
             rows_by_rank[rank].append(number)
         start += len(ranks)
-    chosen = set(_first_of_each_rank(rows_by_rank.values(), limit))
+    chosen = set(_fill_by_rank(rows_by_rank.values(), limit))
     by_run: dict[str, ChosenRows] = {}
     start = 0
     for run, ranks in ranks_by_run.items():
@@ -58,8 +62,8 @@ def choose_examples(store: Store, records: Sequence[RunRecord], limit: int = MAX
     return ChosenExamples(total, by_run)
 
 
-def _first_of_each_rank(rows_by_rank: Iterable[list[int]], limit: int) -> list[int]:
-    """All rows of the first ranks as far as they fit, and a random sample of the rank that does not."""
+def _fill_by_rank(rows_by_rank: Iterable[list[int]], limit: int) -> list[int]:
+    """At most ``limit`` rows, rank by rank: all rows of a rank if they fit, otherwise a random sample of them."""
     # A fixed seed: the same rows give the same page.
     rng = random.Random(0)
     chosen: list[int] = []

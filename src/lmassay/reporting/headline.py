@@ -16,7 +16,7 @@ from lmassay.running.differences import distinguishing_values
 from lmassay.statistics.comparability import Marks, marks
 from lmassay.statistics.comparison import Comparison, compare_runs, with_false_discovery_rate
 from lmassay.statistics.power import distinguishable
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
 from lmassay.types.wording import counted as counted  # plug-ins import it from here
@@ -446,7 +446,7 @@ def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, 
         if question in new_by_question and question not in compared_questions:
             compared_questions.add(question)
             sides = [load_side(store, record), load_side(store, new_by_question[question])]
-            base_side, new_side = with_equal_samples(sides)
+            base_side, new_side = comparable_sides(sides)
             yield base_side, new_side
 
 

@@ -19,7 +19,7 @@ from lmassay.statistics import ALPHA
 from lmassay.statistics.comparability import measured_differently
 from lmassay.statistics.comparison import comparable
 from lmassay.statistics.ranking import Mark, Standing, ranking_by
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.metrics import is_detail
@@ -374,7 +374,7 @@ class _Marks:
 
     def _standings(self, scored: Sequence[_Entry], metric: str) -> Sequence[Standing]:
         group = scored[0].result.group
-        sides = with_equal_samples([self._side(entry.record, group) for entry in scored])
+        sides = comparable_sides([self._side(entry.record, group) for entry in scored])
         if not any(metric in comparable(side) for side in sides):
             self._not_means[metric] = None
             return []

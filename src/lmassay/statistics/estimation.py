@@ -7,7 +7,7 @@ are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
   and Student's t in place of the normal quantile.
   Its lower end is never above, and its upper end never below, where it would be without a single error (or success),
-  so one more error never raises the lower end.
+  so one more error almost never raises the lower end (``docs/uncertainty.md`` says how often).
 - *bounded means*: the same on the score rescaled to 0…1. Scores that pile up at a bound get two pseudo-observations,
   and their interval allows for a few scores at the other bound that were not seen. Scores that are clearly away from
   the bound have nearly Student's interval.

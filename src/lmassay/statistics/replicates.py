@@ -141,7 +141,7 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
             effective=0.0,
             bounds=UNIT,
             clustered_by=clustered_by,
-            reason="all tests belong to one group",
+            reason="all test examples belong to one group",
         )
     binomial = value * (1 - value)
     # A test that is right after half of the splits tells more about the mean than a toss that is right or wrong.

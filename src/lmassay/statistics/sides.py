@@ -19,7 +19,7 @@ class Side:
     record: RunRecord
     table: ScoreTable
     averaged_samples: int = 0
-    """How many samples of a question each score is the mean of (see :func:`with_equal_samples`); 0 for none."""
+    """How many samples of a question each score is the mean of (see :func:`comparable_sides`); 0 for none."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,10 @@ class Side:
 
 
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
-    """A run with its scores, or with those of the examples that have the labels named, such as ``category: Age``."""
+    """A run with its scores.
+
+    With ``groups``, only the examples that have these labels are loaded; for example, ``{"category": "Age"}``.
+    """
     with_test_scores = record.design.replicates is not None
     if not groups:
         return Side(record, score_table(store, record.id, with_test_scores=with_test_scores))
@@ -47,8 +50,8 @@ def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterato
             yield row
 
 
-def with_equal_samples(sides: Sequence[Side]) -> list[Side]:
-    """Runs that asked each question equally often as they are; otherwise with the mean score of each question.
+def comparable_sides(sides: Sequence[Side]) -> list[Side]:
+    """Runs whose examples can be paired: unchanged if they asked each question equally often, else with question means.
 
     Samples can be paired one by one only if both runs have equally many. The mean over the samples of a question
     estimates the same expected score whatever their number, so questions can always be paired. Repetitions of an
@@ -69,6 +72,7 @@ def _samples_of(side: Side) -> int:
 
 
 def _with_question_means(side: Side) -> Side:
+    """The run with one row per question: the mean of each metric over the samples that have a score."""
     import numpy as np
 
     samples = _samples_of(side)
@@ -79,7 +83,7 @@ def _with_question_means(side: Side) -> Side:
     for row, question in enumerate(table.groups[SAMPLE_OF]):
         rows_of_question.setdefault(question, []).append(row)
     has_error = table.has_error()
-    means = []
+    question_rows = []
     for question, rows in rows_of_question.items():
         values: dict[str, float] = {}
         for metric in table.metrics:
@@ -90,8 +94,9 @@ def _with_question_means(side: Side) -> Side:
         groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
         example = Example(question, {}, None, groups)
         if has_error[rows].any():
-            # As for any other example: what has an error is not compared, and a gate refuses it.
-            means.append(Row(example, "error", error="a sample has an error"))
+            # An example with an error is not compared, and a gate refuses it. This holds for a question if one of its
+            # samples has an error.
+            question_rows.append(Row(example, "error", error="a sample has an error"))
         else:
-            means.append(Row(example, "scored" if values else "unscored", Score(values)))
-    return Side(side.record, ScoreTable(means), samples)
+            question_rows.append(Row(example, "scored" if values else "unscored", Score(values)))
+    return Side(side.record, ScoreTable(question_rows), samples)

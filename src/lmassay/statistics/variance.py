@@ -11,8 +11,8 @@ thousand independent ones. Three quantities express that for every estimate:
   0.3 where the data say little about it: few clusters, a dominating cluster, or few errors.
 
 Why the correlation is shrunk: the CR2 variance of a rate near 0 or 1 rests on very few clusters. Used as it is, one
-more error can narrow the interval and raise its lower bound. The constants below were chosen so that this does not
-happen and that 95 % intervals cover at least 95 % on average; ``benchmarks/coverage.py`` shows both.
+more error can narrow the interval and raise its lower bound. The constants below were chosen so that this almost
+never happens and that 95 % intervals cover at least 95 % on average; ``benchmarks/coverage.py`` shows both.
 
 Functions work along the last axis, so that a simulation can pass many data sets at once.
 """

@@ -208,10 +208,10 @@ def test_of_a_wsc_pair_a_cloze_learns_from_the_right_one(tmp_path):
     assert len(example.inputs["train"]) == 32
 
 
-def test_a_choice_that_is_not_there_is_no_other_intervals(folder):
+def test_a_missing_choice_is_not_replaced_by_that_of_another_ratio(folder):
     choices = [{"every": 0.5, "step": 3}, {"every": 1.0, "step": 6}]
     assert outcomes._choice({"choices": choices}, 1.0)["step"] == 6
-    with pytest.raises(PluginError, match=r"interval 0\.25"):
+    with pytest.raises(PluginError, match=r"no choice for 0\.25, one of the eval_ratios"):
         outcomes._choice({"choices": choices}, 0.25)
 
 

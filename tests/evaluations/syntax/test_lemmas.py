@@ -30,14 +30,14 @@ def test_duplicate_rows_are_counted_once_and_reported(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["idx,sing,freq", "_,is,_"], "line 1: the column 'plur' is missing"),
+        (["idx,sing,freq", "_,is,_"], "line 1: the column 'plur' is missing.*; name the columns sing and plur"),
         (["is,are"], "the column 'sing' is missing"),
         ([HEADER], "lists no verbs"),
         ([HEADER, "_,is,are"], "line 2: 3 cells, but the header has 4"),
-        ([HEADER, "_,is,is,_"], "line 2: both forms are 'is'"),
-        ([HEADER, "_,,are,_"], "line 2: a verb must be two single words"),
-        ([HEADER, "_,has been,have been,_"], "two single words"),
-        ([HEADER, "_,has\u00a0been,have,_"], "two single words"),
+        ([HEADER, "_,is,is,_"], "line 2: both forms are 'is', so they cannot distinguish singular from plural"),
+        ([HEADER, "_,,are,_"], "line 2: each form must be a single word"),
+        ([HEADER, "_,has been,have been,_"], "each form must be a single word"),
+        ([HEADER, "_,has\u00a0been,have,_"], "each form must be a single word"),
         ([], "is empty"),
     ],
 )
@@ -73,8 +73,8 @@ def test_a_built_list_is_sorted_numbered_and_joined_with_another():
 
 
 @pytest.mark.parametrize("word", ["give up", "run,", '"say"', "먹다", "x2", ""])
-def test_what_is_no_english_verb_is_refused(word):
-    with pytest.raises(DataError, match="the base form of an English verb"):
+def test_what_cannot_be_an_english_verb_is_refused(word):
+    with pytest.raises(DataError, match="cannot be a base form"):
         build_verb_list([word])
 
 

@@ -21,7 +21,7 @@ from lmassay.statistics import ALPHA
 from lmassay.statistics.conditions import Condition, likely_mistake, parse_condition
 from lmassay.statistics.gate import require_reachable
 from lmassay.statistics.sample_size import Need, checked_metric, expected, needs
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 
 _MAX_EARLIER_RUNS = 2
@@ -134,7 +134,7 @@ def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
     if not names:
         return []
     with Store(results, for_display=True) as store:
-        return with_equal_samples([load_side(store, store.run(name)) for name in names])
+        return comparable_sides([load_side(store, store.run(name)) for name in names])
 
 
 def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:

@@ -32,7 +32,7 @@ from lmassay.statistics.flips import Flips
 from lmassay.statistics.gate import GateVerdict, unpaired_text
 from lmassay.statistics.ranking import Standing
 from lmassay.statistics.run_pairs import named_runs
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 from lmassay.types import Better, RunRecord
 
@@ -114,7 +114,7 @@ def _compared_runs(
         stores[new.id] = store
         records[new.id] = new
     titles = short_run_titles(list(records.values()))
-    sides = with_equal_samples([_side(stores[record.id], record, groups) for record in records.values()])
+    sides = comparable_sides([_side(stores[record.id], record, groups) for record in records.values()])
     compared: dict[str, ComparedRun] = {}
     for side, title in zip(sides, titles, strict=True):
         run = side.record.id

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 ACCURACY = "acc"
-"""The metric that is a share of the tests."""
+"""The metric that is the share of test examples with the right label."""
 OUT_OF_CHOICE = "ooc"
-"""The share of tests whose answers cannot be read as a label."""
+"""The share of test examples whose answers cannot be read as a label."""
 # Numbers of updates are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
 _NO_READABLE_ANSWER = "none: no answer can be read as a label"
@@ -38,8 +38,8 @@ _UNIT_INTERVAL = (0.0, 1.0)
 _ROUNDING = 1e-9
 
 
-def evaluation_intervals(method: Method) -> list[float | None]:
-    """The evaluation intervals that each training of a method serves; ``[None]`` if there is only one."""
+def eval_ratios_of(method: Method) -> list[float | None]:
+    """The evaluation ratios that each training of a method serves; ``[None]`` if there is only one."""
     ratios = method.eval_ratios
     if ratios is None or isinstance(ratios, int | float) or len(ratios) == 1:
         return [None]
@@ -58,8 +58,8 @@ def score(
 ) -> Score:
     """Metrics on dev and test of a training, or of several whose logits are averaged.
 
-    ``every`` is the evaluation interval whose choice of weights counts: see :func:`evaluation_intervals`. ``dev`` and
-    ``tested`` are the examples that were evaluated.
+    ``outcomes`` has one stored outcome per training. ``every`` is the evaluation ratio whose choice of weights counts:
+    see :func:`eval_ratios_of`. ``dev`` and ``tested`` are the dev and test examples, in the order of the logits.
     """
     choices = [_choice(outcome, every) for outcome in outcomes]
     first_outcome = outcomes[0]
@@ -97,7 +97,7 @@ def score(
     elif dev and "unusable" in first_outcome:
         unscored["dev"] = f"none of {len(dev)} answers can be read as a label"
     else:
-        unscored["dev"] = "no dev examples: the last weights were used"
+        unscored["dev"] = "there are no dev examples"
     if "updates" in first_outcome:
         values["updates"] = float(first_outcome["updates"])
         if "step" in first_choice:
@@ -123,9 +123,9 @@ def score(
 def _per_test_scores(
     task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int | None], on_test: Mapping[str, float]
 ) -> PerTestScores:
-    """Which tests were right, and which answers can be read as a label.
+    """Which test examples were right, and which answers cannot be read as a label.
 
-    Nothing is known about single tests if the accuracy is not their share (ReCoRD's compares texts, not labels).
+    An accuracy that is not the share of right labels has no scores of single examples: ReCoRD's compares texts.
     """
     scores: dict[str, list[int | None]] = {}
     scores[OUT_OF_CHOICE] = [int(prediction is None) for prediction in predictions]
@@ -142,30 +142,30 @@ def _per_test_scores(
             if len(on_test) == 1:
                 # With a single metric the test score is that metric.
                 scores["test"] = is_right
-    # Questions about one passage are not independent tests.
+    # Questions about one passage are not independent.
     group_numbers: dict[str, int] = {}
     groups: list[int] = []
     for example in tested:
         groups.append(group_numbers.setdefault(task.group(example), len(group_numbers)))
     if len(group_numbers) == len(tested):
-        # Every test is its own group: they are independent.
+        # Every test example is its own group: they are independent.
         groups = []
     tests = digest([(example.guid, example.label) for example in tested])
     return PerTestScores(tests, scores, groups)
 
 
 def _choice(outcome: Mapping[str, Any], every: float | None) -> Mapping[str, Any]:
-    """The choice of an evaluation interval; without intervals, the only one."""
+    """The choice of an evaluation ratio; if ``every`` is None, the only one."""
     choices: Sequence[Mapping[str, Any]] = outcome["choices"]
     if every is None:
         return choices[0]
     for choice in choices:
         if choice["every"] == every:
             return choice
-    # Without a dev set there is one choice, whatever the intervals.
+    # Without a dev set there is one choice, whatever the ratios.
     if len(choices) == 1:
         return choices[0]
-    raise PluginError(f"the method's classifier has no choice for the interval {every:g}, which its options name")
+    raise PluginError(f"the method's classifier has no choice for {every:g}, one of the eval_ratios in its options")
 
 
 def _selection_score(values: Mapping[str, float]) -> float:
@@ -188,10 +188,11 @@ def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
 
 
 def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
-    """Means over splits with their spread.
+    """Means over trainings, with their standard deviations and confidence intervals.
 
-    If there are several evaluation intervals, the one with the best mean dev score counts. The interval of an accuracy
-    covers another labelled pool and other tests. That of other scores covers another pool, but the same tests.
+    If there are several evaluation ratios, the one with the best mean dev score counts. The confidence interval of an
+    accuracy accounts for the choice of the labelled examples and of the test examples; that of any other score only for
+    the choice of the labelled examples.
     """
     names = [*metrics, OUT_OF_CHOICE]
     if len(metrics) > 1:
@@ -200,10 +201,11 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
     for metric in metrics:
         names.append(f"dev_{metric}")
     names += _COUNTS
+    # If no answer can be read as a label, these metrics have no value. They are listed nevertheless, so that a reader
+    # sees that they are missing.
     expected = {*metrics, "dev"} if table.has(OUT_OF_CHOICE) else set()
-    # A metric that no answer can be scored by is reported as well, so that a reader sees that it is missing.
     reported = [name for name in names if table.has(name) or name in expected]
-    selected = _best_interval(table)
+    selected = _best_eval_ratio(table)
     rows = []
     for metric in reported:
         rows.append(_mean_result(table, metric, settings, replicates, "overall", selected))
@@ -251,8 +253,8 @@ def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask
     return mean_of_repetitions(np.array(means), correlation, _UNIT_INTERVAL)
 
 
-def _best_interval(table: ScoreTable) -> Mask | None:
-    """The part of the table with the highest mean dev score, the first of equals; None without several intervals."""
+def _best_eval_ratio(table: ScoreTable) -> Mask | None:
+    """The part of the table with the highest mean dev score, the first of equals; None without several ratios."""
     best_part: Mask | None = None
     best_score = float("-inf")
     for _, part in table.parts("every"):

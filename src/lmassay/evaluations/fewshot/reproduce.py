@@ -92,7 +92,7 @@ _PUBLISHED: Mapping[tuple[str, str], str] = {
 _PUBLISHED_STDS: Mapping[tuple[str, str], str] = {
     ("pet", _DEBERTA): "0.78 2.41 1.34 3.72 4.91 1.86 3.04 4.87 2.94",
 }
-# What the original's scripts note as the best setting: learning rate, updates, pattern, evaluation interval.
+# What the original's scripts note as the best setting: learning rate, updates, pattern, evaluation ratio.
 _SELECTED: Mapping[str, Mapping[str, tuple[float, int, int, float]]] = {
     _DEBERTA: {
         "boolq": (1e-5, 250, 1, 0.02),
@@ -246,7 +246,7 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
 
 
 def _combinations(options: Mapping[str, Any], without: str) -> int:
-    """How many settings the lists of options make; one training serves all evaluation intervals."""
+    """How many settings the lists of options make; one training serves all evaluation ratios."""
     number = 1
     for name, value in options.items():
         if name not in (without, "eval_ratios"):

@@ -321,10 +321,10 @@ class FewShot(Task):
         return sum(1 for _ in self.examples())
 
     def examples(self) -> Iterator[Example]:
-        """One example per training (or group of trainings that answer together) and evaluation interval."""
+        """One example per training (or group of trainings that answer together) and evaluation ratio."""
         for group in self._training_groups:
             split = self._splits[group.key.split]
-            for every in outcomes.evaluation_intervals(self._method):
+            for every in outcomes.eval_ratios_of(self._method):
                 example_id = group.id
                 groups = {"split": str(group.key.split)}
                 if group.key.pattern is not None:
@@ -362,7 +362,7 @@ class FewShot(Task):
         return scores
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """Means over splits."""
+        """Means over trainings."""
         return outcomes.results(table, self._task.metrics, settings, self._replicates)
 
     def signature(self) -> Mapping[str, Any]:

@@ -319,7 +319,7 @@ def _tested_choices(
     spec: Mapping[str, Any],
     unlabeled: Sequence[InputExample],
 ) -> list[dict[str, Any]]:
-    """The choice of each evaluation interval, tested. Intervals that chose the same weights are tested once."""
+    """The choice of each evaluation ratio, tested. Ratios that chose the same weights are tested once."""
     rows: list[dict[str, Any]] = []
     tested: dict[int, dict[str, Any]] = {}
     for choice in classifier.choices or [_ONLY_CHOICE]:

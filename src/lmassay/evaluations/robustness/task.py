@@ -105,11 +105,11 @@ class Robustness(Task):
         "attack.name": "name in tables; without other keys, the name of a perturbation",
         "attack.file": "a file with the attacked texts",
         "attack.perturb": "the name of a perturbation",
-        "attack.rate": "share of the words or characters that are perturbed",
+        "attack.rate": "probability that each eligible word or character is changed",
         "attack.seed": "random seed of the perturbation",
         "attack.redraws": "how often an unchanged text is drawn again",
         "attack.options": "options of the perturbation",
-        "attack.search": "search for the worst of several perturbations: perturbations, rates, budget, beam",
+        "attack.search": "search for the most harmful of several changes: perturbations, rates, budget, beam, steps",
         "attack.gradient": "attack by gradients: kind, k, substitutions, budget",
         "ref": "the file with the references; without it, the criterion without references is used",
         "s_src": "the scorer that compares source texts",
@@ -125,7 +125,7 @@ class Robustness(Task):
         "questions": (
             "instead of src and ref: published questions with choices, such as kobbq or {name: bbq, category: Age}"
         ),
-        "sample": "number of questions to draw, equally many of each category",
+        "sample": "number of questions to draw, equally many of each category as far as possible",
         "sample_seed": "random seed for drawing questions",
         "answer_by": "choices restricts the answers to questions to their choices",
     }

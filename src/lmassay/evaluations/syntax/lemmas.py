@@ -1,4 +1,7 @@
-"""The verbs that EW and MW ask about: pairs of third-person forms, read from a CSV file or built from base forms."""
+"""The verbs that the metrics EW (equally weighted) and MW (model-weighted) ask about.
+
+A verb is a pair of third-person forms, read from a CSV file or built from a base form.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Lemma:
-    """A verb with its two present forms (of *be* also its two past forms)."""
+    """The singular and the plural form of a verb, such as *is* and *are*; *was* and *were* are a lemma of their own."""
 
     singular: str
     plural: str
@@ -30,7 +33,10 @@ class Lemma:
 
 @dataclass(frozen=True, slots=True)
 class VerbList:
-    """Lemmas in the order of their file; ``indices`` are the values of the column ``idx``, empty if it is missing."""
+    """Lemmas in the order of their file.
+
+    ``indices`` has one value of the column ``idx`` per lemma; they are empty strings if the column is missing.
+    """
 
     name: str
     sha256: str
@@ -49,7 +55,7 @@ class VerbList:
 
 
 NO_VERBS = VerbList("none", "", (), (), 0)
-"""Without a verb list there is TSE, but neither EW nor MW."""
+"""Without a verb list there is TSE (targeted syntactic evaluation of the two given verbs), but neither EW nor MW."""
 
 
 def read_verbs(path: Path) -> VerbList:
@@ -67,7 +73,10 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
     missing = [name for name in ("sing", "plur") if name not in header]
     if missing:
         hint = did_you_mean(missing[0], header)
-        raise DataError(f"{path}, line 1: the column '{missing[0]}' is missing{hint}; it must be {','.join(_COLUMNS)}")
+        raise DataError(
+            f"{path}, line 1: the column '{missing[0]}' is missing{hint}; "
+            "name the columns sing and plur, separated by commas"
+        )
     singular_column = header.index("sing")
     plural_column = header.index("plur")
     index_column = header.index("idx") if "idx" in header else None
@@ -81,10 +90,11 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
         lemma = Lemma(row[singular_column].strip(), row[plural_column].strip())
         # A form with a space would be two words, which cannot fill one blank.
         if len(lemma.singular.split()) != 1 or len(lemma.plural.split()) != 1:
-            raise DataError(f"{path}, line {rows.line_num}: a verb must be two single words; got {row!r}")
+            raise DataError(f"{path}, line {rows.line_num}: each form must be a single word; got {row!r}")
         if lemma.singular == lemma.plural:
             raise DataError(
-                f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', so they do not show a number"
+                f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', "
+                "so they cannot distinguish singular from plural"
             )
         seen[lemma] = seen.get(lemma, 0) + 1
         index = ""
@@ -114,25 +124,23 @@ def conjugate(base: str) -> Lemma:
     return Lemma(with_s(base, VERB_ENDINGS_WITH_ES), base)
 
 
-def build_verb_list(bases: Iterable[str], present: Sequence[Lemma] = ()) -> str:
-    """Return a verb list as CSV text: base forms conjugated and joined with ``present``, sorted and numbered.
+def build_verb_list(bases: Iterable[str], existing: Sequence[Lemma] = ()) -> str:
+    """Return a verb list as CSV text: base forms conjugated and joined with ``existing``, sorted and numbered.
 
     refining-tse's own list has no numbers in the column idx, which is why its program counts only one lemma.
     """
-    lemmas = set(present)
+    lemmas = set(existing)
     for base in bases:
         word = base.strip().lower()
         if _WORD.fullmatch(word) is None:
-            raise DataError(
-                f"'{base}' is not the base form of an English verb; write one word of letters, e.g. fine-tune"
-            )
+            raise DataError(f"'{base}' cannot be a base form: use the letters a to z and hyphens, such as fine-tune")
         lemmas.add(conjugate(word))
         if word == "be":
             lemmas.add(Lemma("was", "were"))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    # By base form, so that the same verbs always give the same file.
+    # By plural form, so that the same verbs always give the same file.
     ordered = sorted(lemmas, key=lambda lemma: (lemma.plural, lemma.singular))
     for number, lemma in enumerate(ordered):
         # The columns are those of refining-tse's list. Frequencies are unknown here.

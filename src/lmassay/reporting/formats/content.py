@@ -17,7 +17,7 @@ from lmassay.statistics import ALPHA
 from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.pairing import share_examples
 from lmassay.statistics.ranking import rankings
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.provenance import started_by
 from lmassay.storage.store import DAMAGED, Store
 from lmassay.types import RunRecord
@@ -136,7 +136,7 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
     if len(records) == 1 or section_compares_itself:
         return
     # The first run is the base, as in `lmassay compare`.
-    base, *others = with_equal_samples([load_side(store, record) for record in records])
+    base, *others = comparable_sides([load_side(store, record) for record in records])
     # A task that declares no headline is compared by all of its metrics.
     metrics = section.compared or base.record.design.headline or base.table.metrics
     scored_ids = {metric: set(base.table.by_id(metric)) for metric in metrics}

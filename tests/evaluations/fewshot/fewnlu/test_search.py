@@ -15,7 +15,7 @@ def setup_module() -> None:
 
 
 FOLDER = EVALUATIONS / "fewshot/starters/fewnlu"
-# Configurations that the scripts go through, and those that a training serves at once (two evaluation intervals).
+# Configurations that the scripts go through, and those that a training serves at once (two evaluation ratios).
 COUNTS = {"pet": (232, 2), "pet_mlm": (232, 2), "adapet": (232, 2), "ptuning": (224, 2), "cls": (28, 1)}
 COUNTS |= {"semi_single": (14, 1), "semi_cross": (14, 1)}
 

@@ -39,7 +39,7 @@ from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.distributions import false_discovery_rates
 from lmassay.statistics.estimation import mean_of_estimates
 from lmassay.statistics.pairing import share_examples
-from lmassay.statistics.sides import Side, load_side, with_equal_samples
+from lmassay.statistics.sides import Side, comparable_sides, load_side
 from lmassay.storage.store import Store
 from lmassay.types.wording import counted
 
@@ -249,7 +249,7 @@ def tested_contrasts(store: Store, contrasts: Sequence[Contrast]) -> list[Contra
 
 def _compare(store: Store, before: BiasRun, after: BiasRun) -> dict[str, Comparison]:
     """Compare two runs metric by metric; empty if they have nothing in common."""
-    base, new = with_equal_samples([_side(store, before), _side(store, after)])
+    base, new = comparable_sides([_side(store, before), _side(store, after)])
     # A model that failed on everything cannot be compared, but it must not break the page of the others.
     if not share_examples(base, new) or not base.table.metrics or not new.table.metrics:
         return {}

@@ -79,7 +79,7 @@ class TrainingInputs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which weights a training keeps under one evaluation interval."""
+    """Which weights a training keeps under one evaluation ratio (see ``Method.eval_ratios``)."""
 
     every: float | None
     """The share of all updates between two evaluations on the dev set; None if the last weights are simply kept."""
@@ -88,7 +88,7 @@ class Choice:
     dev: dict[str, float]
     """The dev metrics of these weights; empty without a dev set."""
     stopped_at: int
-    """The update at which the training would have ended under this interval."""
+    """The update at which the training would have ended under this ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class TrainedClassifier:
     """What ``fit`` returns: it scores the labels of examples. Only ``logits`` is required."""
 
     choices: Sequence[Choice] = ()
-    """One choice per evaluation interval, if the training selected weights on the dev set."""
+    """One choice per evaluation ratio, if the training selected weights on the dev set."""
     course: TrainingCourse | None = None
     """Losses and dev curve, for the report."""
 
@@ -142,12 +142,12 @@ class Method:
     """The pattern that the method uses. A method with an option of this name can be run with several patterns
     (``task.regime.patterns``)."""
     eval_ratios: float | Sequence[float] | None = None
-    """The evaluation intervals of a training, as shares of its updates. If there are several, one training gives one
-    choice of weights per interval."""
+    """The share of all updates between two evaluations on the dev set. If there are several ratios, one training gives
+    one choice of weights per ratio."""
     spatial_dropout: float | None = None
     """A method with an option of this name can be a noisy student; None for all others."""
     continue_draws: bool = False
-    """True if each training of a run continues the random numbers of the one before, as in FewNLU."""
+    """True if each training of a run continues the random number sequence of the previous one, as in FewNLU."""
 
     can_restore: bool = False
     """True if classifiers can be saved and restored, so that ``keep: best`` is possible."""

@@ -1,7 +1,7 @@
 """The training loop: the order of the examples, updates, evaluations on the dev set, and the weights that are kept.
 
-One training serves every evaluation interval that is asked for. An evaluation on the dev set draws no random numbers,
-so the trajectory is the same however often the dev set is evaluated, and each interval keeps its own best weights.
+One training serves every evaluation ratio that is asked for. An evaluation on the dev set draws no random numbers,
+so the trajectory is the same however often the dev set is evaluated, and each ratio keeps its own best weights.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The course of a training, the choice of each evaluation interval, and the chosen weights by update."""
+    """The course of a training, the choice of each evaluation ratio, and the chosen weights by update."""
 
     course: TrainingCourse
     choices: list[Choice]
@@ -117,7 +117,7 @@ def train(
                 parts = learner.losses(micro_batches)
             loss = _update_weights(parts, optimiser, list(parameters.values()), hyper.max_grad_norm, update)
             losses.append(loss)
-            # Intervals that are due at the same update share one evaluation of the dev set.
+            # Ratios whose evaluation is reached at the same update share one evaluation of the dev set.
             due = [rule for rule in rules if rule.is_due(update)]
             if due and evaluate_dev is not None:
                 dev = evaluate_dev()
@@ -185,7 +185,7 @@ class _UpdatePlan:
     """How many updates a training has, and how the learning rate follows them."""
 
     total: int
-    """What evaluation intervals are shares of, and the update at which the learning rate reaches 0."""
+    """What evaluation ratios are shares of, and the update at which the learning rate reaches 0."""
     updates: int
     """How many updates are made. With ``reference`` this is one more than ``total`` (FewNLU counts from 0 and stops
     after the update that exceeds the maximum)."""
@@ -295,11 +295,11 @@ def _update_weights(
 def _keep_best(
     due: Sequence[EarlyStopping], update: int, dev: dict[str, float], parameters: Mapping[str, torch.nn.Parameter]
 ) -> None:
-    """Tell the intervals that are due the dev metrics, and copy the weights for those that choose them."""
+    """Pass the dev metrics to the ratios that are evaluated now, and copy the weights for those that choose them."""
     weights: Weights | None = None
     for rule in due:
         if rule.record(update, dev):
-            # Intervals that choose the same update share one copy.
+            # Ratios that choose the same update share one copy.
             if weights is None:
                 weights = copy_weights(parameters)
             rule.weights = weights
@@ -308,7 +308,7 @@ def _keep_best(
 def _result(
     rules: Sequence[EarlyStopping], course: TrainingCourse, parameters: Mapping[str, torch.nn.Parameter]
 ) -> TrainingResult:
-    """What each interval chose, with the first interval's weights in the parameters."""
+    """What each ratio chose, with the weights of the first ratio in the parameters."""
     choices = [rule.choice(course.updates) for rule in rules]
     kept: dict[int, Weights] = {}
     for rule in rules:
@@ -335,12 +335,12 @@ def load_weights(weights: Weights, parameters: Mapping[str, torch.nn.Parameter])
             parameter.copy_(weights[name])
 
 
-# --- FewNLU's early stopping, for several evaluation intervals of one training ----------------------------------------
+# --- FewNLU's early stopping, for several evaluation ratios of one training -------------------------------------------
 
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """One evaluation interval: its best weights so far, and when it would have stopped."""
+    """One evaluation ratio: its best weights so far, and when it would have stopped."""
 
     ratio: float | None
     """The share of the training between two evaluations; None if the last weights are simply kept."""

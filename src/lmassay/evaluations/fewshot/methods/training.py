@@ -272,7 +272,7 @@ def chosen_answers(items: Sequence[EncodedItem]) -> list[str] | None:
 
 
 class FittedNetwork(TrainedClassifier):
-    """What ``fit`` of a trained method returns: label scores, one set of weights per evaluation interval, files."""
+    """What ``fit`` of a trained method returns: label scores, one set of weights per evaluation ratio, files."""
 
     def __init__(self, learner: Learner, net: Network, result: TrainingResult, eval_batch: int, seed: int) -> None:
         self.learner = learner

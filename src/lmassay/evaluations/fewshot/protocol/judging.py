@@ -171,7 +171,7 @@ class ProtocolVerdict:
         """Why results are missing, whether the training failed, and how many trainings that concerns."""
         trainings: dict[tuple[str, bool], set[tuple[str, str]]] = {}
         for trial in self.trials_without_result:
-            # One training serves all evaluation intervals.
+            # One training serves all evaluation ratios.
             training_id = trial.id.partition("-every-")[0]
             key = (trial.reason, trial.state == "failed")
             trainings.setdefault(key, set()).add((trial.run, training_id))

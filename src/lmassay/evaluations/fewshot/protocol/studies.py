@@ -1,6 +1,6 @@
 """From the runs in a store to the verdicts of the protocol.
 
-A run is one configuration of hyper-parameters (one for each pattern and evaluation interval, where it has several), and
+A run is one configuration of hyper-parameters (one for each pattern and evaluation ratio, where it has several), and
 its rows are trainings. Runs of one model and method that agree in everything that is not a hyper-parameter make a
 study. Within a study, trainings are sorted by split strategy and task, and each task gets a verdict.
 """
@@ -225,7 +225,7 @@ class _FewShotRun:
 
 
 def _variant(row: Row) -> tuple[str | None, str | None]:
-    """The pattern and the evaluation interval of a training, where its run has several."""
+    """The pattern and the evaluation ratio of a training, where its run has several."""
     return row.example.groups.get("pattern"), row.example.groups.get("every")
 
 
