@@ -47,7 +47,7 @@ def test_one_configuration_is_the_only_one():
     assert names(only([fewshot_run("a", task(splits=TWO), [row(0), row(1)])])) == ["the only one"]
 
 
-def test_patterns_and_evaluation_intervals_of_one_run_are_configurations():
+def test_patterns_and_evaluation_ratios_of_one_run_are_configurations():
     rows = [row(s, 0.5, 0.5, pattern=p, every=e) for s in (0, 1) for p in (0, 3) for e in (0.02, 0.04)]
     method = {"name": "pet", "eval_ratios": [0.02, 0.04]}
     verdict = only([fewshot_run("a", task(method=method, splits=TWO, regime={"patterns": [0, 3]}), rows)])
