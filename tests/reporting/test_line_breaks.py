@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from markupsafe import escape
 
 from lmassay.reporting.line_breaks import breakable, unbroken
 
@@ -28,9 +29,9 @@ def test_names_and_texts_are_escaped():
     assert unbroken("<i> [0.1, 0.2] & 'x'") == '&lt;i&gt; <span class="whole">[0.1, 0.2]</span> &amp; &#39;x&#39;'
 
 
-@pytest.mark.parametrize("whole", ["[0.16, 0.49]", "[−0.299, 0.166]", "2026-11-18", "p 0.1850"])
+@pytest.mark.parametrize("whole", ["[0.16, 0.49]", "[−0.299, 0.166]", "2026-11-18", "p = 0.1850", "p < 0.0001"])
 def test_an_interval_a_date_and_a_p_value_stay_on_one_line(whole):
-    assert unbroken(f"before {whole}; after") == f'before <span class="whole">{whole}</span>; after'
+    assert unbroken(f"before {whole}; after") == f'before <span class="whole">{escape(whole)}</span>; after'
 
 
 def test_brackets_with_words_may_break():

@@ -39,8 +39,8 @@ def test_evidence_of_a_drop_beyond_the_threshold_fails():
     judged = verdict(fallen(100, 12), "accuracy<-0.02")
     assert (judged.state, judged.exit_code) == ("fail", 1)
     assert "the difference is -0.1200, significantly below -0.02 (1.0000 → 0.8800" in judged.checks[0].why
-    assert "one-sided p" in judged.checks[0].why
-    assert "n 100)" in judged.checks[0].why
+    assert "one-sided p = 0.0" in judged.checks[0].why
+    assert "n = 100)" in judged.checks[0].why
 
 
 def test_a_drop_that_is_real_but_perhaps_within_the_threshold_passes():

@@ -96,6 +96,14 @@ def test_an_example_has_its_own_page_with_request_and_response(browser):
     assert browser.get(f"/runs/{UGLY_RUN}/examples/-1").status_code == 404
 
 
+def test_a_column_of_texts_that_no_example_on_the_page_has_is_left_out(browser):
+    page = browser.page(f"/runs/{UGLY_RUN}")
+    # The evaluation of this run has a column for contexts, but none of these examples has one.
+    assert "<th>answer</th>" in page
+    assert "<th>context</th>" not in page
+    assert 'data-label="context"' not in page
+
+
 def test_examples_in_batches_have_pages_too(tmp_path):
     import numpy as np
 

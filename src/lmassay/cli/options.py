@@ -57,8 +57,8 @@ def results_option(function: F) -> F:
         "--results",
         type=click.Path(path_type=Path, file_okay=False),
         default=default_results,
-        show_default=f"$LMASSAY_RESULTS or ./{DEFAULT_RESULTS}",
-        help="Results folder.",
+        # Not show_default: click puts a text in parentheses inside the brackets.
+        help=f"Results folder.  [default: $LMASSAY_RESULTS or ./{DEFAULT_RESULTS}]",
     )
     return option(function)
 

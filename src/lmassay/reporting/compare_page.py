@@ -36,7 +36,7 @@ from lmassay.reporting.comparison_data import DIRECTION_TEXTS, ComparedRun, RunC
 from lmassay.reporting.comparison_tables import ranking_table
 from lmassay.reporting.example_choice import MAX_ROWS
 from lmassay.reporting.html_document import document, environment
-from lmassay.reporting.numbers import number_text, p_text, score_text
+from lmassay.reporting.numbers import number_text, p_statement, p_text, score_text
 from lmassay.reporting.units import shared_unit
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.flips import Change
@@ -414,7 +414,7 @@ def _marks(row: DifferenceRow, position: int) -> Group:
     if comparison.low is not None and comparison.high is not None:
         title += f" [{comparison.low:+z.4f}, {comparison.high:+z.4f}]"
         marks.append(Interval(comparison.low, comparison.high, position))
-    title += f", p {p_text(comparison.p)}, n {comparison.n}"
+    title += f", {p_statement(comparison.p)}, n = {comparison.n}"
     # Not a colour: readers distinguish full and hollow dots in print, too.
     style = "full" if row.is_significant else "hollow"
     marks.append(Dot(comparison.difference, position, style=style, radius=4.5))

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 # After these signs inside a word. A point before a digit is that of a number.
 _JOINT = re.compile(r"(?<=\w)(?:[_/:=]+|\.(?=[^\W\d]))(?=\w)")
-_WHOLE = re.compile(r"\[[^\[\] ]{1,20}, [^\[\] ]{1,20}\]|\b\d{4}-\d\d-\d\d\b|\bp 0\.\d+")
+_WHOLE = re.compile(r"\[[^\[\] ]{1,20}, [^\[\] ]{1,20}\]|\b\d{4}-\d\d-\d\d\b|\bp (?:=|&lt;) 0\.\d+")
 
 
 def breakable(text: object) -> Markup:

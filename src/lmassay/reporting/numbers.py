@@ -131,6 +131,16 @@ def p_text(p: float | None) -> str:
     return f"{p:.4f}"
 
 
+def p_statement(p: float | None) -> str:
+    """A p-value inside a sentence.
+
+    >>> p_statement(0.0312), p_statement(0.00001)
+    ('p = 0.0312', 'p < 0.0001')
+    """
+    text = p_text(p)
+    return f"p = {text}" if text[0].isdigit() else f"p {text}"
+
+
 def few_label_notes(record: RunRecord, titles: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """A note for each metric that rests on few labels, such as TSE on two verb pairs, overall or in some group.
 

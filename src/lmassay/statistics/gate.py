@@ -464,12 +464,12 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
     if bound is not None:
         side = "upper" if condition.is_below else "lower"
         parts.append(f"{side} {100 * (1 - level.alpha):g} % bound {bound:+z.4f}")
-    p_value = "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+    p_value = "< 0.0001" if p < 0.0001 else f"= {p:.4f}"
     p_text = f"one-sided p {p_value}"
     if level.tests > 1:
         p_text += f" adjusted for {level.tests} tests (Holm)"
     parts.append(p_text)
-    n_text = f"n {row.n:,}"
+    n_text = f"n = {row.n:,}"
     if row.units != row.n:
         n_text += f" in {counted(row.units, 'cluster')}"
     parts.append(n_text)

@@ -15,7 +15,7 @@ from lmassay.errors import DamageError
 from lmassay.plugins.evaluations import metric_of, view_of
 from lmassay.reporting.blocks import Block, Body, Cell, Note, Table, TableRow, header_row, measured, name
 from lmassay.reporting.example_texts import Texts, texts_of
-from lmassay.reporting.numbers import no_interval_notes, number_text
+from lmassay.reporting.numbers import minus, no_interval_notes, number_text
 from lmassay.reporting.overview import LEFT_OUT, overview_of
 from lmassay.reporting.sections import results_table
 from lmassay.reporting.snippets import distinct_parts
@@ -187,7 +187,7 @@ def _main_results(record: RunRecord) -> list[Block]:
         blocks.append(Note(text))
     for metric, text in overview.lines:
         title = metric.capitalize() if metric == LEFT_OUT else metric
-        blocks.append(Note(f"{title}: {text}"))
+        blocks.append(Note(minus(f"{title}: {text}")))
     return blocks
 
 
@@ -302,7 +302,15 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
         rows = _example_rows(store, record, page.rows, titles, metrics)
     except DamageError as error:
         return ExampleTable((), (), (), 0, query, error.problem)
-    return ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query, unit=record.unit)
+    table = ExampleTable(rows, titles or _DEFAULT_TITLES, metrics, page.total, query, unit=record.unit)
+    return _without_empty_columns(table)
+
+
+def _without_empty_columns(table: ExampleTable) -> ExampleTable:
+    """The table without columns of texts that no example on the page has, which would narrow the other columns."""
+    filled = [number for number in range(len(table.titles)) if any(line.texts[number] for line in table.rows)]
+    rows = [replace(line, texts=[line.texts[number] for number in filled]) for line in table.rows]
+    return replace(table, rows=rows, titles=[table.titles[number] for number in filled])
 
 
 def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:

@@ -114,6 +114,12 @@ def test_the_headline_leaves_out_unchanged_inputs_and_counts_them(store):
     assert "unchanged inputs, which are not counted: 6" in headline.details
 
 
+def test_the_headline_mentions_unchanged_inputs_only_if_there_are_some(store, monkeypatch):
+    monkeypatch.setattr("lmassay.evaluations.robustness.card.UNCHANGED", "a label that no input has")
+    headline, _ = headlines(store, store.runs())
+    assert not any("unchanged" in text for text in headline.details)
+
+
 def test_the_headline_is_clustered_by_sentence(store):
     import numpy as np
 

@@ -14,7 +14,7 @@ from lmassay.evaluations.fewshot.outcomes import ACCURACY
 from lmassay.plugins.evaluations import metric_of
 from lmassay.plugins.options import split_spec
 from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable, value_with_interval
-from lmassay.reporting.numbers import p_text
+from lmassay.reporting.numbers import p_statement
 from lmassay.statistics.combination import mean_over_data_sets
 from lmassay.statistics.comparison import Comparison, compare_runs
 from lmassay.statistics.sides import load_side
@@ -264,7 +264,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
         metric=GAIN,
         title=title,
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=method),
-        scope=", ".join([f"p {p_text(gain.p)}", *scope]),
+        scope=", ".join([p_statement(gain.p), *scope]),
         details=[f"{score} with {_described(record)}: {value_with_interval(result)}", *details],
         meaning=f"How much higher its {score} on new examples is than {compared_with}, on the same tests; 0 "
         "if it learns nothing from the examples.",

@@ -202,7 +202,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     if clean.value is not None:
         title = "right answers without attack" if has_right_and_wrong else "score without attack"
         further_values.append(f"{title}: {value_with_interval(clean)}")
-    further_values.append(f"unchanged inputs, which are not counted: {unchanged:,}")
+    if unchanged:
+        further_values.append(f"unchanged inputs, which are not counted: {unchanged:,}")
     further_values += _sample_note(records[0])
     references: list[ReferenceTable] = []
     if _asks_questions(records[0]):

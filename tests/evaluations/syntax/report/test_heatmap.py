@@ -65,5 +65,5 @@ def test_the_syntax_section_has_a_map_of_constructions_by_model(tmp_path):
     maps = [f for b in shown.blocks if isinstance(b, Figures) for f in b.figures if "constructions by" in f.caption]
     assert [figure.caption.partition(":")[0] for figure in maps] == ["MW", "EW", "TSE"]
     titles = re.findall(r"<title>([^<]*)</title>", maps[0].drawing)
-    assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n 6", text) for text in titles)
+    assert any(re.fullmatch(r"first, Across: 0\.\d{3} \[.*\], n = 6", text) for text in titles)
     assert any(text.startswith("second one, mean of constructions: 0.") for text in titles)

@@ -114,7 +114,7 @@ def _plotted_value(family: PromptFamily, metric: str, group: str) -> PlottedValu
     prompt_values = []
     if len(family.runs) > 1:
         prompt_values = [value for _, value in family.prompt_values(metric, group)]
-    title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n {result.n:,}"
+    title = f"{metric}, {group}: {number_text(result.value, DIGITS)} {interval_text(result, DIGITS)}, n = {result.n:,}"
     bound = None
     if not metric.startswith("accuracy"):
         bound = family.bound(metric, group)

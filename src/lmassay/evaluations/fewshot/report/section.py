@@ -101,7 +101,7 @@ def _study_blocks(study: Study) -> list[Block]:
 
 
 def _note_blocks(texts: Sequence[str]) -> list[Block]:
-    notes: list[Block] = [Note(text) for text in texts]
+    notes: list[Block] = [Note(text if text.endswith(".") else f"{text}.") for text in texts]
     if len(notes) <= _FEW_NOTES:
         return notes
     return [Folded(f"{len(texts)} notes: {texts[0]} …", notes)]

@@ -60,8 +60,7 @@ def _run_options(function: F) -> F:
                 cls=AddedOption,
                 type=click.Path(path_type=Path, file_okay=False),
                 default=lambda: Path(os.environ.get("LMASSAY_RESULTS", _STORE)),
-                show_default=f"$LMASSAY_RESULTS or ./{_STORE.as_posix()}",
-                help="Folder for the runs.",
+                help=f"Folder for the runs.  [default: $LMASSAY_RESULTS or ./{_STORE.as_posix()}]",
             ),
         )
     ):

@@ -54,7 +54,7 @@ class _CurveSource:
             result = self.system.result(f"{metric}@{side}{cutoff:g}", self.construction)
             if result is None or result.value is None:
                 continue
-            value = f"{number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n}"
+            value = f"{number_text(result.value, 3)} {interval_text(result, 3)}, n = {result.n}"
             title = f"{self.name}, {side} {cutoff:g}: {value}"
             is_faint = metric in dict(_SCORES) and result.n < FEW_CONTEXTS
             points.append(CutoffPoint(side, cutoff, result.value, title, is_faint))

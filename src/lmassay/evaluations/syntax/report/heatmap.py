@@ -135,7 +135,7 @@ def _heat_value(subject: str, result: Result | None) -> HeatValue | None:
         return None
     if result.value is None:
         return HeatValue(None, f"{subject}: {value_text(result)}")
-    title = f"{subject}: {number_text(result.value, 3)} {interval_text(result, 3)}, n {result.n:,}"
+    title = f"{subject}: {number_text(result.value, 3)} {interval_text(result, 3)}, n = {result.n:,}"
     return HeatValue(result.value, title, has_few_contexts=result.n < FEW_CONTEXTS)
 
 
