@@ -160,7 +160,8 @@ def _outputs(commands: Commands, folder: Path, package: Path, task: str, accurac
 
 def plain(text: str) -> str:
     """Without names of the renamed evaluation, and without what differs between any two runs."""
-    text = text.replace("\\allowbreak{}", "")  # LaTeX may break long words
+    # Places where LaTeX and pages may break long names depend on the names.
+    text = text.replace("\\allowbreak{}", "").replace("<wbr>", "")
     for old, new in (METRICS | EVALUATION).items():
         text = re.sub(rf"(?<![a-z]){new}(?![a-z])", old, text)
     # The examples of the page are compressed, ids and times are those of the run, sizes follow from the names.
