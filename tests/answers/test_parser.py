@@ -531,6 +531,38 @@ def test_a_denied_choice_does_not_count_in_other_languages_either(raw, letter):
     assert parse(raw, GERMAN, question="Wer kam zu spät?").letter == letter
 
 
+@pytest.mark.parametrize(
+    ("raw", "letter"),
+    [
+        ("Ohne Zweifel B", "B"),
+        ("Die Antwort ist ohne Zweifel B.", "B"),
+        ("Keine Frage: B", "B"),
+        ("Es besteht kein Zweifel: B", "B"),
+        ("Sans aucun doute B", "B"),
+        ("Il n'y a pas de doute : B", "B"),
+        ("Senza dubbio B", "B"),
+        ("Non c'è dubbio: B", "B"),
+        ("Zonder twijfel B", "B"),
+        ("Geen twijfel mogelijk: B", "B"),
+        ("Without a doubt B", "B"),
+        ("Ohne weitere Informationen: C", "C"),
+        ("Ohne weitere Informationen kann man das nicht wissen.", "C"),
+        ("Zonder meer informatie is dit niet te bepalen.", "C"),
+        ("Senza ulteriori informazioni non si può sapere.", "C"),
+        ("Without more information: C", "C"),
+        ("Without further information it cannot be determined.", "C"),
+        ("The answer is A: a faux pas by the grandfather.", "A"),
+    ],
+)
+def test_a_negative_word_that_affirms_the_answer_does_not_deny_it(raw, letter):
+    assert parse(raw, GERMAN, question="Wer kam zu spät?").letter == letter
+
+
+def test_a_question_with_without_is_negative():
+    answer = "Der Student kam nicht mit Karte."
+    assert parse(answer, GERMAN, question="Wer kam ohne Karte?").letter == "B"
+
+
 def test_the_languages_whose_denials_it_knows():
     assert can_read("de")
     assert can_read("pt-BR")

@@ -53,7 +53,7 @@ def denied(mention: str) -> tuple[str, ...]:
         rf"{mention}[\"'*)\].]{{0,4}}(?: şıkkı| seçeneği)? (?:değil|ist es nicht|war es nicht|is het niet)",
         r"\b(?:weder|falsch\w*|inkorrekt|unwahrscheinlich|ausgeschlossen|ausschlie(?:ß|ss)en|trifft nicht zu"
         r"|stimmt nicht|passt nicht|scheidet aus|anstatt|keine der|ob)\b",
-        r"\b(?:ni\b.{0,60}\bni|faux|fausse|incorrecte|plutôt que|aucune?)\b",
+        r"\b(?:ni\b.{0,60}\bni|faux(?! pas)|fausse|incorrecte|plutôt que|aucune?(?! doute))\b",
         r"\b(?:ninguno|ninguna|tampoco|fals[oa]|incorrect[oa])\b",
         r"\b(?:né|nessun[oa]?|sbagliat[oa]|errat[oa]|scorrett[oa])\b",
         r"\b(?:nem|nenhuma?|errad[oa]|incorret[oa])\b",
@@ -62,11 +62,16 @@ def denied(mention: str) -> tuple[str, ...]:
     )
 
 
-NEGATIVE = (
-    r"\b(?:nicht|nichts|nie|niemals|kein|keine|keinen|keinem|keiner|keines|ohne|niet|niets|nooit|geen|zonder"
-    r"|pas|jamais|nunca|jamás|nada|não|senza|değil|asla)\b|\bnon\b(?!-)"
+_NEGATIVE_WORDS = (
+    r"\b(?:nicht|nichts|nie|niemals|niet|niets|nooit|jamais|nunca|jamás|nada|não|değil|asla)\b"
+    # "Kein Zweifel", "geen twijfel", "pas de doute" and "non c'è dubbio" assert what follows.
+    r"|\b(?:kein|keine|keinen|keinem|keiner|keines|geen)\b(?! (?:zweifel|frage|twijfel|vraag))"
+    r"|(?<!faux )\bpas\b(?! de doute)|\bnon\b(?!-| c'è (?:alcun )?dubbio)"
 )
-"""Words that make a sentence or a question negative."""
+NEGATIVE = _NEGATIVE_WORDS
+"""Words that make a sentence negative. Those for "without" are not among them: "ohne Zweifel B" asserts B."""
+NEGATIVE_IN_QUESTION = _NEGATIVE_WORDS + r"|\b(?:ohne|zonder|senza)\b"
+"""Words that make a question negative."""
 
 HEDGED = (
     r"\b(?:könnten?|vielleicht|möglicherweise|eventuell|womöglich|peut-être|pourrait|quizás?|tal vez|podría|misschien"

@@ -87,12 +87,17 @@ NEGATIVE = either(
     r"(?P<aside>\b(?:who|that|which|person|one)\b(?: [a-z]+){0,1} (?:not|never|no|cannot|[a-z]{1,7}n't)\b)",
     "않(?!는|은|던|았던|았을|을)|(?<!잘)못(?!한 |하는|했던|할 )|아니|아닙|아님",
     "(?<!틀림)(?<!여지 )(?<!여지가 )(?<!견 )(?<!관념 )없(?!는|던)",
-    r"\b(?:not|never|cannot|without)\b|n't\b|\bno\b(?! doubt)",
+    r"\b(?:not|never|cannot)\b|n't\b|\bno\b(?! doubt)",
+    # "Without a doubt B" and "without more information: C" assert what follows.
+    r"\bwithout\b(?! (?:a |any )?doubt\b)"
+    r"(?! (?:any |more |further |additional |enough |other ){0,2}(?:information|context)\b)",
     other_languages.NEGATIVE,
 )
 """A negative sentence: after a negative question it is an answer, after another question a denial."""
 NEGATIVE_QUESTION = either(
-    "않|(?<!잘)못|없|아니|아닌|아닙|아님", r"\b(?:not|never|no|cannot|without)\b|n't\b", other_languages.NEGATIVE
+    "않|(?<!잘)못|없|아니|아닌|아닙|아님",
+    r"\b(?:not|never|no|cannot|without)\b|n't\b",
+    other_languages.NEGATIVE_IN_QUESTION,
 )
 _FOR_AN_ANSWER = "(?:적절|적합|정답|답[이입으]|맞|옳|타당|알맞|선택|가까|가깝|합리)"
 # Borders between clauses.
