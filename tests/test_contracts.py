@@ -7,6 +7,7 @@ import pytest
 from lmassay import Generate, Metric, Model, Task
 from lmassay.contracts import ask
 from lmassay.errors import FatalModelError, ModelError, PluginError
+from lmassay.redaction import redact
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Design, Example, Response, Row, Score, Settings
 
@@ -89,6 +90,25 @@ def test_a_reply_of_megabytes_is_not_repeated_whole():
     with pytest.raises(PluginError, match="does not answer an open request") as caught:
         list(ask(Wrong(), "generate", [Generate("hello")]))
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_message_about_a_reply_does_not_repeat_a_key_on_a_line_of_its_own(raised):
+    text = "401 for key:\nsk-proj-abcdEFGH1234567890abcd"
+
+    class Wrong(Model):
+        name = "wrong"
+        can = frozenset({"generate"})
+
+        def generate(self, requests):
+            if raised:
+                raise RuntimeError(text)
+            return [Response([text]) for _ in requests]
+
+    with pytest.raises(PluginError) as caught:
+        list(ask(Wrong(), "generate", [Generate("hello")]))
+    # Whatever prints or stores a message blanks it.
+    assert r"401 for key:\n[redacted]" in redact(str(caught.value))
 
 
 # --- models that raise ------------------------------------------------------------------------------------------------

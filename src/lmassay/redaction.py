@@ -30,17 +30,25 @@ _SECRET_OPTION = re.compile(
     r"|secret|password|passwd|passphrase|credentials?|authorization|cookie)$|^token$"
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-# The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google and AWS. A word ends where
-# ASCII letters end: in other scripts, a word may follow without a space.
+# Where a key may begin: where a word of ASCII letters begins (in other scripts, a word may follow without a space), and
+# after an escape sequence of Python, JSON or an address, such as "\n" or "%22", which ends in a letter or a digit.
+_BEGINNING = (
+    r"(?a:\b|(?<=\\[nrtbfv])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\U[0-9A-Fa-f]{8})"
+    r"|(?<=%[0-9A-Fa-f]{2}))"
+)
+# The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google and AWS. The first letter is
+# looked at first, because this is faster than looking back from each letter of a long text.
 _KNOWN_KEYS = (
-    r"(?a:\b)(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    rf"(?=[shgxA]){_BEGINNING}"
+    r"(?:sk-[A-Za-z0-9_\-]{8,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
     r"|glpat-[\w\-]{16,}|xox[abprs]-[A-Za-z0-9\-]{10,}|AIza[\w\-]{30,}|AKIA[A-Z0-9]{16}(?a:\b))"
 )
 _SECRET_SHAPE = re.compile(rf"{_KNOWN_KEYS}|(?<=Bearer )[^\s\"'<>]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 # JSON Web Tokens. The search begins where a word begins, and goes back nowhere: a search from each "eyJ" in a long word
 # would take the square of its length.
 _WEB_TOKEN = re.compile(
-    r"(?a:(?<![\w\-])(?P<before>(?>[\w\-]*?(?=\beyJ)))(?P<token>eyJ[\w\-]{8,}+\.eyJ[\w\-]{8,}+\.[\w\-]+))"
+    rf"(?a:(?<![\w\-])(?P<before>(?>[\w\-]*?(?=eyJ){_BEGINNING}))"
+    r"(?P<token>eyJ[\w\-]{8,}+\.eyJ[\w\-]{8,}+\.[\w\-]+))"
 )
 _SECOND_PART_OF_JWT = ".eyJ"
 # Text that must not be in a configuration. It needs more evidence than text that is only blanked in a message: a prompt

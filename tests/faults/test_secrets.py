@@ -548,6 +548,29 @@ def test_keys_are_blanked_between_letters_of_other_scripts(key):
     assert written_keys(f"鍵{key}は") == [key]
 
 
+@pytest.mark.parametrize(
+    "key", ["sk-proj-abcdefgh", "AKIAIOSFODNN7EXAMPLE", "hf_abcdefghijklmnopq012", "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln0"]
+)
+@pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\x07", "\u2028", "\U000e0001"])
+@pytest.mark.parametrize("written", [repr, ascii, json.dumps, quote])
+def test_a_key_is_blanked_after_a_character_that_is_written_as_an_escape_sequence(key, before, written):
+    """Messages show values as Python or JSON writes them: then the line break before a key ends in the letter n."""
+    assert redact(written(f"see{before}{key}.")) == written(f"see{before}KEY.").replace("KEY", "[redacted]")
+
+
+def test_a_key_after_an_escaped_quotation_mark_is_blanked():
+    assert redact(rf"\u0022{PROVIDER_KEY}\u0022 and %22{PROVIDER_KEY}%22") == (
+        r"\u0022[redacted]\u0022 and %22[redacted]%22"
+    )
+
+
+def test_a_key_on_a_line_of_its_own_is_not_shown_by_check(tmp_path):
+    file = folder_with(tmp_path, {"name": "echo"})
+    done = lmassay("check", file, "--set", f'task.max_tokens="see\\n{PROVIDER_KEY}"')
+    assert done.returncode == 2
+    assert MARK not in done.stdout + done.stderr
+
+
 @given(st.lists(st.sampled_from(["eyJ", "eyJaaaaaaaa", ".eyJbbbbbbbb", ".", "-", "_", "1", " "])).map("".join))
 def test_web_tokens_are_found_as_by_a_search_from_each_letter(text):
     slow = re.compile(r"\beyJ[\w\-]{8,}\.eyJ[\w\-]{8,}\.[\w\-]+")
