@@ -162,12 +162,7 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
     """Create a plug-in after checking its options. ``key`` is its key in the configuration, for error messages."""
     key = key or kind
     name, options = split_spec(spec, key)
-    try:
-        factory = current_registry().get(kind, name, base)
-    except PluginError as error:
-        raise PluginError(f"{key}: {error}") from error
-    if not callable(factory):
-        raise ConfigError(f"{key}: '{name}' is not a {kind}")
+    factory = find_factory(kind, name, base, key)
     arguments = checked_options(factory, options, base, key)
     source = current_registry().source_of(name, base)
     try:
@@ -182,6 +177,18 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
         raise
     except Exception as error:
         raise PluginError(f"{key}: the {kind} '{name}' cannot be created: {error_with_location(error)}") from error
+
+
+def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., Any]:
+    """Return the class or function with this name. ``key`` is its key in the configuration, for error messages."""
+    try:
+        factory = current_registry().get(kind, name, base)
+    except PluginError as error:
+        raise PluginError(f"{key}: {error}") from error
+    if not callable(factory):
+        raise ConfigError(f"{key}: '{name}' is not a {kind}")
+    found: Callable[..., Any] = factory
+    return found
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:

@@ -285,10 +285,24 @@ def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     assert other.signature != base.signature
 
 
-def test_a_function_of_two_texts_needs_no_decorator(tmp_path, files):
-    (tmp_path / "mine.py").write_text("def odd(hypothesis, reference):\n    return 1.0\n")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def odd(hypothesis, reference):\n    return 1.0\n",
+        'def odd(hypothesis="", reference=""):\n    return 1.0\n',
+        "def odd(*texts):\n    return float(texts[0] == texts[1])\n",
+    ],
+)
+def test_a_function_of_two_texts_needs_no_decorator(tmp_path, files, code):
+    (tmp_path / "mine.py").write_text(code)
     (run,) = evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
     assert "odd(src:" in run.signature
+
+
+def test_a_function_without_texts_creates_a_scorer(tmp_path, files):
+    (tmp_path / "mine.py").write_text("import lmassay\n\n\ndef odd(beta=2.0):\n    return lmassay.ZeroOne()\n")
+    (run,) = evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
+    assert "odd(src:" not in run.signature
 
 
 @pytest.mark.parametrize(

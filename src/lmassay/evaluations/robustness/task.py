@@ -30,10 +30,11 @@ from lmassay.evaluations.robustness.scorers.base import (
     has_own_decrease,
     interface_problem,
     own_decrease,
+    takes_two_texts,
 )
 from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.data_options import InMemory
-from lmassay.plugins.options import Spec, build, split_spec
+from lmassay.plugins.options import Spec, build, find_factory, split_spec
 from lmassay.plugins.registry import current_registry
 from lmassay.statistics import intervals
 from lmassay.statistics.estimation import estimate
@@ -700,15 +701,18 @@ class Robustness(Task):
 def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
     """Create a scorer. A function of two texts is one, with or without the decorator."""
     name, options = split_spec(spec, key)
-    try:
-        scorer = build("scorer", spec, base_dir, key)
-    except ConfigError:
-        # The parameters of a function look like options that are missing.
-        registry = current_registry()
-        function = registry.get("scorer", name, base_dir)
-        if options or not inspect.isfunction(function):
-            raise
-        scorer = function_scorer(function.__name__, function, registry.source_of(name, base_dir))()
+    factory = find_factory("scorer", name, base_dir, key)
+    may_be_function = inspect.isfunction(factory) and not options
+    scorer: Any = None
+    if not (may_be_function and takes_two_texts(factory)):
+        try:
+            scorer = build("scorer", spec, base_dir, key)
+        except ConfigError:
+            # The parameters of a function look like options that are missing.
+            if not may_be_function:
+                raise
+    if scorer is None:
+        scorer = function_scorer(factory.__name__, factory, current_registry().source_of(name, base_dir))()
     problem = interface_problem(scorer)
     if problem:
         raise ConfigError(f"{key}: {name} {problem}")

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from lmassay.evaluations.robustness.scorers.base import Scorer, ScorerError, own_decrease
+from lmassay.evaluations.robustness.scorers.base import (
+    Scorer,
+    ScorerError,
+    function_scorer,
+    interface_problem,
+    own_decrease,
+    works_by_chunks,
+)
 
 
 class Failing(Scorer):
@@ -27,3 +36,39 @@ def test_a_scorer_that_fails_names_the_file_and_line():
 def test_a_decrease_that_fails_names_the_file_and_line():
     with pytest.raises(ScorerError, match=r"failing failed: ValueError\('no decrease'\) \(.*test_base\.py, line \d+\)"):
         own_decrease(Failing(), ["a"], ["b"], ["c"], None)
+
+
+def test_a_scorer_that_exits_does_not_end_the_program():
+    def leaves(hypothesis, reference):
+        sys.exit(3)
+
+    class Leaves(Scorer):
+        def score_corpus(self, hyps, refs, lang=None):
+            sys.exit(3)
+
+    for leaving in (function_scorer("leaves", leaves)(), Leaves()):
+        with pytest.raises(ScorerError, match=r"failed.*: SystemExit\(3\) \(.*test_base\.py, line \d+\)"):
+            leaving.score(["a"], ["b"])
+
+
+@pytest.mark.parametrize("method", ["score", "score_with_sources", "checked_scores"])
+def test_a_scorer_may_override_any_scoring_method(method):
+    own = type("Own", (Scorer,), {method: lambda self, hyps, *others, **options: [1.0 for _ in hyps]})()
+    assert interface_problem(own) == ""
+    assert own.score_with_sources(["a"], ["b"], ["c"]) == [1.0]
+
+
+def test_a_scorer_may_set_its_scoring_method_when_it_is_created():
+    class Sentences(Scorer):
+        def __init__(self):
+            self.score_sentence = lambda hyp, ref, lang=None: 1.0
+
+    class Corpora(Scorer):
+        def __init__(self):
+            self.score_corpus = lambda hyps, refs, lang=None: [1.0 for _ in hyps]
+
+    for own in (Sentences(), Corpora()):
+        assert interface_problem(own) == ""
+        assert own.score(["a"], ["b"]) == [1.0]
+    assert works_by_chunks(Sentences())
+    assert not works_by_chunks(Corpora())

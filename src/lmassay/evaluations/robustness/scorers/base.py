@@ -113,7 +113,8 @@ class Scorer:
             scores = list(compute())
         except LmassayError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # A scorer that calls sys.exit must not end the program.
             raise ScorerError(f"the scorer {self.name} failed: {error_with_location(error)}") from error
         if len(scores) != len(hyps):
             raise ScorerError(f"the scorer {self.name} gave {len(scores)} scores for {len(hyps)} pairs")
@@ -164,7 +165,7 @@ class Scorer:
                 yield self.score_sentence(hyp, ref, lang=lang)
             except LmassayError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise ScorerError(
                     f"the scorer {self.name} failed on {excerpt(hyp, 60)!r} against {excerpt(ref, 60)!r}: "
                     f"{error_with_location(error)}",
@@ -235,18 +236,29 @@ def interface_problem(scorer: Any) -> str:
         if not _can_be_called(function, "hypothesis", "reference", **keywords):
             return f"takes {_parameters(function)}, but a scorer takes two texts: (hypothesis, reference)"
         return ""
-    cls = type(scorer)
-    if scorer.needs_source:
+    # These need neither score_corpus nor score_sentence.
+    by_itself = any(_overrides(scorer, method) for method in ("score", "score_with_sources", "checked_scores"))
+    if scorer.needs_source or by_itself:
         return ""
-    if cls.score_corpus is not Scorer.score_corpus:
+    if _overrides(scorer, "score_corpus"):
         if not _can_be_called(scorer.score_corpus, ["hypothesis"], ["reference"], lang=None):
             return f"has score_corpus{_parameters(scorer.score_corpus)}; it must take (hyps, refs, lang=None)"
         return ""
-    if cls.score_sentence is Scorer.score_sentence:
+    if not _overrides(scorer, "score_sentence"):
         return "has neither score_sentence nor score_corpus; write one of them"
     if not _can_be_called(scorer.score_sentence, "hypothesis", "reference", lang=None):
         return f"has score_sentence{_parameters(scorer.score_sentence)}; it must take (hyp, ref, lang=None)"
     return ""
+
+
+def takes_two_texts(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with (hypothesis, reference)."""
+    return _can_be_called(function, "hypothesis", "reference")
+
+
+def _overrides(scorer: Scorer, method: str) -> bool:
+    """Whether a scorer has its own method, in its class or, if ``__init__`` sets it, in the object."""
+    return getattr(getattr(scorer, method), "__func__", None) is not getattr(Scorer, method)
 
 
 def _can_be_called(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
@@ -306,4 +318,4 @@ def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:
 
 def works_by_chunks(scorer: Scorer) -> bool:
     """Whether a corpus may be scored in chunks: true for sentence scorers, and for corpus scorers that say so."""
-    return scorer.by_chunks or type(scorer).score_corpus is Scorer.score_corpus
+    return scorer.by_chunks or not _overrides(scorer, "score_corpus")
