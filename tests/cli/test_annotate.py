@@ -7,9 +7,12 @@ import json
 
 import pytest
 
+from lmassay.storage.store import Store
+from lmassay.types import Annotation
 from tests.compare_kit import add, rates
 from tests.helpers import lmassay
 
+KEY = "SENTINEL0a1b2c3d4e5f6a7b"
 RESULTS = [{"metric": "accuracy", "group": "overall", "value": 0.5, "n": 2}]
 
 
@@ -100,3 +103,36 @@ def test_a_tag_that_would_need_quotes_is_refused(folder, name):
 def test_terminal_controls_in_a_note_are_not_printed(folder):
     lmassay("note", "one", "red \x1b[31m alert", "--results", folder)
     assert "\x1b" not in lmassay("show", "one", "--results", folder).stdout
+
+
+@pytest.fixture
+def old_folder(folder, monkeypatch):
+    """A results folder of a version that stored keys in notes and tags."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr("lmassay.storage.store.redact", lambda text: text)
+        with Store(folder, create=True) as store:
+            store.annotate("one", Annotation(f"asked with {KEY}", ("paper", KEY)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command", [["note", "one"], ["note", "one", "--json"], ["tag", "one"], ["tag", "one", "--json"]]
+)
+def test_keys_that_an_old_version_stored_are_not_printed(old_folder, command):
+    done = lmassay(*command, "--results", old_folder, env={"MY_API_KEY": KEY})
+    assert done.returncode == 0
+    assert "[redacted]" in done.stdout
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_a_key_that_an_old_version_stored_as_a_tag_can_be_removed(old_folder):
+    done = lmassay("tag", "one", KEY, "--remove", "--results", old_folder, env={"MY_API_KEY": KEY})
+    assert (done.returncode, done.stdout) == (0, "paper\n")
+
+
+def test_what_is_written_is_not_taken_from_what_is_shown(old_folder, monkeypatch):
+    """What the store blanks when it writes is its own decision; the command passes on the tags as they are."""
+    monkeypatch.setattr("lmassay.storage.store.redact", lambda text: text)
+    assert lmassay("tag", "one", "more", "--results", old_folder, env={"MY_API_KEY": KEY}).returncode == 0
+    with Store(old_folder) as store:
+        assert store.run("one").annotation == Annotation(f"asked with {KEY}", ("paper", KEY, "more"))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lmassay.storage.store import Store
-from lmassay.types import Response
+from lmassay.types import Annotation, Response
 from tests.compare_kit import add, rates
 from tests.helpers import lmassay
 from tests.terminal import in_terminal
@@ -95,3 +95,15 @@ def test_on_a_terminal_the_runs_are_listed_and_the_user_is_asked(folder, answer,
     assert "bbbbbb" in shown.screen
     assert "Remove 2 runs? [y/N]" in shown.screen
     assert endings(folder) == remaining
+
+
+def test_the_listed_runs_show_no_key_that_an_old_version_stored(folder, monkeypatch):
+    key = "SENTINEL0a1b2c3d"
+    with monkeypatch.context() as earlier:
+        earlier.setattr("lmassay.storage.store.redact", lambda text: text)
+        with Store(folder, create=True) as store:
+            store.annotate("20260101-000000-x-bbbbbb", Annotation("", (key,)))
+    command = ["rm", "bbbbbb", "--results", folder]
+    shown = in_terminal(*command, typed="n\n", columns=160, env={"MY_API_KEY": key})
+    assert "[redacted]" in shown.screen
+    assert "SENTINEL" not in shown.screen

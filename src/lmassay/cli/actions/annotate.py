@@ -19,7 +19,8 @@ def note(run: str, text: str | None, results: Path, as_json: bool) -> None:
     """Write or print the note on a run."""
     record = _record(results, run)
     if text is not None:
-        record = _changed(results, record, with_note(record.annotation, text))
+        _change(results, record, with_note(record.annotation, text))
+    record = _shown_record(results, record)
     if as_json:
         print_json(_as_json(record))
     elif text is None:
@@ -41,7 +42,8 @@ def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bo
             annotation = _without(record, names)
         else:
             annotation = with_tags(record.annotation, names)
-        record = _changed(results, record, annotation)
+        _change(results, record, annotation)
+    record = _shown_record(results, record)
     if as_json:
         print_json(_as_json(record))
     elif record.annotation.tags:
@@ -51,6 +53,7 @@ def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bo
 
 
 def _record(results: Path, run: str) -> RunRecord:
+    """Return a run as it is stored: what is written back must not be taken from what is shown."""
     with Store(results) as store:
         record = store.run(run)
     if record.status == DAMAGED:
@@ -58,11 +61,16 @@ def _record(results: Path, run: str) -> RunRecord:
     return record
 
 
-def _changed(results: Path, record: RunRecord, annotation: Annotation) -> RunRecord:
-    """Store a note and tags, and return the run with what is stored now."""
+def _change(results: Path, record: RunRecord, annotation: Annotation) -> None:
+    """Store a note and tags."""
     # With create=True, the schema of an older store is updated.
     with Store(results, create=True) as store:
         store.annotate(record.id, annotation)
+
+
+def _shown_record(results: Path, record: RunRecord) -> RunRecord:
+    """Return a run with what is stored now, without keys: an old version may have stored them."""
+    with Store(results, for_display=True) as store:
         return store.run(record.id)
 
 

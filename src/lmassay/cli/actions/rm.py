@@ -25,7 +25,8 @@ def rm(runs: Sequence[str], selected: RunFilter, answers: bool, yes: bool, resul
     if not runs and not selected:
         raise UserError("name the runs to remove, or select them, for example with --status failed")
     # Only reading: a folder is neither created nor updated before the user has confirmed.
-    with Store(results) as store:
+    # For display, as in `lmassay ls`: the runs are listed, and an old version may have stored keys in their labels.
+    with Store(results, for_display=True) as store:
         records = selected.select(chosen_runs(store, runs) if runs else store.runs())
     if not records:
         raise UserError(f"no run in {results} matches; `lmassay ls` with the same options lists what would be removed")
