@@ -64,6 +64,10 @@ def test_metrics_are_reported_in_the_order_in_which_they_are_declared():
         (Response("a", finish=3), "finish=3 (int); it must be str"),
         (Response("a", tokens_in="12"), "tokens_in='12' (str); it must be int"),
         (Response("a", seconds="1"), "seconds='1' (str); it must be int or float"),
+        (Response("a", seconds=float("nan")), "seconds=nan; it must be a finite number"),
+        (Response("a", seconds=float("inf")), "seconds=inf; it must be a finite number"),
+        (Response("a", tokens_in=-1), "tokens_in=-1; it must not be negative"),
+        (Response("a", tokens_out=True), "tokens_out=True (bool); it must be int"),
     ],
 )
 def test_a_response_that_cannot_be_stored_is_refused_in_one_line(response, problem):

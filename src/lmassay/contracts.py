@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -395,9 +396,18 @@ _TYPES_IN_RESPONSE: dict[str, tuple[type, ...]] = {
 def _problem_of_response(response: Response) -> str:
     for name, types in _TYPES_IN_RESPONSE.items():
         value = getattr(response, name)
-        if value is not None and not isinstance(value, types):
-            allowed = " or ".join(kind.__name__ for kind in types)
-            return f"{name}={excerpt(repr(value), _MAX_SHOWN_REPLY)} ({type(value).__name__}); it must be {allowed}"
+        if value is None:
+            continue
+        problem = ""
+        # In Python, True is an integer.
+        if not isinstance(value, types) or isinstance(value, bool):
+            problem = f" ({type(value).__name__}); it must be {' or '.join(kind.__name__ for kind in types)}"
+        elif isinstance(value, float) and not math.isfinite(value):
+            problem = "; it must be a finite number"
+        elif name.startswith("tokens") and isinstance(value, int) and value < 0:
+            problem = "; it must not be negative"
+        if problem:
+            return f"{name}={excerpt(repr(value), _MAX_SHOWN_REPLY)}{problem}"
     return ""
 
 
