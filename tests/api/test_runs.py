@@ -190,8 +190,18 @@ def test_what_evaluate_returned_is_compared(runs):
     one, other = runs.where(model=first.model), runs.where(model=second.model)
     assert lmassay.compare(one, other) == lmassay.compare(first, second)
     assert lmassay.compare(one + other) == lmassay.compare(first, second)
+    assert lmassay.compare([one, other]) == lmassay.compare(first, second)
+    assert lmassay.compare((first, second)) == lmassay.compare(first, second)
     with pytest.raises(lmassay.UserError, match="the base run is a list of 2 runs; choose one by its position"):
         lmassay.compare(one + other, first)
+
+
+@pytest.mark.parametrize("value", [None, 3, {"run": 1}])
+def test_what_is_not_a_run_cannot_be_compared(runs, value):
+    message = f"a run is a Run, an id or a results folder, not a value of type {type(value).__name__}"
+    for given in ([value], [runs[0], value], [[runs[0], value]]):
+        with pytest.raises(lmassay.UserError, match=message):
+            lmassay.compare(*given)
 
 
 def test_runs_ids_and_folders_are_compared(runs, folder, tmp_path):

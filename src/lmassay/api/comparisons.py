@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
@@ -146,23 +146,23 @@ class Comparisons(list[Comparison]):
 
 
 def compare(
-    base: Run | Runs | str | Path, *others: Run | Runs | str | Path, results: str | Path | None = None
+    base: Run | str | Path | Sequence[Any], *others: Run | str | Path | Sequence[Any], results: str | Path | None = None
 ) -> Comparisons:
     """Compare each other run with ``base`` on the examples that both have, by every headline metric.
 
     A run is a :class:`Run`, what :func:`lmassay.evaluate` returned for one run, an id (or its beginning or end) in the
     folder ``results``, ``latest``, or a results folder, which stands for its latest run. A list of runs among
-    ``others`` stands for each of its runs.
+    ``others`` stands for each of its runs. All runs may also be given as one list, the base run first.
 
     >>> lmassay.compare(plain, careful)["success"].difference  # doctest: +SKIP
     -0.7
     """
-    given: list[Run | str | Path] = []
-    for run in (base, *others):
-        # A list of runs is what `evaluate` returns, even for a single one.
-        given += run if isinstance(run, list) else [run]
-    if isinstance(base, list) and others and len(base) != 1:
-        raise UserError(f"the base run is a list of {len(base)} runs; choose one by its position, such as runs[0]")
+    if not others and isinstance(base, list | tuple) and base:
+        return compare(*base, results=results)
+    bases = _listed(base)
+    if others and len(bases) != 1:
+        raise UserError(f"the base run is a list of {len(bases)} runs; choose one by its position, such as runs[0]")
+    given = [*bases, *_listed(others)]
     if len(given) < 2:
         raise UserError("give at least two runs: the others are compared with the first one")
     runs = Runs(_run(run, results) for run in given)
@@ -171,14 +171,24 @@ def compare(
     return Comparisons(comparison.rows, runs, comparison.caveats)
 
 
+def _listed(runs: Any) -> list[Run | str | Path]:
+    """Return the runs of a list, which may contain lists: `evaluate` returns one even for a single run."""
+    if isinstance(runs, Run | str | Path):
+        return [runs]
+    if not isinstance(runs, list | tuple):
+        raise UserError(f"a run is a Run, an id or a results folder, not a value of type {type(runs).__name__}")
+    listed = []
+    for run in runs:
+        listed += _listed(run)
+    return listed
+
+
 def _run(run: Run | str | Path, results: str | Path | None) -> Run:
     if isinstance(run, Run):
         return run
     if isinstance(run, Path) or (Path(run) / STORE_FILE).is_file():
         return load_run(LATEST, run)
-    if isinstance(run, str):
-        return load_run(run, results)
-    raise UserError(f"a run is a Run, an id or a results folder, not a value of type {type(run).__name__}")
+    return load_run(run, results)
 
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
