@@ -102,6 +102,23 @@ def test_a_model_that_costs_nothing_has_no_cost_column(tmp_path):
     assert "cost" not in shown
 
 
+def test_a_budget_without_effect_is_reported(tmp_path):
+    write_lines(tmp_path / "src.txt", LINES)
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "charswap", "rate": 1}}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": "echo"})
+    warning = "warning: the budget has no effect on echo: it only limits models behind an API"
+    for command in (["check", "c.yaml", "--set", "budget.usd=5"], ["run", "c.yaml", "--budget-tokens", "5"]):
+        assert lmassay(*command, cwd=tmp_path).stderr.count(warning) == 1
+    assert "budget" not in lmassay("check", "c.yaml", cwd=tmp_path).stderr
+
+
+def test_a_budget_that_is_no_mapping_is_reported_by_its_key(tmp_path):
+    write_config(tmp_path / "c.yaml", {"task": "robustness", "model": "echo", "budget": 5})
+    failed = lmassay("run", "c.yaml", "--budget-usd", "3", cwd=tmp_path)
+    assert "budget: must be a mapping, name: value, so that budget.usd can be set" in failed.stderr
+    assert "--set" not in failed.stderr
+
+
 def test_a_sweep_prints_what_its_runs_spent_together(tmp_path):
     with openai_server(lambda *_: completion("a b c")) as server:
         configuration(tmp_path, base_url=server.url, model=["m", "n"], prices=PRICES)

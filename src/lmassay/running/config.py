@@ -464,7 +464,10 @@ def _set_key(data: Any, path: list[str], value: Any, override: str, replaced: li
             _set_key(data[index], path, value, override, replaced)
         return
     if not isinstance(data, dict):
-        raise ConfigError(f"--set {override}: the value of the key before the last dot is not a mapping")
+        # The override may come from another option, such as --budget-usd.
+        key = override.partition("=")[0].strip()
+        outer = key.removesuffix("." + ".".join(path))
+        raise ConfigError(f"{outer}: must be a mapping, name: value, so that {key} can be set")
     key, *remaining = path
     if not remaining:
         replaced.append(data.get(key, ABSENT))

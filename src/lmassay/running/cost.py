@@ -74,6 +74,17 @@ def budget_warnings(plans: Sequence[Plan], costs: Sequence[CostEstimate]) -> lis
     return warnings
 
 
+def models_without_budget(plans: Sequence[Plan]) -> str:
+    """Return a warning that names the models that a budget does not limit; empty if there are none."""
+    names: dict[str, None] = {}
+    for plan in plans:
+        if plan.config.budget is not None and plan.model is not None and not plan.model.metered:
+            names[plan.model_label] = None
+    if not names:
+        return ""
+    return f"the budget has no effect on {', '.join(names)}: it only limits models behind an API"
+
+
 def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
     """Return what a run costs at most; None if its model is not metered, so that it costs nothing.
 

@@ -24,7 +24,14 @@ from lmassay.plugins.hooks import any_value, call_hook
 from lmassay.reporting.numbers import few_label_notes
 from lmassay.running import runner
 from lmassay.running.config import read_config
-from lmassay.running.cost import ASSUMPTIONS, CostEstimate, budget_warnings, cost_text, estimated_cost
+from lmassay.running.cost import (
+    ASSUMPTIONS,
+    CostEstimate,
+    budget_warnings,
+    cost_text,
+    estimated_cost,
+    models_without_budget,
+)
 from lmassay.running.jobs import Executor
 from lmassay.running.labels import swept_keys, with_distinct_labels, with_sweep_labels
 from lmassay.running.planning import Plan
@@ -75,6 +82,7 @@ def run(
     for keys in swept_keys(plans):
         say(f"{_ONE_RUN_EACH}: {keys}")
     planned.report_not_applicable()
+    _report_unlimited_models(plans)
     sweep = runner.new_sweep()
     with Store(results, create=True) as store, execution.executor_for(plans) as executor, store.lock_sweep(sweep):
         runs = record_runs(plans, store, sweep)
@@ -181,6 +189,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     for row in rows:
         all_notes += row["notes"]
     _print_notes(all_notes)
+    _report_unlimited_models(plans)
     for warning in budget_warnings(plans, costs):
         warn(warning)
     if as_json:
@@ -215,6 +224,12 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     # Runs of a sweep often have the same.
     for fact in dict.fromkeys(facts_of_all_runs):
         print_sentence(fact)
+
+
+def _report_unlimited_models(plans: Sequence[Plan]) -> None:
+    warning = models_without_budget(plans)
+    if warning:
+        warn(warning)
 
 
 def _cost_cell(row: Mapping[str, Any]) -> str:

@@ -259,6 +259,16 @@ def test_the_files_that_are_called_default_and_debiased_are_named(debiased):
     assert re.search(r"debiased prompts: mine_debiased\.[0-9a-f]{8}", note)
 
 
+def test_files_of_the_same_name_are_named_once(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        prompts = write_prompts(tmp_path / folder / "mine.tsv", 1)
+        prompts.write_text(prompts.read_text().replace("doc", folder))
+        run(tmp_path, SOME, prompts=str(prompts), prompt_id=1)
+    (note,) = [text for text in notes(section(tmp_path).blocks) if text.startswith("Prompt files")]
+    assert re.search(r": mine\.[0-9a-f]{8}; mine\.[0-9a-f]{8}\.$", note)
+
+
 def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch):
     kept = lines(tables(under(section(debiased), "Default against debiased"))[0])
     monkeypatch.setattr(runs, "MAX_ROWS_KEPT", 0)

@@ -89,5 +89,6 @@ def _prompt_files_note(families: Sequence[PromptFamily]) -> list[Block]:
     files = {prompt_file_title(run, runs): run.prompt_file for run in runs}
     if len(files) < 2:
         return []
-    listed = "; ".join(f"{title}: {file}" for title, file in files.items())
+    # Files of the same name are called by their digest already.
+    listed = "; ".join(file if title == file else f"{title}: {file}" for title, file in files.items())
     return [Note(f"Prompt files with the beginning of their SHA-256: {listed}.")]
