@@ -289,12 +289,13 @@ PROGRAMS = {
         "CREATE VIRTUAL TABLE runs USING fts5 (id, sweep, name, task, model, label, status, config, signature,"
         " provenance, results, note, planned, created, finished)",
     ],
-    "another virtual table": ["CREATE VIRTUAL TABLE texts USING fts5 (text)"],
     "a computed column": [
         "ALTER TABLE runs RENAME TO hidden",
         "CREATE TABLE runs (id TEXT, label TEXT GENERATED ALWAYS AS (hex(zeroblob(1000000))))",
     ],
     "an index of an expression": ["CREATE INDEX computed ON runs (hex(id))"],
+    "an index with a computed condition": ["CREATE INDEX computed ON runs (id) WHERE hex(id) > ''"],
+    "an index with a pattern": ["CREATE INDEX computed ON runs (id) WHERE id LIKE '%a%a%a%a'"],
 }
 
 
@@ -316,12 +317,34 @@ def test_a_program_in_place_of_a_table_is_refused_in_one_line_and_nothing_is_cha
     assert not list(tmp_path.glob(f"{STORE_FILE}.*"))
 
 
-def test_a_view_that_a_user_added_for_queries_is_no_obstacle(tmp_path):
+ADDITIONS = [
+    "CREATE VIEW finished_runs AS SELECT id FROM runs WHERE status = 'done'",
+    "CREATE VIEW counts (rows) AS SELECT count(*) FROM rows",
+    "CREATE INDEX errors ON rows (state) WHERE state = 'error'",
+    "CREATE TABLE my_notes (a TEXT CHECK (a <> ''), b TEXT DEFAULT (datetime('now')), \"where\" TEXT)",
+    "CREATE INDEX my_notes_in_capitals ON my_notes (upper(a))",
+    'CREATE TABLE "as" (a)',
+    "CREATE VIRTUAL TABLE texts USING fts5 (text)",
+]
+
+
+def test_what_a_user_added_to_the_file_is_no_obstacle(tmp_path):
     add(tmp_path, "one", rates([1, 0]))
     with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
-        database.execute("CREATE VIEW finished_runs AS SELECT id FROM runs WHERE status = 'done'")
+        for statement in ADDITIONS:
+            database.execute(statement)
+    for command in (["ls"], ["doctor"], ["tag", "one", "paper"], ["rm", "one", "--yes"]):
+        done = lmassay(*command, "--results", tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_message_about_an_index_that_computes_values_says_how_to_remove_it(tmp_path):
+    add(tmp_path, "one", rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE, isolation_level=None)) as database:
+        database.execute("CREATE INDEX mine ON rows (lower(state))")
+        assert 'DROP INDEX "mine"' in lmassay("ls", "--results", tmp_path).stderr
+        database.execute('DROP INDEX "mine"')
     assert lmassay("ls", "--results", tmp_path).returncode == 0
-    assert lmassay("doctor", "--results", tmp_path).returncode == 0
 
 
 def test_a_trigger_is_not_run(tmp_path):

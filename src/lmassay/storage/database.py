@@ -78,14 +78,12 @@ _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
 _OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
-_TRIGGER = re.compile(r"\s*CREATE\s+(?:TEMP\w*\s+)?TRIGGER\b", re.IGNORECASE)
-_VIEW = re.compile(r"\s*CREATE\s+(?:TEMP\w*\s+)?VIEW\b(?P<name>.*?)\bAS\b", re.IGNORECASE | re.DOTALL)
-# What lmassay's own statements do not contain: virtual tables, computed columns and defaults, tests of values, and
-# indexes of some rows or of expressions.
-_COMPUTED = re.compile(
-    r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(|^\s*CREATE\s+(?:UNIQUE\s+)?INDEX\b[^(]*\([^)]*\(",
-    re.IGNORECASE,
-)
+# What the statements of lmassay's own tables do not contain: views, virtual tables, computed columns and defaults, and
+# tests of values.
+_COMPUTED = re.compile(r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(", re.IGNORECASE)
+# An index of columns, also of some rows only, calls no functions: its columns are in the only pair of brackets, and it
+# has no operator that is a function.
+_PLAIN_INDEX = re.compile(r"(?!.*\b(?:LIKE|GLOB|REGEXP|MATCH)\b)[^()]*\([^()]*\)[^()]*", re.IGNORECASE | re.DOTALL)
 _MAX_MESSAGE_LENGTH = 200
 _MAX_NAME_LENGTH = 40
 # The primary results of SQLite that come from the disk, the operating system or another process, not from the file.
@@ -152,34 +150,34 @@ def _only_own_statements(
 
 
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise StoreError if a table of lmassay is a view or a virtual table, or if a table or an index computes values.
+    """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
 
     These are programs, and nobody can tell which runs the file has. lmassay writes none; they are no damage to repair.
+    Tables and views with other names, which a user may have added, are not used; triggers are not run.
     """
-    # SQLite itself goes by the statement, not by the type that is written next to it.
-    entries = []
-    for row in connection.execute("SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master").fetchall():
-        name, statement = map(text_of, row)
-        entries.append((name, statement))
-    if not any(name in _OWN_TABLES for name, _ in entries):
-        # The database of another program; it is reported as such.
-        return
-    for name, statement in entries:
-        if _is_program(name, statement):
+    # SQLite refuses a file in which types and names are not those of the statements.
+    query = (
+        "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master"
+    )
+    for row in connection.execute(query).fetchall():
+        kind, name, table, statement = map(text_of, row)
+        # SQLite does not distinguish between capitals and small letters.
+        kind = kind.lower()
+        if table.lower() not in _OWN_TABLES:
+            continue
+        shown_name = excerpt(name, _MAX_NAME_LENGTH)
+        if kind in ("table", "view") and _COMPUTED.search(statement):
             raise StoreError(
-                f"{file}: '{excerpt(name, _MAX_NAME_LENGTH)}' is no plain table or index as lmassay writes them, so "
-                "lmassay does not use the file; ask for another copy of the folder, or choose another --results folder"
+                f"{file}: '{shown_name}' is no plain table as lmassay writes it, so lmassay does not use the file; "
+                "ask for another copy of the folder, or choose another --results folder"
             )
-
-
-def _is_program(name: str, statement: str) -> bool:
-    """Return whether an entry of the schema computes what is read. Triggers and other views are not used by lmassay."""
-    if _TRIGGER.match(statement):
-        return False
-    view = _VIEW.match(statement)
-    if view is not None:
-        return not _OWN_TABLES.isdisjoint(re.findall(r"\w+", f"{name} {view['name']}".lower()))
-    return _COMPUTED.search(statement) is not None
+        # The index of a primary key has no statement.
+        if kind == "index" and statement and not _PLAIN_INDEX.fullmatch(statement):
+            raise StoreError(
+                f"{file}: the index '{shown_name}' may compute values, so lmassay does not use the file; if the index "
+                f'is yours, remove it with SQLite (DROP INDEX "{shown_name}"), otherwise ask for another copy of the '
+                "folder"
+            )
 
 
 class Database:
