@@ -136,3 +136,16 @@ def test_what_is_written_is_not_taken_from_what_is_shown(old_folder, monkeypatch
     assert lmassay("tag", "one", "more", "--results", old_folder, env={"MY_API_KEY": KEY}).returncode == 0
     with Store(old_folder) as store:
         assert store.run("one").annotation == Annotation(f"asked with {KEY}", ("paper", KEY, "more"))
+
+
+@pytest.mark.parametrize("command", [["note", "one"], ["tag", "one"], ["ls"], ["show", "one"]])
+def test_a_stored_text_that_looks_like_a_key_is_not_printed_even_if_no_key_is_in_use(folder, monkeypatch, command):
+    key = "sk-proj-SENTINEL0a1b2c3d"
+    with monkeypatch.context() as earlier:
+        earlier.setattr("lmassay.storage.store.redact", lambda text: text)
+        with Store(folder, create=True) as store:
+            store.annotate("one", Annotation(key, (key,)))
+    done = lmassay(*command, "--results", folder)
+    assert done.returncode == 0
+    assert "[redacted]" in done.stdout
+    assert "SENTINEL" not in done.stdout

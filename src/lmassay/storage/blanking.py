@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmassay.redaction import has_keys_in_use, redact, value_without_keys, without_keys
+from lmassay.redaction import has_keys_in_use, redacted_value, value_without_keys, without_keys
 from lmassay.types import Result, RowBatch, RunRecord, compact, provenance_from_dict
 
 
@@ -56,20 +56,26 @@ def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
 
 def record_without_keys(record: RunRecord) -> RunRecord:
     """Return a run as it would be stored now; id, sweep and task stay, by which it is found."""
-    if not has_keys_in_use():
-        return record
     annotation = record.annotation
-    return replace(
+    texts = [record.name, record.model, record.label, record.note, record.signature, annotation.note]
+    # What looks like a key is blanked out of these texts even if no key is in use.
+    (name, model, label, note, signature, user_note), tags = redacted_value([texts, annotation.tags])
+    shown = replace(
         record,
-        name=redact(record.name),
-        model=redact(record.model),
-        label=redact(record.label),
-        note=redact(record.note),
-        signature=redact(record.signature),
+        name=name,
+        model=model,
+        label=label,
+        note=note,
+        signature=signature,
+        annotation=replace(annotation, note=user_note, tags=tuple(tags)),
+    )
+    if not has_keys_in_use():
+        return shown
+    return replace(
+        shown,
         config=value_without_keys(record.config),
         provenance=provenance_from_dict(value_without_keys(record.provenance.as_dict())),
         results=[Result(**value_without_keys(result.as_dict())) for result in record.results],
-        annotation=replace(annotation, note=redact(annotation.note), tags=tuple(map(redact, annotation.tags))),
     )
 
 
