@@ -449,7 +449,7 @@ def test_a_gain_is_found_with_four_splits_because_tests_are_paired(assay):
 def test_the_card_shows_the_gain_over_no_examples_with_its_interval_and_p(assay):
     (assay.folder / "short.py").write_text(SHORTEST_FIRST, encoding="utf-8")
     printed = assay.command("card", "short.py:Short", "--quick", "--only", "fewshot")
-    assert re.search(r"gain over no examples +-?[\d.]+ \[-?[\d.]+, -?[\d.]+\] +p [\d.]+,", printed), printed
+    assert re.search(r"gain over no examples +-?[\d.]+ \[-?[\d.]+, -?[\d.]+\] +p = [\d.]+,", printed), printed
 
 
 def test_the_protocol_states_what_chance_does_to_stability(assay):
