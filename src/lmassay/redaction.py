@@ -31,10 +31,11 @@ _SECRET_OPTION = re.compile(
 )
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 # Where a key may begin: where a word of ASCII letters begins (in other scripts, a word may follow without a space), and
-# after an escape sequence of Python, JSON or an address, such as "\n" or "%22", which ends in a letter or a digit.
+# after an escape sequence of Python, JSON or an address, such as "\n" or "%22", which ends in a letter or a digit. The
+# codes for colours on a terminal, such as "ESC[31m" and "ESC[1;31m", end in a letter too.
 _BEGINNING = (
     r"(?a:\b|(?<=\\[nrtbfv])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\U[0-9A-Fa-f]{8})"
-    r"|(?<=%[0-9A-Fa-f]{2}))"
+    r"|(?<=%[0-9A-Fa-f]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m)|(?<=;[0-9]{3}m))"
 )
 # The keys of providers: OpenAI and Anthropic, Hugging Face, GitHub, GitLab, Slack, Google and AWS. The first letter is
 # looked at first, because this is faster than looking back from each letter of a long text.

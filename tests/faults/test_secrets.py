@@ -558,6 +558,11 @@ def test_a_key_is_blanked_after_a_character_that_is_written_as_an_escape_sequenc
     assert redact(written(f"see{before}{key}.")) == written(f"see{before}KEY.").replace("KEY", "[redacted]")
 
 
+@pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[0m", "\x1b[1;31m", "\x1b[38;5;196m", r"\u001b[31m"])
+def test_a_key_is_blanked_after_a_colour_of_the_terminal(colour):
+    assert redact(f"{colour}{PROVIDER_KEY}") == f"{colour}[redacted]"
+
+
 def test_a_key_after_an_escaped_quotation_mark_is_blanked():
     assert redact(rf"\u0022{PROVIDER_KEY}\u0022 and %22{PROVIDER_KEY}%22") == (
         r"\u0022[redacted]\u0022 and %22[redacted]%22"

@@ -299,8 +299,9 @@ def test_a_function_of_two_texts_needs_no_decorator(tmp_path, files, code):
     assert "odd(src:" in run.signature
 
 
-def test_a_function_without_texts_creates_a_scorer(tmp_path, files):
-    (tmp_path / "mine.py").write_text("import lmassay\n\n\ndef odd(beta=2.0):\n    return lmassay.ZeroOne()\n")
+@pytest.mark.parametrize("parameters", ["beta=2.0", "beta=2.0, order=6", "*options"])
+def test_a_function_without_texts_creates_a_scorer(tmp_path, files, parameters):
+    (tmp_path / "mine.py").write_text(f"import lmassay\n\n\ndef odd({parameters}):\n    return lmassay.ZeroOne()\n")
     (run,) = evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:odd"}))
     assert "odd(src:" not in run.signature
 

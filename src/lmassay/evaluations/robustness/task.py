@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
@@ -704,7 +704,7 @@ def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
     factory = find_factory("scorer", name, base_dir, key)
     may_be_function = inspect.isfunction(factory) and not options
     scorer: Any = None
-    if not (may_be_function and takes_two_texts(factory)):
+    if not (may_be_function and takes_two_texts(factory)) or _creates_a_scorer(factory):
         try:
             scorer = build("scorer", spec, base_dir, key)
         except ConfigError:
@@ -718,6 +718,20 @@ def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
         raise ConfigError(f"{key}: {name} {problem}")
     built: Scorer = scorer
     return built
+
+
+def _creates_a_scorer(function: Callable[..., object]) -> bool:
+    """Whether a function that can be called without arguments returns a scorer then, such as one with only options."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    try:
+        created = function()
+    except (Exception, SystemExit):
+        # A function of two texts may well fail without them.
+        return False
+    return isinstance(created, Scorer)
 
 
 def _collect_texts(

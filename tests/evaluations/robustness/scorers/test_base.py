@@ -72,3 +72,15 @@ def test_a_scorer_may_set_its_scoring_method_when_it_is_created():
         assert own.score(["a"], ["b"]) == [1.0]
     assert works_by_chunks(Sentences())
     assert not works_by_chunks(Corpora())
+
+
+def test_a_method_that_a_scorer_sets_when_it_is_created_replaces_those_of_its_parent():
+    class Parent(Scorer):
+        def score_corpus(self, hyps, refs, lang=None):
+            return [1.0 for _ in hyps]
+
+    class Child(Parent):
+        def __init__(self):
+            self.score_sentence = lambda hyp, ref, lang=None: 0.25
+
+    assert Child().score(["a", "b"], ["c", "d"]) == [0.25, 0.25]

@@ -87,7 +87,7 @@ class Scorer:
         ``check_tok`` exists for compatibility with TEAPOT and has no effect: the command itself warns about tokenized
         text.
         """
-        return self.checked_scores(hyps, refs, lambda: self.score_corpus(hyps, refs, lang=lang))
+        return self.checked_scores(hyps, refs, lambda: self._scores(hyps, refs, lang))
 
     def score_with_sources(
         self, hyps: Sequence[str], refs: Sequence[str], sources: Sequence[str], lang: str | None = None
@@ -158,6 +158,13 @@ class Scorer:
     def from_args(cls, args: argparse.Namespace) -> Self:
         """Make the scorer from the parsed command line."""
         return cls()
+
+    def _scores(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None) -> Sequence[float]:
+        own = getattr(self, "__dict__", {})
+        if "score_sentence" in own and "score_corpus" not in own:
+            # __init__ set score_sentence: as in __init_subclass__, the score_corpus of a parent does not replace it.
+            return Scorer.score_corpus(self, hyps, refs, lang=lang)
+        return self.score_corpus(hyps, refs, lang=lang)
 
     def _one_by_one(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None) -> Iterator[float]:
         for pair, (hyp, ref) in enumerate(zip(hyps, refs, strict=True), 1):
