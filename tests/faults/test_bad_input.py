@@ -163,7 +163,7 @@ def test_a_scorer_that_ends_the_program_is_an_error(folder):
     (folder / "styles.py").write_text(TEAPOT_STYLE)
     done = lmassay("teapot", *SIDES, "--custom-scores-source", "styles.py", "--s-src", "quits", cwd=folder)
     assert done.returncode == 2
-    assert "ended the program" in done.stderr
+    assert "adv, line 1: the scorer Quits failed on 'lien one' against 'line one': SystemExit(0)" in done.stderr
 
 
 def test_teapot_style_scorers_work_in_a_configuration(folder):
