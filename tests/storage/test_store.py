@@ -359,6 +359,16 @@ def test_a_trigger_is_not_run(tmp_path):
         assert [len(list(store.rows(run))) for run in ("one", "two")] == [2, 2]
 
 
+def test_a_trigger_on_a_table_of_the_user_is_no_damage(tmp_path):
+    add(tmp_path, "one", rates([1, 0]))
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database, database:
+        database.execute("CREATE TABLE log (text)")
+        database.execute("CREATE TRIGGER t AFTER INSERT ON log BEGIN SELECT 1; END")
+    assert lmassay("doctor", "--results", tmp_path, "--fix").returncode == 0
+    with closing(sqlite3.connect(tmp_path / STORE_FILE)) as database:
+        assert database.execute("SELECT COUNT(*) FROM log").fetchone() == (0,)
+
+
 def test_the_advice_for_a_file_with_a_trigger_helps(tmp_path):
     for run in ("one", "two"):
         add(tmp_path, run, rates([1, 0]))

@@ -139,7 +139,9 @@ def _decide(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> Parsed
         statements = [statement for number, statement in enumerate(statements) if number not in entries]
     asserting = [statement for statement in statements if statement.letters]
     if not asserting:
-        return Parsed(None, REPEATED if repeats_choices else DENIED)
+        if repeats_choices:
+            return Parsed(None, REPEATED)
+        return Parsed(None, DENIED)
     plainest_weight = min(statement.weight for statement in asserting)
     plainest = [statement for statement in asserting if statement.weight == plainest_weight]
     return _agreement(plainest)

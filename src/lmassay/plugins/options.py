@@ -175,7 +175,8 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
         return plugin
     except LmassayError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A plug-in that calls sys.exit must not end the program without a message.
         raise PluginError(f"{key}: the {kind} '{name}' cannot be created: {error_with_location(error)}") from error
 
 

@@ -225,8 +225,10 @@ def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after:
     values_before = np.array([unit.value for unit in before])
     values_after = np.array([unit.value for unit in after])
     unit_weights = np.array([unit.weight for unit in before])
-    are_equal_weights = bool((unit_weights == unit_weights[0]).all())
-    weights = None if are_equal_weights else unit_weights
+    # Equal weights change nothing, so they are left out.
+    weights: NDArray[np.float64] | None = None
+    if (unit_weights != unit_weights[0]).any():
+        weights = unit_weights
     clusters: list[list[str]] = []
     # With two-way clustering, a unit has a cluster in each grouping, such as its noun and its verb pair.
     for grouping in range(len(before[0].clusters)):

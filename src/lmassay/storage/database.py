@@ -77,7 +77,7 @@ _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
 # The table of digests also has the schema: under this part, with an empty run.
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
-_OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
+OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
 # What the statements of lmassay's own tables do not contain: views, virtual tables, computed columns and defaults, and
 # tests of values.
 _COMPUTED = re.compile(r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(", re.IGNORECASE)
@@ -163,7 +163,7 @@ def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
         kind, name, table, statement = map(text_of, row)
         # SQLite does not distinguish between capitals and small letters.
         kind = kind.lower()
-        if table.lower() not in _OWN_TABLES:
+        if table.lower() not in OWN_TABLES:
             continue
         shown_name = excerpt(name, _MAX_NAME_LENGTH)
         if kind in ("table", "view") and _COMPUTED.search(statement):

@@ -24,6 +24,7 @@ from lmassay.storage import digests
 from lmassay.storage.annotations import annotation_from_text, time_of_change
 from lmassay.storage.batches import BATCH_COLUMNS, StoredBatch
 from lmassay.storage.database import (
+    OWN_TABLES,
     STORE_FILE,
     connect,
     first_line,
@@ -114,8 +115,12 @@ def _damage_of_file(store: Store) -> list[Damage]:
         first = " ".join(str(problems[0]).split())
         damages.append(Damage(str(store.file), f"its structure is damaged: {excerpt(first, 120)}{more}"))
     with suppress(sqlite3.DatabaseError):
-        # A view in place of a table is found when the table is read; other views are never read.
-        if store.database.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone():
+        # A view in place of a table is found when the table is read; other views are never read. Triggers on a user's
+        # own tables are no damage.
+        tables_with_triggers = store.database.execute(
+            "SELECT lower(tbl_name) FROM sqlite_master WHERE type = 'trigger'"
+        )
+        if any(table in OWN_TABLES for (table,) in tables_with_triggers):
             damages.append(Damage(str(store.file), "it has triggers, which lmassay does not write"))
     if store.database.has_damaged_header():
         damages.append(Damage(str(store.file), "its header is damaged"))

@@ -308,9 +308,16 @@ def example_table(store: Store, state: RunState, query: ExampleQuery) -> Example
 
 def _without_empty_columns(table: ExampleTable) -> ExampleTable:
     """The table without columns of texts that no example on the page has, which would narrow the other columns."""
-    filled = [number for number in range(len(table.titles)) if any(line.texts[number] for line in table.rows)]
-    rows = [replace(line, texts=[line.texts[number] for number in filled]) for line in table.rows]
-    return replace(table, rows=rows, titles=[table.titles[number] for number in filled])
+    filled = []
+    for column in range(len(table.titles)):
+        if any(line.texts[column] for line in table.rows):
+            filled.append(column)
+    titles = [table.titles[column] for column in filled]
+    rows = []
+    for line in table.rows:
+        texts = [line.texts[column] for column in filled]
+        rows.append(replace(line, texts=texts))
+    return replace(table, rows=rows, titles=titles)
 
 
 def _shown_metrics(record: RunRecord, rows: Sequence[Row], chosen: str) -> list[str]:

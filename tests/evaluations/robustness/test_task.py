@@ -299,6 +299,13 @@ def test_a_function_of_two_texts_needs_no_decorator(tmp_path, files, code):
     assert "odd(src:" in run.signature
 
 
+def test_a_scorer_that_exits_when_it_is_created_is_named(tmp_path, files):
+    code = "import sys\nimport lmassay\n\n\nclass Odd(lmassay.Scorer):\n    def __init__(self):\n        sys.exit(3)\n"
+    (tmp_path / "mine.py").write_text(code)
+    with pytest.raises(PluginError, match=r"task.s_src: the scorer '.*:Odd' cannot be created: SystemExit\(3\)"):
+        evaluate(tmp_path, config(files, task={"s_src": f"{tmp_path / 'mine.py'}:Odd"}))
+
+
 @pytest.mark.parametrize("parameters", ["beta=2.0", "beta=2.0, order=6", "*options"])
 def test_a_function_without_texts_creates_a_scorer(tmp_path, files, parameters):
     (tmp_path / "mine.py").write_text(f"import lmassay\n\n\ndef odd({parameters}):\n    return lmassay.ZeroOne()\n")

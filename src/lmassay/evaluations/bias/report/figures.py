@@ -134,7 +134,10 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
         return []
     # The metrics of both kinds of context; those over all contexts have no figure here.
     columns = [column for column in metric_columns(_runs_of(with_several)) if column.context]
-    biases = [column.metric for column in columns if not column.metric.startswith("accuracy")]
+    biases = []
+    for column in columns:
+        if not column.metric.startswith("accuracy"):
+            biases.append(column.metric)
     bias_values = []
     for family in with_several:
         for bias in biases:
@@ -145,7 +148,10 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
     for column in columns:
         title = f"{column.full_title} contexts"
         strips = [_strip(family, column.metric) for family in with_several[:MAX_FAMILIES]]
-        low = -limit if column.metric in biases else 0.0
+        low = 0.0
+        if column.metric in biases:
+            # A bias may be in either direction.
+            low = -limit
         chart = plots.strip_chart(strips, low, title, f"{title}: each prompt a dot")
         figures.append(Figure.of(chart, ""))
     blocks: list[Block] = [
@@ -153,7 +159,8 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
         Note(_largest_effects(with_several, (biases[0], "accuracy_amb"))),
     ]
     # Two prompts are two dots; the sentence and the table say as much.
-    if max(len(family.runs) for family in with_several) >= MIN_POINTS:
+    most_prompts = max(len(family.runs) for family in with_several)
+    if most_prompts >= MIN_POINTS:
         blocks.append(Figures(figures, "middle"))
     return [*blocks, _spread_table(with_several)]
 
