@@ -341,7 +341,7 @@ def test_paradigms_can_be_the_units_of_minimal_pairs(assay):
         widths.append(accuracy["high"] - accuracy["low"])
     # 60 independent pairs say more than six paradigms that are entirely right or wrong.
     assert widths[0] < 0.26
-    assert widths[1] > 0.6
+    assert widths[1] > 0.55
 
 
 # --- 7: few-shot uncertainty ------------------------------------------------------------------------------------------

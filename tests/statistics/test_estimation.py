@@ -53,7 +53,7 @@ def test_clusters_that_are_all_right_may_still_be_similar():
     low, high = bounds_of([12] * 24, [12] * 24)
     rows = 24 * 12 / (1 + 11 * LARGEST_CORRELATION)
     quantile = (rows / low - rows) ** 0.5
-    # Student's t with 23 · (12 / 11)² degrees of freedom.
+    # Student's t with 23 · (12 / 11)² degrees of freedom; no cluster dominates.
     assert quantile == pytest.approx(2.0505, abs=0.0005)
     assert high == 1.0
 

@@ -5,9 +5,8 @@ are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means 
 :class:`Estimate`. There is one interval for each kind of number, over its whole range:
 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
-  and Student's t in place of the normal quantile.
-  Its lower end is never above, and its upper end never below, where it would be without a single error (or success),
-  so one more error almost never raises the lower end (``docs/uncertainty.md`` says how often).
+  and Student's t in place of the normal quantile. Rates in clusters have their own module,
+  :mod:`lmassay.statistics.clustered_rate`; those of rows that are grouped twice are computed here.
 - *bounded means*: the same on the score rescaled to 0…1. Scores that pile up at a bound get two pseudo-observations,
   and their interval allows for a few scores at the other bound that were not seen. Scores that are clearly away from
   the bound have nearly Student's interval.
@@ -29,9 +28,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from lmassay.statistics import clustered_rate
 from lmassay.statistics.bounds import Bounds, FiniteBounds, cut_to_bounds, finite_bounds, with_infinities
-from lmassay.statistics.clustering import Clustering, clustering_of, degrees_of_rate, groupings_of, independent_units
-from lmassay.statistics.distributions import t_quantile, t_upper_tail
+from lmassay.statistics.clustered_rate import ClusteredRate, MeanOfRates
+from lmassay.statistics.clustering import (
+    Clustering,
+    Grouping,
+    clustering_of,
+    degrees_of_rate,
+    groupings_of,
+    independent_units,
+)
+from lmassay.statistics.distributions import normal_quantile, t_quantile, t_upper_tail
 from lmassay.statistics.pile_up import pile_up, with_equivalent_errors
 from lmassay.statistics.terms import (
     PSEUDO_OBSERVATIONS,
@@ -42,7 +50,7 @@ from lmassay.statistics.terms import (
     values_exceed_bounds,
     without_weight_0,
 )
-from lmassay.statistics.variance import clusters_of, design_effect, largest_effect
+from lmassay.statistics.variance import clusters_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +92,8 @@ class Estimate:
     unseen_weight: float = 0.0
     """Bounded means only: the weight of the allowance for scores at the far bound that the sample happened not to
     contain. It is a number from 0 to 1, divided by the effective number of rows."""
+    clustered_rate: ClusteredRate | MeanOfRates | None = field(default=None, repr=False, compare=False)
+    """Rates in clusters, grouped once: what their interval is computed from."""
     bounds: FiniteBounds | None = None
     clustered_by: tuple[str, ...] = ()
     """The groups that rows are clustered by, for :attr:`method`."""
@@ -112,8 +122,11 @@ class Estimate:
             return cut_to_bounds(self.center - half_width, self.center + half_width, self.bounds)
         low, high = self.bounds
         span = high - low
-        share = (self.value - low) / span
-        lower, upper = self._interval_of_share(share, quantile)
+        if self.clustered_rate is not None:
+            lower, upper = self.clustered_rate.interval(confidence)
+        else:
+            share = (self.value - low) / span
+            lower, upper = self._interval_of_share(share, quantile)
         return low + span * lower, low + span * upper
 
     def _interval_of_share(self, share: float, quantile: float) -> tuple[float, float]:
@@ -154,6 +167,10 @@ class Estimate:
 
     def bound(self, side: Literal["lower", "upper"], confidence: float = 0.95) -> float | None:
         """A one-sided confidence bound."""
+        if self.clustered_rate is not None and self.bounds is not None:
+            # Its two-sided interval may have unequal tails.
+            least, largest = self.bounds
+            return least + (largest - least) * self.clustered_rate.bound(side, confidence)
         low, high = self.interval(2 * confidence - 1)
         return low if side == "lower" else high
 
@@ -187,23 +204,13 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
     """
     import numpy as np
 
-    clusters = clusters_of(np.asarray(sizes, dtype=float))
-    total = float(np.sum(sizes))
-    hits_in_all = hits.sum(axis=-1)
-    rates = hits_in_all / total
-    # The CR2 variance of a mean (Bell and McCaffrey 2002): the squared residual of each cluster is inflated, because a
-    # large cluster pulls the mean towards itself.
-    residuals = hits - rates[..., None] * sizes
-    cluster_variance = (residuals**2 / (1 - clusters.shares)).sum(axis=-1) / total**2
-    independent_variance = rates * (1 - rates) / total
-    # What the data say about the correlation depends on how many errors, or hits, there are, not on the rows.
-    events = np.minimum(hits_in_all, total - hits_in_all)
-    effect = design_effect(cluster_variance, independent_variance, events, clusters, of_rate=True)
-    degrees = degrees_of_rate(clusters.degrees_of_freedom(), clusters.size)
-    quantile = t_quantile(0.5 + confidence / 2, degrees)
-    low, high = wilson(rates, total / effect, quantile)
-    lower_without_errors, upper_without_hits = _wilson_ends(total / largest_effect(clusters.size), quantile)
-    return np.minimum(low, lower_without_errors), np.maximum(high, upper_without_hits)
+    sizes = np.asarray(sizes, dtype=float)
+    if not clusters_of(sizes).are_single_rows:
+        return clustered_rate.intervals(hits, clustered_rate.cluster_sizes(sizes), confidence)
+    total = float(sizes.sum())
+    rates = hits.sum(axis=-1) / total
+    low, high = wilson(rates, np.full_like(rates, total), normal_quantile(0.5 + confidence / 2))
+    return np.asarray(low), np.asarray(high)
 
 
 # --- the estimate of a sum of means -----------------------------------------------------------------------------------
@@ -262,6 +269,8 @@ def estimate(
     clustering = clustering_of(terms, summaries, groupings, of_rate=kind != "mean")
     if kind == "rate":
         estimated = _rate(value, summaries[0], both_bounds, clustering)
+        if len(groupings) == 1 and clustering.size > 1 + ROUNDING:
+            estimated = _with_clusters(estimated, terms[0], summaries[0], groupings[0])
     elif kind == "bounded mean" and both_bounds is not None:
         protection = pile_up(value, terms, summaries, both_bounds)
         # The scores of one cluster say little about other clusters: protection fades only if clusters are single rows.
@@ -302,6 +311,29 @@ def _rate(value: float, summary: TermSummary, bounds: FiniteBounds | None, clust
         effective=effective,
         effective_without_errors=summary.equal_rows / clustering.largest_effect,
         bounds=bounds,
+    )
+
+
+def _with_clusters(estimated: Estimate, term: Term, summary: TermSummary, grouping: Grouping) -> Estimate:
+    """The estimate of a rate whose rows are grouped once."""
+    import numpy as np
+
+    codes = grouping.codes[0]
+    weights = np.ones(summary.rows) if term.weights is None else term.weights
+    # With weights, clusters are as large as their shares of the equally weighted rows that would be as precise.
+    weights = weights * (summary.equal_rows / float(weights.sum()))
+    n_clusters = len(grouping.names)
+    rate = ClusteredRate(
+        hits=np.asarray(np.bincount(codes, weights=weights * term.values, minlength=n_clusters), dtype=float),
+        sizes=np.asarray(np.bincount(codes, weights=weights, minlength=n_clusters), dtype=float),
+    )
+    effective = summary.equal_rows / rate.design_effect()
+    return replace(
+        estimated,
+        standard_error=abs(summary.coefficient) * math.sqrt(summary.variance / effective),
+        degrees=clustered_rate.cluster_sizes(rate.sizes).degrees,
+        effective=effective,
+        clustered_rate=rate,
     )
 
 
@@ -451,7 +483,8 @@ def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
         center=sum(one.center for one in estimates) / count,
         units=min(one.units for one in estimates),
         effective=sum(one.effective for one in estimates) / count,
-        # Student's interval needs neither.
+        # Student's interval needs none of these.
+        clustered_rate=None,
         effective_without_errors=0.0,
         unseen_weight=0.0,
         # ``result_of`` names the clusters of a mean.
@@ -473,9 +506,14 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
     # The most cautious of the estimates decides near 0 and 1. A limit of 0 means that an estimate has none.
     limits = [one.effective_without_errors for one in estimates if one.effective_without_errors > 0]
     largest_unseen_weight = max(one.unseen_weight for one in estimates)
+    clustered_rates = [one.clustered_rate for one in estimates if one.clustered_rate is not None]
+    mean_of_rates = None
+    if len(clustered_rates) == len(estimates):
+        mean_of_rates = MeanOfRates(clustered_rates, variance_ratio)
     return replace(
         mean,
         kind=kind,
+        clustered_rate=mean_of_rates,
         effective=harmonic_mean / variance_ratio,
         effective_without_errors=min(limits, default=0.0),
         unseen_weight=largest_unseen_weight,

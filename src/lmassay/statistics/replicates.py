@@ -1,10 +1,10 @@
-"""How precise a result is if an experiment was repeated on overlapping data and always tested on the same tests.
+"""How precise a result is if an experiment was repeated on overlapping data and always tested on the same examples.
 
-Few-shot trainings are the case in point: K splits of one labelled pool, all tested on one test set. A result should
-hold for another pool and for other tests, so its variance has two parts:
+Few-shot trainings are the case in point: K splits of one labelled pool, all tested on one test set. Here, a *test* is
+one example of the test set. A result should hold for another pool and for other tests, so its variance has two parts:
 
-- *the tests*: the scores of single tests, averaged over the repetitions, vary from test to test. With one repetition
-  this is the binomial variance of an accuracy.
+- *the tests*: the scores of individual tests, averaged over the repetitions, vary from test to test. With one
+  repetition this is the binomial variance of an accuracy.
 - *the repetitions*: their results differ by S², but K of them are not K independent experiments. If two of them are
   correlated by ρ because they share data, the variance of their mean is ``(1/K + ρ / (1 - ρ)) · S²`` (Nadeau and
   Bengio 2003, eq. 10). It does not vanish as K grows: another pool would give another mean.
@@ -17,7 +17,7 @@ negative for half of the data sets without an effect of the split, and then says
 A test that a repetition has no usable answer to is NaN. It is filled in with the mean of its repetition, so it does
 not move the result. Filled-in scores do not vary, which would make the variance between tests too small by the squared
 share of answers that there are; it is divided by that. The result is exact if answers are missing at random, for
-single tests as well as for a test that no repetition has an answer to.
+individual tests as well as for a test that no repetition has an answer to.
 
 The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
 ``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
@@ -210,7 +210,7 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
 
 
 def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:
-    """The mean of paired differences between repetitions whose scores on single tests are not known."""
+    """The mean of paired differences between repetitions whose scores of individual tests are not known."""
     independent = estimate([Term(differences)], is_difference=True)
     # ``independent`` takes the variance of the mean for S² / K.
     inflation = overlap_factor(len(differences), correlation) * len(differences)
@@ -225,7 +225,7 @@ def difference_of_repetitions(differences: Floats, correlation: float, *, by: st
 def mean_of_repetitions(
     values: Floats, correlation: float, bounds: Bounds | None = None, *, by: str = "split"
 ) -> Estimate:
-    """A mean over repetitions whose scores on single tests are not known: it holds for these tests only."""
+    """A mean over repetitions whose scores of individual tests are not known: it holds for these tests only."""
     value = float(values.mean())
     count = len(values)
     variance = float(values.var(ddof=1)) if count > 1 else 0.0

@@ -304,7 +304,7 @@ class ScoreTable:
         return n_scored, n_error, n_unscored
 
     def on_tests(self, metric: str, where: NDArray[np.bool_] | None = None) -> ScoresOnTests | None:
-        """The scores on single tests that :meth:`values` are means of; None unless all rows have the same tests."""
+        """The scores of test examples that :meth:`values` are means of; None unless all rows have the same tests."""
         import numpy as np
 
         if metric not in self._columns:

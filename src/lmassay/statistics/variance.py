@@ -10,9 +10,11 @@ thousand independent ones. Three quantities express that for every estimate:
   ``1 + (size - 1) · correlation``. The intra-cluster correlation is estimated from the CR2 variance and shrunk towards
   0.3 where the data say little about it: few clusters, a dominating cluster, or few errors.
 
-Why the correlation is shrunk: the CR2 variance of a rate near 0 or 1 rests on very few clusters. Used as it is, one
-more error can narrow the interval and raise its lower bound. The constants below were chosen so that this almost
-never happens and that 95 % intervals cover at least 95 % on average; ``benchmarks/coverage.py`` shows both.
+Why the correlation is shrunk: the CR2 variance of a mean near a bound rests on very few clusters. Used as it is, one
+more error can narrow the interval and raise its lower bound. The constants below were chosen by simulation so that this
+almost never happens.
+
+Rates whose rows are grouped once do not use this design effect: see :mod:`lmassay.statistics.clustered_rate`.
 
 Functions work along the last axis, so that a simulation can pass many data sets at once.
 """

@@ -1,0 +1,397 @@
+"""The interval of a rate in clusters, such as an accuracy over questions that were made from templates.
+
+The interval is Wilson's (1927) with an effective number of rows, in five steps:
+
+1. *Correlation.* The intra-cluster correlation is that of Fleiss and Cuzick (1979): 1 minus the variance within
+   clusters, relative to the variance of all rows. Every row counts equally, whatever the size of its cluster.
+2. *Prior.* Where the data say little about the correlation, it is shrunk towards 0.3.
+3. *Quantile.* Student's t, whose degrees of freedom are those of the number of clusters, or fewer if one cluster
+   dominates.
+4. *Monotonicity.* One more error can lower the estimated correlation, so that the lower end of this interval may rise.
+   The highest function below it that never rises with an error is its minimum over all data sets with fewer errors; the
+   lowest such function above it is its maximum over all data sets with more errors. The lower end is the mean of the
+   two. The upper end is the mirror image: that of the share of errors, subtracted from 1.
+5. *Tails.* Even a perfect result does not exclude rates above a certain limit, so no lower end can be above such a
+   rate: the interval can miss it on one side only. There, the upper end may miss it in nearly 5 % of data sets, not
+   only in 2.5 % (mirrored near 0).
+
+The constants were chosen by simulation; ``benchmarks/coverage.py`` shows how often the intervals cover the true rate,
+and ``docs/uncertainty.md`` explains the rule to users. Functions work along the last axis, so that a simulation can
+pass many data sets at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION, Clusters, clusters_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    # A number of additional (or corrected) errors → the rate and the variance within clusters.
+    Path = Callable[[Floats], tuple[Floats, Floats]]
+
+# How many clusters full of errors (or of hits) the data must contain to say as much about the correlation as the prior.
+PRIOR_CLUSTERS_OF_RATES = 0.2
+# One error changes the estimated correlation, and so the design effect. If it changes the design effect at the prior
+# correlation by this share, prior and data have the same weight; if it changes it less, the data soon have all of it.
+LARGEST_CHANGE_BY_ONE_ERROR = 0.2
+# How quickly that happens.
+_STEEPNESS = 4
+# Estimated correlations around 0 are bent upwards, by half of what this many errors can change.
+BENT_BY_ERRORS = 1.5
+# The weight of dominant clusters in the degrees of freedom: see `_degrees_of_freedom`.
+DOMINANCE = 12.0
+# With this many effective clusters or fewer, both tails are always equal.
+EQUAL_TAILS_UP_TO = 4.7
+# Numbers of errors where the search for the smallest and the largest value begins; each is at most 1.5 times the last.
+_FIRST_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0)
+_POINTS = 17
+_REFINEMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSizes:
+    """What follows from the sizes of the clusters alone, whatever the answers are."""
+
+    sizes: Floats
+    clusters: Clusters
+    total: float
+    """The number of rows."""
+    pairs: float
+    """How many rows are left to estimate the variance within clusters: one less than it has, for each cluster."""
+    data_weight: float
+    """The largest weight of the data, from 0 to 1, when the correlation is shrunk towards its prior."""
+    degrees: float
+    """Degrees of freedom of Student's t."""
+    tail_increase: float
+    """By how much the probability to miss grows where an interval can miss on one side only: 1 doubles it."""
+
+    def effective_without_errors(self) -> float:
+        """The effective number of rows at the largest correlation that intervals allow for."""
+        return self.total / (1 + (self.clusters.size - 1) * LARGEST_CORRELATION)
+
+
+def cluster_sizes(sizes: Floats) -> ClusterSizes:
+    """Clusters with these numbers of rows, of which at least two are needed and one must have more than one row.
+
+    The numbers need not be whole: with weights, a cluster is as large as its share of the equally weighted rows that
+    would be as precise.
+    """
+    import numpy as np
+
+    sizes = np.asarray(sizes, dtype=float)
+    clusters = clusters_of(sizes)
+    total = float(sizes.sum())
+    pairs = max(total - len(sizes), 1.0)
+    # In the middle, where rows have a variance of 1/4, one error changes the correlation by up to 4 / pairs.
+    prior_effect = 1 + (clusters.size - 1) * PRIOR_CORRELATION
+    change_by_one_error = (clusters.size - 1) * 4 / pairs / prior_effect
+    return ClusterSizes(
+        sizes=sizes,
+        clusters=clusters,
+        total=total,
+        pairs=pairs,
+        data_weight=1 / (1 + (change_by_one_error / LARGEST_CHANGE_BY_ONE_ERROR) ** _STEEPNESS),
+        degrees=_degrees_of_freedom(clusters),
+        tail_increase=_tail_increase(clusters),
+    )
+
+
+def _degrees_of_freedom(clusters: Clusters) -> float:
+    """Degrees of freedom: one less than clusters, but fewer if a few clusters have most rows.
+
+    With many clusters, of which one has half of the rows, 5 are left; a cluster with a quarter of the rows hardly
+    matters. As of a rate only the design effect is estimated, not the variance of a row, small clusters have more
+    (Satterthwaite's method; rows that are independent have infinitely many).
+    """
+    # The sixth power: 0 for clusters of equal size, small unless one cluster has a third of the rows or more.
+    inequality = float((clusters.shares**6).sum()) - clusters.count**-5
+    degrees = 1 / (1 / (clusters.count - 1) + DOMINANCE * max(inequality, 0.0))
+    return degrees * (clusters.size / (clusters.size - 1)) ** 2
+
+
+def _tail_increase(clusters: Clusters) -> float:
+    """Nearly 1. Less if there are few effective clusters, whose correlation is not known well enough.
+
+    Less also if clusters are small, because rows without clusters have equal tails.
+    """
+    has_enough_clusters = 1 - min(1.0, (EQUAL_TAILS_UP_TO / clusters.effective) ** 8)
+    are_large = (1 - 1 / clusters.size) ** 4
+    return has_enough_clusters * are_large
+
+
+def design_effects(rates: Floats, within: Floats, design: ClusterSizes) -> Floats:
+    """By how much clusters inflate the variance of rates with these variances within clusters."""
+    import numpy as np
+
+    variances = rates * (1 - rates)
+    has_spread = variances > 1e-12
+    share_within = np.ones_like(variances)
+    np.divide(within, variances, out=share_within, where=has_spread)
+    correlations = np.clip(1 - share_within, -1.0, 1.0)
+    # A correlation below 0 is noise. It is not cut at 0, where one error more would change nothing, and the next one a
+    # lot, but bent: at 0, to half of what a few errors change.
+    change_by_errors = np.ones_like(variances)
+    np.divide(BENT_BY_ERRORS, variances * design.pairs, out=change_by_errors, where=has_spread)
+    change_by_errors = np.minimum(change_by_errors, 1.0)
+    bent = np.minimum((correlations + np.sqrt(correlations**2 + change_by_errors**2)) / 2, 1.0)
+    # Errors, or hits if there are fewer of them, counted in clusters full of them.
+    information = np.minimum(rates, 1 - rates) * design.clusters.effective
+    weights = design.data_weight * information**2 / (information**2 + PRIOR_CLUSTERS_OF_RATES**2)
+    shrunken = weights * bent + (1 - weights) * PRIOR_CORRELATION
+    return np.asarray(1 + (design.clusters.size - 1) * shrunken)
+
+
+def intervals(hits: Floats, design: ClusterSizes, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """The intervals of many rates: ``hits`` has a row for each data set and a column for each cluster."""
+    tail = (1 - confidence) / 2
+    errors = design.sizes - hits
+    low = _with_whole_tail(lower_ends(hits, design, tail), hits, design, tail)
+    # The upper end is that of the hits: 1 minus the lower end of the errors.
+    high = 1 - _with_whole_tail(lower_ends(errors, design, tail), errors, design, tail)
+    return low, high
+
+
+def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: float) -> Floats:
+    """Lower ends that have the whole tail where an interval can miss on this side only.
+
+    No upper end is below that of a result without hits. Rates below that can only be missed by the lower end, which has
+    the whole tail there; above, it keeps its half.
+    """
+    import numpy as np
+
+    quantile = t_quantile(1 - tail, design.degrees)
+    without_errors = design.effective_without_errors()
+    upper_end_without_hits = quantile**2 / (without_errors + quantile**2)
+    # Lower ends with the whole tail are higher, so the others need not be computed.
+    is_near_0 = ends < upper_end_without_hits
+    if not is_near_0.any():
+        return ends
+    raised = lower_ends(hits[is_near_0], design, tail * (1 + design.tail_increase))
+    ends = ends.copy()
+    ends[is_near_0] = np.minimum(raised, upper_end_without_hits)
+    return ends
+
+
+def lower_ends(hits: Floats, design: ClusterSizes, tail: float) -> Floats:
+    """The lower end for each data set, above the true rate with about this probability; it never rises with an error.
+
+    The probability refers to one side alone, so this is also a one-sided confidence bound.
+    """
+    lowest, highest = monotone_ends(hits, design, tail)
+    return (lowest + highest) / 2
+
+
+def monotone_ends(hits: Floats, design: ClusterSizes, tail: float) -> tuple[Floats, Floats]:
+    """Wilson's lower end, made monotone in two ways: never above it, and never below it."""
+    import numpy as np
+
+    order = np.argsort(-hits / design.sizes, axis=-1, kind="stable")
+    sorted_hits = np.take_along_axis(hits, order, axis=-1)
+    sorted_sizes = design.sizes[order]
+    quantile = t_quantile(1 - tail, design.degrees)
+
+    with_fewer_errors, completed_clusters = _path_of_corrections(sorted_hits, sorted_sizes, design)
+    with_more_errors = _path_of_errors(sorted_hits, sorted_sizes, design)
+
+    def negative_end_with_fewer(errors: Floats) -> Floats:
+        return -wilson_lower_ends(*with_fewer_errors(errors), design, quantile)
+
+    def end_with_more(errors: Floats) -> Floats:
+        return wilson_lower_ends(*with_more_errors(errors), design, quantile)
+
+    n_errors = (sorted_sizes - sorted_hits).sum(axis=-1)
+    n_hits = sorted_hits.sum(axis=-1)
+    lowest = -_largest_along(negative_end_with_fewer, n_errors, completed_clusters)
+    highest = _largest_along(end_with_more, n_hits)
+    return lowest, highest
+
+
+def wilson_lower_ends(rates: Floats, within: Floats, design: ClusterSizes, quantile: float) -> Floats:
+    """Wilson's lower end with the effective number of rows; never above that of a perfect result."""
+    import numpy as np
+
+    effective = design.total / design_effects(rates, within, design)
+    square = quantile**2
+    middle = rates + square / (2 * effective)
+    half = quantile * np.sqrt(rates * (1 - rates) / effective + square / (4 * effective**2))
+    lower = np.maximum(middle - half, 0.0) / (1 + square / effective)
+    without_errors = design.effective_without_errors()
+    return np.asarray(np.minimum(lower, without_errors / (without_errors + square)))
+
+
+# --- one rate ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredRate:
+    """One rate in clusters."""
+
+    hits: Floats
+    """How many rows of each cluster are 1."""
+    sizes: Floats
+    """How many rows each cluster has."""
+
+    def design_effect(self) -> float:
+        """By how much clusters inflate the variance of the rate."""
+        import numpy as np
+
+        design = cluster_sizes(self.sizes)
+        rate = np.array(self.hits.sum() / design.total)
+        within = np.array((self.hits * (1 - self.hits / self.sizes)).sum() / design.pairs)
+        return float(design_effects(rate, within, design))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The two-sided interval."""
+        low, high = intervals(self.hits[None, :], cluster_sizes(self.sizes), confidence)
+        return float(low[0]), float(high[0])
+
+    def bound(self, side: Literal["lower", "upper"], confidence: float) -> float:
+        """The one-sided confidence bound."""
+        design = cluster_sizes(self.sizes)
+        if side == "lower":
+            return float(lower_ends(self.hits[None, :], design, 1 - confidence)[0])
+        return 1 - float(lower_ends((self.sizes - self.hits)[None, :], design, 1 - confidence)[0])
+
+    def rate(self) -> float:
+        """The share of rows that are 1."""
+        return float(self.hits.sum() / self.sizes.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOfRates:
+    """The mean of rates on the same clusters, such as the accuracies of a model under several prompts."""
+
+    rates: Sequence[ClusteredRate | MeanOfRates]
+    variance_ratio: float
+    """The variance of the mean, relative to that of a single rate."""
+
+    def rate(self) -> float:
+        """The mean."""
+        return sum(one.rate() for one in self.rates) / len(self.rates)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The two-sided interval: its ends are as far from the mean as those of the single rates, times a factor."""
+        ends = [one.interval(confidence) for one in self.rates]
+        return self._end([low for low, _ in ends]), self._end([high for _, high in ends])
+
+    def bound(self, side: Literal["lower", "upper"], confidence: float) -> float:
+        """The one-sided confidence bound."""
+        return self._end([one.bound(side, confidence) for one in self.rates])
+
+    def _end(self, ends: Sequence[float]) -> float:
+        """Distances behave like standard errors, so the factor is the square root of the ratio of the variances."""
+        mean_distance = sum(end - one.rate() for end, one in zip(ends, self.rates, strict=True)) / len(ends)
+        return self.rate() + mean_distance * math.sqrt(self.variance_ratio)
+
+
+# --- data sets with fewer and with more errors ------------------------------------------------------------------------
+
+
+def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> tuple[Path, Floats]:
+    """The data sets that have the smallest variance within clusters for each number of corrected errors.
+
+    The lower end falls with the variance within clusters, so of all data sets with as many corrected errors, only these
+    matter. Correcting all errors of a cluster lowers the variance by its rate for each error, so the clusters with the
+    highest rates come first (they are sorted). A part of a cluster counts as that part of the whole, which is the
+    lowest straight line below all data sets.
+
+    Also returns the numbers of errors after which whole clusters are corrected.
+    """
+    import numpy as np
+
+    rates = hits / sizes
+    rate = hits.sum(axis=-1, keepdims=True) / design.total
+    within = (hits * (1 - rates)).sum(axis=-1, keepdims=True) / design.pairs
+    corrected = _with_leading_0(np.cumsum(sizes - hits, axis=-1))
+    removed = _with_leading_0(np.cumsum(hits * (1 - rates), axis=-1))
+
+    def path(errors: Floats) -> tuple[Floats, Floats]:
+        cluster = np.minimum(_count_at_most(corrected[..., 1:], errors), hits.shape[-1] - 1)
+        in_cluster = errors - np.take_along_axis(corrected, cluster, axis=-1)
+        removed_by_errors = np.take_along_axis(removed, cluster, axis=-1)
+        removed_by_errors = removed_by_errors + in_cluster * np.take_along_axis(rates, cluster, axis=-1)
+        better = np.minimum(rate + errors / design.total, 1.0)
+        return better, np.maximum(within - removed_by_errors / design.pairs, 0.0)
+
+    return path, corrected
+
+
+def _path_of_errors(hits: Floats, sizes: Floats, design: ClusterSizes) -> Path:
+    """The data sets that have the largest variance within clusters for each number of additional errors.
+
+    The variance grows most with errors in the clusters with the highest rates, so these are levelled: no cluster keeps
+    a rate above a common level (clusters are sorted by their rates).
+    """
+    import numpy as np
+
+    rates = hits / sizes
+    rate = hits.sum(axis=-1, keepdims=True) / design.total
+    within = (hits * (1 - rates)).sum(axis=-1, keepdims=True)
+    levelled_rows = np.cumsum(sizes, axis=-1)
+    levelled_hits = np.cumsum(hits, axis=-1)
+    levelled_within = np.cumsum(hits * (1 - rates), axis=-1)
+    # How many errors bring the first clusters down to the rate of the next one.
+    next_rates = np.concatenate([rates[..., 1:], np.zeros_like(rates[..., :1])], axis=-1)
+    errors_to_next = levelled_hits - levelled_rows * next_rates
+
+    def path(errors: Floats) -> tuple[Floats, Floats]:
+        last = np.minimum(_count_at_most(errors_to_next, errors), hits.shape[-1] - 1)
+        rows = np.take_along_axis(levelled_rows, last, axis=-1)
+        level = np.clip((np.take_along_axis(levelled_hits, last, axis=-1) - errors) / rows, 0.0, 1.0)
+        changed = within - np.take_along_axis(levelled_within, last, axis=-1) + rows * level * (1 - level)
+        worse = np.maximum(rate - errors / design.total, 0.0)
+        return worse, np.maximum(changed, 0.0) / design.pairs
+
+    return path
+
+
+def _with_leading_0(sums: Floats) -> Floats:
+    import numpy as np
+
+    return np.concatenate([np.zeros_like(sums[..., :1]), sums], axis=-1)
+
+
+def _count_at_most(limits: Floats, points: Floats) -> NDArray[np.int64]:
+    """For each point, how many limits of its row it has reached. Limits rise along a row."""
+    import numpy as np
+
+    if len(limits) == 1:
+        return np.asarray(np.searchsorted(limits[0], points[0], side="right")[None, :])
+    return np.asarray((limits[:, None, :] <= points[:, :, None]).sum(axis=-1))
+
+
+def _largest_along(values: Callable[[Floats], Floats], end: Floats, more_points: Floats | None = None) -> Floats:
+    """The largest value at 0 to ``end``, for each data set: of some points, then of ever closer ones around the best.
+
+    ``more_points`` are points where the values may have a corner.
+    """
+    import numpy as np
+
+    steps = list(_FIRST_STEPS)
+    while steps[-1] < float(np.max(end)):
+        steps.append(steps[-1] * 1.5)
+    points = np.minimum(np.array(steps)[None, :], end[:, None])
+    if more_points is not None:
+        points = np.sort(np.concatenate([points, np.minimum(more_points, end[:, None])], axis=-1), axis=-1)
+    best = np.full(len(end), -np.inf)
+    each = np.arange(len(end))
+    fractions = np.linspace(0.0, 1.0, _POINTS)
+    for _ in range(_REFINEMENTS):
+        found = values(points)
+        place = np.argmax(found, axis=-1)
+        best = np.maximum(best, found[each, place])
+        # The points next to the best one, which may be there several times.
+        best_point = points[each, place][:, None]
+        left = np.where(points < best_point, points, points[:, :1]).max(axis=-1)
+        right = np.where(points > best_point, points, points[:, -1:]).min(axis=-1)
+        points = left[:, None] + (right - left)[:, None] * fractions
+    return best
