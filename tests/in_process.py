@@ -34,6 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _READ_AT_START = ("PYTHON", "HF_", "LC_", "LANG")
 # Modules that exist only while one command runs: users' files, and the packages that stand in for the originals'.
 _STAND_INS = ("teapot", "src")
+# Modules that belong to no single command.
+_SEEN_MODULES: set[str] = set()
 # Packages can also be in the user's own folder or in one that PYTHONPATH names.
 _PACKAGES = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
 # Nor need lmassay be that of the repository: a test may run the commands of a changed copy.
@@ -184,8 +186,12 @@ def _python_as_in_a_new_process(arguments: Sequence[str]) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     level, log_handlers, disabled = root.level, list(root.handlers), root.manager.disable
-    for name in filter(_belongs_to_one_command, modules):
-        del sys.modules[name]
+    # Thousands of modules are loaded, most of which were looked at for an earlier command.
+    for name in modules.keys() - _SEEN_MODULES:
+        if _belongs_to_one_command(name):
+            del sys.modules[name]
+        else:
+            _SEEN_MODULES.add(name)
     # pytest's handlers collect what is logged for a test to look at; a program has none.
     root.handlers[:] = []
     sys.argv = ["lmassay", *arguments]
@@ -194,22 +200,22 @@ def _python_as_in_a_new_process(arguments: Sequence[str]) -> Iterator[None]:
             yield
     finally:
         sys.argv, sys.path[:] = argv, path
-        for name in set(sys.modules) - set(modules):
+        for name in sys.modules.keys() - modules.keys():
             if _belongs_to_one_command(name) or _is_in_a_folder_of_the_user(sys.modules[name]):
                 del sys.modules[name]
         sys.modules.update(modules)
         for number, handler in handlers.items():
             signal.signal(number, handler)
         root.handlers[:] = log_handlers
-        root.setLevel(level)
-        logging.disable(disabled)
+        # Each of these goes through all loggers.
+        if root.level != level:
+            root.setLevel(level)
+        if root.manager.disable != disabled:
+            logging.disable(disabled)
 
 
 def _belongs_to_one_command(name: str) -> bool:
     """Whether a module is a user's file, or stands in for a package of an original program."""
-    # Thousands of names are looked at, most of which are ruled out here.
-    if "lmassay_user_" not in name and not name.startswith(_STAND_INS):
-        return False
     return "lmassay_user_" in name or name.partition(".")[0] in _STAND_INS
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
@@ -46,6 +47,7 @@ def failure(status: int, message: str = "no", **headers: str) -> Reply:
     return status, {k.replace("_", "-"): v for k, v in headers.items()}, json.dumps({"error": message}).encode()
 
 
+@cache
 def gzip_bomb(size: int) -> Reply:
     return 200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * size, compresslevel=1)
 

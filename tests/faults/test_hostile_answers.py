@@ -240,7 +240,7 @@ def test_probabilities_with_a_wrong_value_are_read_or_refused(in_tokens, path, v
 
     settings = ServerSettings("m")
     llama = LlamaCppScorer(post, settings, LlamaCppPrefix((1,), (1,), "own"))
-    blanks = CompletionsBlanks(post, post, settings, "echo", TextPrefix(), vocabulary=1)
+    blanks = CompletionsBlanks(post, post, settings, "echo", TextPrefix(), vocabulary_size=1)
     for scorer in (llama, blanks):
         for request, score in (
             (LogProbs(" the", ""), scorer.logprobs),

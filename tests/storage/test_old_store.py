@@ -137,7 +137,7 @@ def test_a_run_whose_process_died_is_finished(results):
     assert [result.value for result in finished.results] == [result.value for result in whole.results]
     # Intervals are computed at the end, by the rule of that time, and the signature says so.
     assert {result.method for result in finished.results} == {"wilson"}
-    assert "ci:0.95,cr2.2" in finished.signature
+    assert "ci:0.95,cr2.3" in finished.signature
 
 
 def test_new_runs_stand_beside_the_old_ones(results, tmp_path):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from lmassay.contracts import Evaluation, Task, Variation, View
 from lmassay.errors import PluginError, error_message
 from lmassay.plugins.declarations import describe_value, evaluation_problems
+from lmassay.plugins.entry_points import installed_points
+from lmassay.plugins.entry_points import package_of as package_of_point
 from lmassay.types import Metric, RunRecord, find_metric
 
 GROUP = "lmassay.evaluations"
@@ -62,10 +64,10 @@ def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
     loaded: dict[str, Evaluation] = {}
     origins: dict[str, str] = {}
     problems: list[PluginProblem] = []
-    points = list(importlib.metadata.entry_points(group=GROUP))
-    points.sort(key=lambda point: (precedence(_origin(point)), point.name, point.value))
+    points = list(installed_points(GROUP))
+    points.sort(key=lambda point: (precedence(package_of_point(point)), point.name, point.value))
     for point in points:
-        origin = _origin(point)
+        origin = package_of_point(point)
         try:
             evaluation = _loaded(point)
         except PluginError as error:
@@ -88,12 +90,6 @@ def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
 def precedence(package: str) -> tuple[bool, str]:
     """Return a sort key for packages: lmassay first, then by name, so that ``sys.path`` does not affect the order."""
     return (package != OWN_PACKAGE, package)
-
-
-def _origin(point: importlib.metadata.EntryPoint) -> str:
-    if point.dist is not None:
-        return point.dist.name
-    return point.value
 
 
 def _loaded(point: importlib.metadata.EntryPoint) -> Evaluation:

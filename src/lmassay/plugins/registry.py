@@ -1,14 +1,13 @@
 """Finds plug-ins by name: built-in ones, those of installed packages, and those in users' own files.
 
-A plug-in of an installed package is declared by the package's evaluation, or by an entry point in the group
-``lmassay.scorers``, ``lmassay.perturbations``, ``lmassay.tasks`` or ``lmassay.models``; it is imported when it is
-needed. A plug-in in a user's own file is registered by a decorator when the file is loaded, or simply named by its
-path: ``my_scorers.py:Overlap``.
+A plug-in of an installed package is declared by the package's evaluation, or by an entry point in the group of its
+kind: ``lmassay.tasks``, ``lmassay.models``, ``lmassay.scorers`` and so on. It is imported when it is needed. A plug-in
+in a user's own file is registered by a decorator when the file is loaded, or simply named by its path:
+``my_scorers.py:Overlap``.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.metadata
 import sys
@@ -22,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from lmassay.contracts import Component, Evaluation, resolve
 from lmassay.errors import MissingExtra, PluginError, did_you_mean
+from lmassay.plugins.entry_points import installed_points, package_of
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
 from lmassay.plugins.python_objects import find_object, is_python_object
 from lmassay.plugins.source_folder import SourceFolder
@@ -187,13 +187,15 @@ class Registry:
             return self._own[kind, name][1]
         if self._parent is not None:
             return self._parent._origin(kind, name)
-        for _, origin in _declared(kind).get(name, ()):
-            if origin == OWN_PACKAGE:
+        declarations = _declared(kind).get(name, [])
+        if declarations:
+            _, package = declarations[0]
+            if package == OWN_PACKAGE:
                 return "lmassay itself"
-            return f"the package {origin}"
+            return f"the package {package}"
         for point in _entry_points(kind):
             if point.name == name:
-                return f"the package {_package_of(point)}"
+                return f"the package {package_of(point)}"
         return None
 
     def _registered(self, kind: str, name: str) -> tuple[Any, str]:
@@ -212,7 +214,7 @@ class Registry:
         declarations = _declared(kind).get(name, [])
         points = [point for point in _entry_points(kind) if point.name == name]
         packages = [origin for _, origin in declarations]
-        packages += [_package_of(point) for point in points]
+        packages += [package_of(point) for point in points]
         if len(packages) > 1:
             raise PluginError(
                 f"the {kind} '{name}' is provided by {' and '.join(sorted(packages))}; remove or rename one"
@@ -309,7 +311,7 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
             problem = _import_problem(kind, name, component, origin)
         entries[name] = RegistryEntry(name, component.summary, origin, problem)
     for point in _entry_points(kind):
-        origin = _package_of(point)
+        origin = package_of(point)
         if point.name in entries:
             problem = f"also provided by {origin}; remove or rename one"
             entries[point.name] = replace(entries[point.name], problem=problem)
@@ -349,6 +351,7 @@ def _import_problem(kind: str, name: str, component: Component, origin: str) -> 
     try:
         _imported(kind, name, component)
     except MissingExtra:
+        # Nothing is wrong with the component: the user may install the extra.
         return ""
     except PluginError as error:
         return str(error)
@@ -356,19 +359,7 @@ def _import_problem(kind: str, name: str, component: Component, origin: str) -> 
 
 
 def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
-    return _entry_points_on(kind, tuple(sys.path))
-
-
-@functools.cache
-def _entry_points_on(kind: str, _path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
-    # Searching all installed packages is slow, so it is done once for each value of sys.path.
-    return tuple(importlib.metadata.entry_points(group=f"lmassay.{kind}s"))
-
-
-def _package_of(point: importlib.metadata.EntryPoint) -> str:
-    if point.dist is not None:
-        return point.dist.name
-    return point.value
+    return installed_points(f"lmassay.{kind}s")
 
 
 def _origin_of(obj: Any) -> str:

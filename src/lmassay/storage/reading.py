@@ -51,13 +51,13 @@ class RowReader:
         self.file = database.file
         self.folder = database.folder
 
-    # --- the gate -------------------------------------------------------------------------------------------------
+    # --- errors of damaged files ----------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self, run: str) -> Iterator[None]:
         """Turn whatever SQLite or a parser raises while a run is read from a damaged file into a DamageError.
 
-        Everything that is read about the examples of a run passes through this gate.
+        Everything that is read about the examples of a run is read within this context.
         """
         try:
             with plain_errors(self.file):

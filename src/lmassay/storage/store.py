@@ -352,6 +352,9 @@ class Store(RowReader):
 
     def run(self, name: str) -> RunRecord:
         """Return a run by its id, by a unique beginning or end of its id, or by ``latest``."""
+        record = self._undamaged_run(name)
+        if record is not None:
+            return record
         runs = self.runs()
         if name == "latest" and runs:
             return runs[-1]
@@ -364,6 +367,22 @@ class Store(RowReader):
         if not runs:
             raise StoreError(f"there are no runs in {self.folder} yet; start one with `lmassay run`")
         raise StoreError(f"there is no run '{name}' in {self.folder}; {_suggestion(name, runs)}")
+
+    def _undamaged_run(self, run: str) -> RunRecord | None:
+        """Return the run with this id without reading all others; None if there is none, or if it is damaged."""
+        with plain_errors(self.file):
+            stored_digests = self.database.all_digests()
+            try:
+                found = list(self.database.execute(RECORD_QUERY, (run,)))
+            except sqlite3.DatabaseError:
+                return None
+        if len(found) != 1:
+            return None
+        record = self._verified_record(StoredRecord.of(found[0], stored_digests))
+        # A damaged index may lead to another run.
+        if record.id != run or record.status == DAMAGED:
+            return None
+        return record
 
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:

@@ -338,6 +338,22 @@ def test_a_disk_that_is_too_small_is_reported_before_the_work(tmp_path, monkeypa
     assert os.listdir(tmp_path / "cache" / "gguf") == []
 
 
+def test_the_file_is_read_once_and_the_library_is_left_as_it_was(tmp_path, monkeypatch):
+    read = []
+
+    class Counting(gguf.GGUFReader):
+        def __init__(self, *arguments) -> None:
+            read.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(gguf, "GGUFReader", Counting)
+    names = gguf.get_tensor_name_map
+    path = write_gguf(tmp_path / "small.gguf")
+    converted(path, quiet)
+    assert read == [(path,)]
+    assert (gguf.GGUFReader, gguf.get_tensor_name_map) == (Counting, names)
+
+
 def test_two_threads_convert_once_and_standard_error_stays(tmp_path):
     path, messages, before = write_gguf(tmp_path / "small.gguf"), [], sys.stderr
     with ThreadPoolExecutor(2) as pool:

@@ -6,6 +6,7 @@ transformers can read a GGUF file, but unpacks it again at every load or, for so
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import shutil
 import tempfile
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lmassay.errors import DataError, error_with_location
 from lmassay.models import cache
@@ -82,11 +85,11 @@ def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
     import transformers  # noqa: F401
     from safetensors import SafetensorError
 
-    header = _header(path)
+    reader, header = _opened(path)
     require_space(new.parent, _FLOAT32_BYTES * header.parameters + _MARGIN)
     report(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
     try:
-        with _in_own_folder(path) as file, _quiet():
+        with _in_own_folder(path) as file, _read_once(reader), _quiet():
             model, used = _model(file)
             tokenizer, is_known = _tokenizer(file, header)
     except Exception as error:
@@ -109,11 +112,22 @@ def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
     return header
 
 
-def _header(path: Path) -> _Header:
+def _opened(path: Path) -> tuple[Any, _Header]:
+    """The reader of a GGUF file, which has read everything but the weights, and the header."""
     from gguf import GGUFReader
 
+    class Reader(GGUFReader):  # type: ignore[misc]
+        """Reads the words of the vocabulary one by one, which takes several times as long from a ``memmap``."""
+
+        data: Any
+
+        def _get(self, *arguments: Any, **options: Any) -> Any:
+            # A view of the same memory that is a plain array.
+            self.data = np.asarray(self.data)
+            return super()._get(*arguments, **options)
+
     try:
-        reader = GGUFReader(path)
+        reader = Reader(path)
         # Single values only: the others are the vocabulary and its merges, which are large.
         fields = {key: field.contents() for key, field in reader.fields.items() if len(field.data) == 1}
         parameters = sum(int(tensor.n_elements) for tensor in reader.tensors)
@@ -128,7 +142,7 @@ def _header(path: Path) -> _Header:
     tokenizer = str(fields.get("tokenizer.ggml.model", ""))
     pre_tokenizer = str(fields.get("tokenizer.ggml.pre", ""))
     adds_bos_by_default = tokenizer == "llama" or pre_tokenizer in _LLAMA3
-    return _Header(
+    header = _Header(
         architecture=architecture,
         parameters=parameters,
         tokenizer=tokenizer,
@@ -136,6 +150,7 @@ def _header(path: Path) -> _Header:
         adds_bos=bool(fields.get("tokenizer.ggml.add_bos_token", adds_bos_by_default)),
         adds_eos=bool(fields.get("tokenizer.ggml.add_eos_token", False)),
     )
+    return reader, header
 
 
 def _model(path: Path) -> tuple[Any, int]:
@@ -195,6 +210,25 @@ def _in_own_folder(path: Path) -> Iterator[Path]:
             # Some systems reserve links for administrators.
             shutil.copyfile(path, file)
         yield file
+
+
+@contextlib.contextmanager
+def _read_once(reader: Any) -> Iterator[None]:
+    """Give transformers a file that has been read.
+
+    It would read the file again for the configuration, the weights and the tokenizer, and make the table of the names
+    of all weights again for each module of the model. This takes ten times as long as unpacking a small model.
+    """
+    import gguf
+
+    before = gguf.GGUFReader, gguf.get_tensor_name_map
+    # transformers imports both when it calls them.
+    gguf.GGUFReader = lambda *_: reader
+    gguf.get_tensor_name_map = functools.cache(gguf.get_tensor_name_map)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader, gguf.get_tensor_name_map = before
 
 
 @contextlib.contextmanager
