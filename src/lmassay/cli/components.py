@@ -8,10 +8,15 @@ import click
 
 from lmassay.cli.completion import offer
 from lmassay.cli.options import json_option
+from lmassay.contracts import Hook
 
 
-def listing(kind: str) -> click.Command:
-    """Create a command that lists the components of a kind, such as ``task``."""
+def listing(kind: str, explain: Hook | None = None) -> click.Command:
+    """Create a command that lists the components of a kind, such as ``task``.
+
+    ``explain`` is a function (name, component) → ComponentHelp. It is needed if parameters of a component are not
+    options, such as the text that a perturbation changes, or if the kind is not a key of a configuration.
+    """
 
     def complete_names() -> Sequence[str]:
         from lmassay.cli.actions.components import component_names
@@ -25,7 +30,7 @@ def listing(kind: str) -> click.Command:
         # Imported here, so that the help screen does not load what the list needs.
         from lmassay.cli.actions.components import list_components
 
-        list_components(kind, names, as_json)
+        list_components(kind, names, as_json, explain)
 
     command.help = (
         f"List the {kind}s that are built in or come from installed packages.\n\n"

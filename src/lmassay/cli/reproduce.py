@@ -7,7 +7,8 @@ import click
 from lmassay.cli.completion import offer
 from lmassay.cli.options import calls, executor_options, json_option, results_option
 
-_GPU_PRICE = 2.0
+# US dollars per hour.
+_DEFAULT_GPU_PRICE = 2.0
 
 
 @click.command(
@@ -29,7 +30,7 @@ _GPU_PRICE = 2.0
 @click.option(
     "--gpu-price",
     type=click.FloatRange(min=0),
-    default=_GPU_PRICE,
+    default=_DEFAULT_GPU_PRICE,
     show_default=True,
     help="Price of an hour on a GPU in USD, for the estimate.",
 )

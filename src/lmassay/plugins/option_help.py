@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import annotated_types
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -18,6 +19,8 @@ from lmassay.contracts import Model, Task
 from lmassay.plugins.options import inner_model, nested_kind, options_model
 
 REQUIRED = "required"
+# Stands for a value in an example.
+_PLACEHOLDER = "…"
 _NAMES = {
     str: "text",
     int: "whole number",
@@ -40,6 +43,20 @@ class OptionHelp:
     meaning: str
 
 
+@dataclass(frozen=True, slots=True)
+class ComponentHelp:
+    """What a command such as ``lmassay models NAME`` prints about a component."""
+
+    options: Sequence[OptionHelp]
+    example: str
+    """A section of a configuration that uses the component."""
+
+
+def component_help(kind: str, name: str, factory: Callable[..., Any]) -> ComponentHelp:
+    """Explain a task, a model, or another component whose options are the parameters of its class."""
+    return ComponentHelp(options_of(factory), example_of(kind, name, factory))
+
+
 def options_of(factory: Callable[..., Any]) -> list[OptionHelp]:
     """Return all options of a class or function, in their order, with the options of groups."""
     meanings = _meanings(factory)
@@ -58,9 +75,37 @@ def example_of(kind: str, name: str, factory: Callable[..., Any]) -> str:
     """Return an example for a configuration: the plug-in's own, or one with the required options only."""
     if isinstance(factory, type) and issubclass(factory, Task | Model) and factory.config_example:
         return factory.config_example
-    required = [option.name for option in options_of(factory) if option.default == REQUIRED and "." not in option.name]
-    values = "".join(f", {option}: …" for option in required)
-    return f"{kind}: {{name: {name}{values}}}"
+    return section_text(kind, {"name": name, **required_values(factory)})
+
+
+def required_values(factory: Callable[..., Any]) -> dict[str, str]:
+    """Return the required options of a class or function, with an ellipsis for each value."""
+    fields = options_model(factory).model_fields
+    return {name: _PLACEHOLDER for name, field in fields.items() if field.is_required()}
+
+
+def example_values(factory: Callable[..., Any]) -> dict[str, Any]:
+    """Return all options that an example can show: with their defaults, and an ellipsis for required ones."""
+    values: dict[str, Any] = {}
+    for name, field in options_model(factory).model_fields.items():
+        if field.is_required():
+            values[name] = _PLACEHOLDER
+        elif isinstance(field.default, str | bool | int | float):
+            values[name] = field.default
+    return values
+
+
+def section_text(key: str, section: Mapping[str, Any]) -> str:
+    """Return a section of a configuration in one line of YAML.
+
+    >>> section_text("model", {"name": "hf", "model": "…"})
+    'model: {name: hf, model: …}'
+    """
+    # A width without limit keeps it in one line.
+    text = yaml.safe_dump(
+        dict(section), default_flow_style=True, sort_keys=False, allow_unicode=True, width=float("inf")
+    )
+    return f"{key}: {text.strip()}"
 
 
 def _meanings(factory: Callable[..., Any]) -> Mapping[str, str]:

@@ -289,7 +289,7 @@ def _remedy(item: ErrorDetails) -> str:
 
 
 def expand_environment(value: Any, key: str) -> Any:
-    """Replace ``${NAME}`` in all texts by the environment variable. Raises ConfigError if the variable is not set.
+    """Replace ``${NAME}`` in all texts with the environment variable. Raises ConfigError if the variable is not set.
 
     A value that may be a secret is blanked out of all text that is stored or shown from now on.
     """

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from lmassay.cli.console import print_json, warn
 from lmassay.cli.table_output import print_sentence, print_table
+from lmassay.contracts import Hook, resolve
 from lmassay.errors import LmassayError, UserError, did_you_mean
 from lmassay.plugins.evaluations import installed_evaluations, unloaded_packages_note
-from lmassay.plugins.option_help import OptionHelp, example_of, options_of
-from lmassay.plugins.options import options_model
+from lmassay.plugins.option_help import ComponentHelp, component_help
 from lmassay.plugins.registry import RegistryEntry, current_registry
 
-# Parameters of a perturbation function that lmassay passes itself.
-_NOT_OPTIONS = ("text", "rng")
 
+def list_components(kind: str, names: Sequence[str], as_json: bool, explain: Hook | None = None) -> None:
+    """Print the components of a kind with their options; only the named ones if names are given.
 
-def list_components(kind: str, names: Sequence[str], as_json: bool) -> None:
-    """Print the components of a kind with their options; only the named ones if names are given."""
+    ``explain`` is a function (name, component) → ComponentHelp; without it, every parameter is an option.
+    """
     known_names = component_names(kind)
     for name in names:
         if name not in known_names:
@@ -31,7 +29,7 @@ def list_components(kind: str, names: Sequence[str], as_json: bool) -> None:
             warn(f"{problem.message}; see lmassay doctor")
     entries = [entry for entry in current_registry().entries(kind) if not names or entry.name in names]
     if names:
-        _explain(kind, entries, as_json)
+        _explain_all(kind, entries, as_json, explain)
         return
     if as_json:
         documents = []
@@ -43,47 +41,45 @@ def list_components(kind: str, names: Sequence[str], as_json: bool) -> None:
         return
     rows = []
     for entry in entries:
-        rows.append((entry.name, entry.problem or entry.summary, _options(kind, entry.name), entry.origin))
+        rows.append(
+            (entry.name, entry.problem or entry.summary, _option_names(kind, entry.name, explain), entry.origin)
+        )
     print_table("", ("name", "description", "options", "from"), rows)
 
 
-def _explain(kind: str, entries: Sequence[RegistryEntry], as_json: bool) -> None:
+def _explain_all(kind: str, entries: Sequence[RegistryEntry], as_json: bool, explain: Hook | None) -> None:
     """Print every option of the components with type, default and meaning, and an example."""
     documents = []
     for entry in entries:
-        factory: Any = None
-        options: list[OptionHelp] = []
+        explanation = ComponentHelp(options=(), example="")
         problem = entry.problem
         try:
-            factory = current_registry().get(kind, entry.name)
-            hidden = _NOT_OPTIONS if inspect.isfunction(factory) else ()
-            options = [option for option in options_of(factory) if option.name not in hidden]
+            explanation = _help_of(kind, entry.name, explain)
         except LmassayError as error:
             problem = problem or str(error)
-        example = "" if factory is None else example_of(kind, entry.name, factory)
         documents.append(
             {
                 "name": entry.name,
                 "summary": entry.summary,
                 "from": entry.origin,
                 "problem": problem,
-                "options": [asdict(option) for option in options],
-                "example": example,
+                "options": [asdict(option) for option in explanation.options],
+                "example": explanation.example,
             }
         )
         if not as_json:
-            _print_explanation(entry, problem or entry.summary, options, example)
+            _print_explanation(entry, problem or entry.summary, explanation)
     if as_json:
         print_json({f"{kind}s": documents})
 
 
-def _print_explanation(entry: RegistryEntry, summary: str, options: Sequence[OptionHelp], example: str) -> None:
+def _print_explanation(entry: RegistryEntry, summary: str, explanation: ComponentHelp) -> None:
     print_sentence(f"{entry.name}: {summary} (from {entry.origin})")
-    if options:
-        rows = [(option.name, option.type, option.default, option.meaning) for option in options]
+    if explanation.options:
+        rows = [(option.name, option.type, option.default, option.meaning) for option in explanation.options]
         print_table("", ("option", "type", "default", "meaning"), rows, whole=(0,))
-    if example:
-        print_sentence(f"Example: {example}")
+    if explanation.example:
+        print_sentence(f"Example: {explanation.example}")
 
 
 def component_names(kind: str) -> list[str]:
@@ -91,12 +87,19 @@ def component_names(kind: str) -> list[str]:
     return [entry.name for entry in current_registry().entries(kind)]
 
 
-def _options(kind: str, name: str) -> str:
-    """Return the options of a component; empty if it cannot be imported."""
+def _help_of(kind: str, name: str, explain: Hook | None) -> ComponentHelp:
+    component = current_registry().get(kind, name)
+    if explain is None:
+        return component_help(kind, name, component)
+    explanation: ComponentHelp = resolve(explain)(name, component)
+    return explanation
+
+
+def _option_names(kind: str, name: str, explain: Hook | None) -> str:
+    """Return the names of a component's options; empty if it cannot be imported."""
     try:
-        factory: Any = current_registry().get(kind, name)
-        fields = options_model(factory).model_fields
+        options = _help_of(kind, name, explain).options
     except LmassayError:
         return ""
-    hidden = _NOT_OPTIONS if inspect.isfunction(factory) else ()
-    return ", ".join(field for field in fields if field not in hidden)
+    # The options of a group, such as splits.k, are left out: the table has the name of the group.
+    return ", ".join(option.name for option in options if "." not in option.name)

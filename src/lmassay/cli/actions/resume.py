@@ -12,7 +12,7 @@ from lmassay.cli.actions.run import plugin_output_to_stderr, print_records, work
 from lmassay.cli.console import say
 from lmassay.cli.options import ExecutorChoice, chosen_runs
 from lmassay.errors import UserError
-from lmassay.running import kept, runner
+from lmassay.running import runner, trained_models
 from lmassay.running.sweep import SweepRun
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import RunRecord
@@ -40,7 +40,7 @@ def resume(
         chosen = chosen_runs(store, names)
         unfinished = []
         for record in chosen:
-            missing_models = kept.missing_folders(store.folder, record.id)
+            missing_models = trained_models.missing_folders(store.folder, record.id)
             for folder in missing_models:
                 say(f"note: the trained model {folder} of {record.id} is missing; it is trained again")
             # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.

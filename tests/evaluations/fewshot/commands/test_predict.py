@@ -223,6 +223,21 @@ def test_a_deleted_model_is_noticed_and_trained_again_with_the_same_weights(copy
     assert "nothing to do" in lmassay("resume", cwd=copy).stderr
 
 
+def test_the_advice_about_a_damaged_list_of_models_works(copy):
+    expected = lmassay("predict", "--in", "new.jsonl", cwd=copy).stdout
+    (listing,) = (copy / "results/models").glob("*.json")
+    listing.write_text("damaged", encoding="utf-8")
+    done = lmassay("predict", "--in", "new.jsonl", cwd=copy)
+    assert done.returncode == 2
+    assert f"{listing.name} cannot be read" in done.stderr
+    assert "delete it and run the configuration again" in done.stderr
+    listing.unlink()
+    times = {path: path.stat().st_mtime_ns for path in kept_folders(copy)}
+    assert lmassay("run", "run.yaml", cwd=copy).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in kept_folders(copy)} == times
+    assert lmassay("predict", "--in", "new.jsonl", cwd=copy).stdout == expected
+
+
 def test_a_training_that_was_done_before_without_keeping_is_repeated_to_keep_it(tmp_path, finished):
     for name in ("bert", "RTE"):
         shutil.copytree(finished / name, tmp_path / name)

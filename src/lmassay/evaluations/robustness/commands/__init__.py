@@ -11,8 +11,10 @@ from lmassay.cli.components import listing
 from lmassay.cli.options import calls
 from lmassay.evaluations.robustness import DEFAULT_RATE
 
-scorers = listing("scorer")
-perturbations = listing("perturbation")
+_HELP = "lmassay.evaluations.robustness.commands.actions.component_help"
+
+scorers = listing("scorer", f"{_HELP}:scorer_help")
+perturbations = listing("perturbation", f"{_HELP}:perturbation_help")
 
 
 @click.command(

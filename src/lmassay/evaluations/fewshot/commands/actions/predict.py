@@ -17,7 +17,7 @@ from lmassay.cli.console import say
 from lmassay.cli.endings import format_by_ending
 from lmassay.cli.table_output import print_table
 from lmassay.errors import DataError, UserError
-from lmassay.running import kept
+from lmassay.running import trained_models
 from lmassay.storage.commands import command_on_results
 from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriting, is_stream, open_decoded, open_text
 from lmassay.storage.store import Store
@@ -89,7 +89,7 @@ def _kept_groups(run: str, results: Path) -> list[_KeptGroup]:
         return [_KeptGroup(folder.name, [open_kept(folder)])]
     with Store(results, for_display=True) as store:
         record = store.run(run)
-    folders_by_example = kept.read_list(results, record.id)
+    folders_by_example = trained_models.read_list(results, record.id)
     if not folders_by_example:
         raise UserError(
             f"the run {record.id} kept no trained models; write keep: best under task, then run it again "

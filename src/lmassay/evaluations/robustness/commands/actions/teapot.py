@@ -13,8 +13,8 @@ from lmassay.evaluations.robustness.teapot.options import command_line_parser
 def teapot(arguments: Sequence[str]) -> int:
     """Evaluate an attack as TEAPOT's own command does; return the exit code."""
     try:
-        # argparse exits after it has printed help or a wrong option. Parsing the arguments before the program is
-        # imported makes the help fast.
+        # argparse exits after it has printed the help or an error. Parsing the arguments before the program is imported
+        # makes both fast.
         command_line_parser().parse_known_args(arguments)
         from lmassay.cli.progress import progress_bar
         from lmassay.evaluations.robustness.teapot.program import run
