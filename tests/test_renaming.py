@@ -162,6 +162,8 @@ def plain(text: str) -> str:
     """Without names of the renamed evaluation, and without what differs between any two runs."""
     # Places where LaTeX and pages may break long names depend on the names.
     text = text.replace("\\allowbreak{}", "").replace("<wbr>", "")
+    # Pages keep dates and times on one line; here, they must look like all others.
+    text = re.sub(r'<span class="whole">(.*?)</span>', r"\1", text)
     for old, new in (METRICS | EVALUATION).items():
         text = re.sub(rf"(?<![a-z]){new}(?![a-z])", old, text)
     # The examples of the page are compressed, ids and times are those of the run, sizes follow from the names.
