@@ -60,7 +60,8 @@ def test_another_attack_or_prompt_behind_one_label_is_reported(tmp_path, compare
         add(tmp_path, run, rates([1] * 40), task="robustness", label="charswap", signature=signature)
     code, _, err = compare("mild", "hard", *gated)
     assert code == 0
-    assert "run-hard has another attack (charswap(rate:0.9), not charswap(rate:0.02)) and another prompt (y, not" in err
+    differences = "attack (charswap(rate:0.9) instead of charswap(rate:0.02)) and prompt (y instead of x)"
+    assert f"run-hard differs from run-mild in {differences}" in err
 
 
 def test_flips_are_printed_on_demand_with_their_answers(folder, compare):

@@ -66,7 +66,7 @@ def test_what_the_source_has_is_fetched_and_the_rest_is_listed(entry, mirror):
     assert [failure.path.name for failure in failures] == ["plants.jsonl"]
     assert failures[0].is_missing
     assert select("small/animals").paths[0].is_file()
-    with pytest.raises(DataError, match=r"1 of its 2 files were not fetched; run lmassay data get small"):
+    with pytest.raises(DataError, match=r"is not complete .* 1 of 2 files was not fetched; run lmassay data get small"):
         select("small")
 
 

@@ -35,18 +35,22 @@ AS_PROCESSES = int(os.environ.get("DAMAGED_STORES", "2"))
 LARGE_SIZE = 10_000 if "DAMAGED_STORES" in os.environ else SIZE
 # What the commands import when they are called, so that it is imported once and not by each process.
 IMPORTED = """
-import httpx2, numpy, pydantic.main, rich.table, scipy.stats
+import encodings.utf_8_sig, httpx2, importlib.readers, numpy, pydantic.main, rich.table, scipy.stats
+from lmassay.cli import compare, export, filters, ls, report, show
 from lmassay.cli.actions import compare, export, ls, report, show
 from lmassay.datasets import catalogue, download, questions
+from lmassay.evaluations import fewshot, imported
 from lmassay.evaluations.bias import card, sources
 from lmassay.evaluations.bias.report import section
-from lmassay.evaluations.robustness import report
-from lmassay.evaluations.syntax import blimp
+from lmassay.evaluations.robustness import attack, card, coverage, report
+from lmassay.evaluations.syntax import blimp, card
+from lmassay.evaluations.syntax.refining_tse import published
 from lmassay.evaluations.syntax.report import minimal_pairs
-from lmassay.plugins import yaml_models
+from lmassay.plugins import data_options, yaml_models
 from lmassay.reporting import report_text
 from lmassay.reporting.formats import content, latex, markdown
 from lmassay.statistics import comparison, run_pairs, table
+from lmassay.storage import in_memory
 """
 
 

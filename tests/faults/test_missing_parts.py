@@ -42,11 +42,18 @@ class Blocked(PathFinder):
 sys.meta_path[sys.meta_path.index(PathFinder)] = Blocked
 # Most commands import these; each of them would do so again.
 import lmassay.api
+import lmassay.cli.actions.check
+import lmassay.cli.actions.run
+import lmassay.cli.progress
+import lmassay.evaluations.bias
+import lmassay.evaluations.fewshot
+import lmassay.evaluations.imported
 import lmassay.evaluations.robustness.task
 import lmassay.evaluations.syntax.task
 import lmassay.running.runner
 import numpy
 import regex
+import rich.progress
 import scipy.special
 """
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-# Normalising a run of combining marks takes quadratic time; no word has more than a few of them.
-_LONG = 2000
+# Normalising a long run of combining marks takes quadratic time, and no word has more than a few marks. So texts of at
+# least this many characters lose the rest of such a run; shorter texts are normalised within milliseconds anyway.
+_LONG_TEXT = 2000
 _MAX_MARKS = 8
 
 # Control characters, soft hyphens, zero-width characters, variation selectors, and the masks of ``patterns``.
@@ -31,7 +32,7 @@ _INVISIBLE = (
 def _replacements() -> dict[int, str]:
     """What is replaced before normalisation."""
     table: dict[int, str] = dict.fromkeys(_INVISIBLE, "")
-    # White letters on black discs and squares have no normal form.
+    # NFKC leaves white letters on black discs and squares as they are.
     for first in (0x1F150, 0x1F170):
         for number in range(26):
             table[first + number] = chr(ord("A") + number)
@@ -53,7 +54,7 @@ def _any_of(table: Iterable[int]) -> re.Pattern[str]:
 
 _REPLACED = _replacements()
 _PUNCTUATION = _plain_punctuation()
-# A search is faster than a translation, and most answers need neither.
+# A search is faster than a translation, and most answers have nothing to translate.
 _NEEDS_REPLACEMENT = _any_of(_REPLACED)
 _NEEDS_PUNCTUATION = _any_of(_PUNCTUATION)
 
@@ -83,7 +84,7 @@ letter prediction result response output 정답 답 답변 최종답변 최종�
 """
 _ANSWER_KEYS = frozenset(_KEYS.split())
 _DECODER = json.JSONDecoder(strict=False)
-# Objects of a text that are looked at.
+# How many opening braces of a text are tried as the beginning of a JSON object.
 _MAX_OBJECTS = 4
 
 
@@ -113,7 +114,7 @@ def tidy(text: str) -> str:
 
 def _with_few_marks(text: str) -> str:
     """The text without most of a long run of combining marks."""
-    if len(text) < _LONG:
+    if len(text) < _LONG_TEXT:
         return text
     characters = []
     marks = 0
@@ -138,7 +139,7 @@ def lower(text: str) -> str:
 
 
 def plain(raw: str) -> PlainAnswer:
-    """The answer without reasoning; what JSON, LaTeX and tags contain is written as ``answer: …``."""
+    """The answer without reasoning; answers in JSON, LaTeX boxes and answer tags become lines ``answer: …``."""
     text = tidy(raw)
     unfinished = False
     if "<" in text or "[" in text or "◁" in text:
@@ -147,16 +148,19 @@ def plain(raw: str) -> PlainAnswer:
     held_in = ""
     if "\\" in text:
         text = _LATEX.sub(r" \1 ", text)
-        text, held_in = _stated(_BOXED, text, held_in, "boxed")
+        text, held_in = _matches_as_answers(_BOXED, text, held_in, "boxed")
     if "<" in text:
-        text, held_in = _stated(_TAG, text, held_in, "answer tag")
+        text, held_in = _matches_as_answers(_TAG, text, held_in, "answer tag")
     if "{" in text:
         text, held_in = _out_of_json(text, held_in)
     return PlainAnswer(text, held_in, unfinished)
 
 
 def before_next_question(text: str) -> str:
-    """The part before a model begins to write the next question itself; the text itself if it does not."""
+    """The part before a model begins to write the next question itself.
+
+    The whole text if the model does not do so, or if nothing precedes the question.
+    """
     question = _NEW_QUESTION.search(text)
     if question is None:
         return text
@@ -167,12 +171,13 @@ def before_next_question(text: str) -> str:
 
 
 def _last_channel(text: str) -> str:
-    """The final channel of an answer in OpenAI's harmony format; reasoning only, if there is none."""
+    """The final channel of an answer in OpenAI's harmony format; an opened reasoning tag if there is none."""
     if "<|channel|>" not in text:
         return text
     _, marker, final = text.rpartition("<|channel|>final")
     if marker:
         return final
+    # Without a final channel, all of the answer is reasoning: ``_without_thoughts`` reads this as unfinished.
     return "<think>"
 
 
@@ -198,7 +203,7 @@ def _without_thoughts(text: str) -> tuple[str, bool]:
 
 
 def _this_turn(text: str) -> str:
-    """The model's own turn, without special tokens: it may go on to write the user's next turn."""
+    """The model's own turn, without special tokens. A model may go on to write the user's next turn, which is cut."""
     leading = _LEADING.match(text)
     if leading is not None:
         text = text[leading.end() :]
@@ -208,8 +213,11 @@ def _this_turn(text: str) -> str:
     return _TOKEN.sub("\n", text)
 
 
-def _stated(pattern: re.Pattern[str], text: str, held_in: str, name: str) -> tuple[str, str]:
-    """Write what a pattern contains as ``answer: …``, and name the pattern if it is the first to contain something."""
+def _matches_as_answers(pattern: re.Pattern[str], text: str, held_in: str, name: str) -> tuple[str, str]:
+    """Write the content of each match as ``answer: …``.
+
+    Return the text and ``held_in``, which becomes ``name`` if there is a match and no answer was found before.
+    """
     text, count = pattern.subn(lambda match: f"\nanswer: {_one_line(match[1])}\n", text)
     if count and not held_in:
         held_in = name
@@ -217,7 +225,7 @@ def _stated(pattern: re.Pattern[str], text: str, held_in: str, name: str) -> tup
 
 
 def _out_of_json(text: str, held_in: str) -> tuple[str, str]:
-    """Replace JSON objects by the answers in them."""
+    """Replace JSON objects with the answers in them; an object without an answer stays as it is."""
     start = text.find("{")
     for _ in range(_MAX_OBJECTS):
         if start < 0:
@@ -238,7 +246,7 @@ def _out_of_json(text: str, held_in: str) -> tuple[str, str]:
 
 
 def _answers(value: Any) -> list[str]:
-    """The texts under keys that mean the answer, at any depth."""
+    """The texts under keys that mean the answer, also in nested objects, but not in objects within a list."""
     answers: list[str] = []
     if not isinstance(value, dict):
         return answers

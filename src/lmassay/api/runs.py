@@ -58,7 +58,7 @@ class Results(list[Result]):
         return result
 
     def get(self, metric: str, group: str = OVERALL) -> Result | None:
-        """Return the result of a metric, over all examples or in a group such as ``category=Age``; None without one."""
+        """Return the result of a metric, over all examples or in a group such as ``category=Age``, or None."""
         for result in self:
             if result.metric == metric and result.group == group:
                 return result
@@ -339,7 +339,7 @@ class Run:
         """Return a pandas data frame with one row per example.
 
         Its columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, ``detail.*`` (what else the task
-        noted, such as the output under attack), reference, answer, unscored and error.
+        noted, such as the output under attack), ``reference``, ``answer``, ``unscored`` and ``error``.
         """
         data: pandas.DataFrame = frame(self._columns(), "pandas")
         return data
@@ -350,7 +350,7 @@ class Run:
         return data
 
     def plot(self, metric: str | None = None) -> RunFigure:
-        """Return a figure of the main results with their intervals; of one metric, with its groups.
+        """Return a figure of the main results with their intervals; if a metric is given, of that metric by group.
 
         >>> run.plot("accuracy_amb").save("accuracy.svg")  # doctest: +SKIP
         """
@@ -361,7 +361,7 @@ class Run:
         return report_figures(self.folder, [self.record])
 
     def report(self, path: str | Path) -> Path:
-        """Write a report; the suffix of the file says the format: .html, .md, .tex or .csv."""
+        """Write a report; the suffix of the file determines the format: .html, .md, .tex or .csv."""
         return display.write_report(self.folder, [self.record], Path(path))
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -397,7 +397,7 @@ def _status_text(record: RunRecord) -> str:
 
 
 class Runs(list[Run]):
-    """A list of runs. Names also work as keys: ``runs["latest"]``, an id or its beginning or end, or a label.
+    """A list of runs. Names also work as keys: ``runs["latest"]``, an id or its beginning or end, a label, or a model.
 
     In a notebook, runs are displayed as a table and a figure that compares them.
     """
@@ -441,7 +441,7 @@ class Runs(list[Run]):
     def where(self, **fields: str) -> Runs:
         """Return the runs with these values: ``runs.where(task="bias", status="done")``.
 
-        The names are ``id``, ``task``, ``model``, ``label``, ``status`` and ``name``.
+        The keywords are ``id``, ``task``, ``model``, ``label``, ``status`` and ``name`` (that of the configuration).
         """
         allowed = ("id", "task", "model", "label", "status", "name")
         for field in fields:
@@ -475,7 +475,7 @@ class Runs(list[Run]):
         return report_figures(self._folder(), [run.record for run in self])
 
     def report(self, path: str | Path) -> Path:
-        """Write a report; the suffix of the file says the format: .html, .md, .tex or .csv."""
+        """Write a report; the suffix of the file determines the format: .html, .md, .tex or .csv."""
         return display.write_report(self._folder(), [run.record for run in self], Path(path))
 
     def _folder(self) -> Path:

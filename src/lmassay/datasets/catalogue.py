@@ -18,6 +18,7 @@ from pathlib import Path
 from lmassay.datasets.download import Downloader, MissingFile, UnreachableSource
 from lmassay.datasets.entry import EXAMPLES, DataFile, DataSet, Labels, Source, read_entry
 from lmassay.errors import DataError, LmassayError, NotFetched, PluginError, did_you_mean, error_message
+from lmassay.plugins.entry_points import installed_points, package_of
 from lmassay.plugins.evaluations import installed_evaluations
 from lmassay.storage.cache import cache_folder, require_space
 from lmassay.storage.files import record_read, record_reads
@@ -37,8 +38,9 @@ class Catalogue:
     origins: Mapping[str, str]
     """The package that each entry comes from."""
     problems: Sequence[str]
+    """A message about each entry or package that could not be used."""
     unusable: Mapping[str, str] = field(default_factory=dict)
-    """The problems by the names of the files that have them, without their ending."""
+    """File name without its extension → why the entry in that file cannot be used."""
 
     def find(self, name: str) -> DataSet:
         """The entry of this name."""
@@ -91,8 +93,8 @@ def _folders(problems: list[str]) -> list[tuple[str, Path]]:
     for evaluation in installed.evaluations:
         if evaluation.datasets is not None:
             folders.append((installed.origins[evaluation.name], Path(evaluation.datasets)))
-    for point in importlib.metadata.entry_points(group=GROUP):
-        package = point.dist.name if point.dist is not None else point.value
+    for point in installed_points(GROUP):
+        package = package_of(point)
         try:
             folders.append((package, _folder_of(point)))
         except PluginError as error:
@@ -120,7 +122,7 @@ def data_folder() -> Path:
 
 
 def local_path(source: Source, path: str) -> Path:
-    """Where a file of a data set is kept on this machine. The layout is that of a mirror."""
+    """Where a file of a data set is kept on this machine. A mirror has the same layout, so a copy can serve as one."""
     return data_folder() / source.folder / path
 
 
@@ -140,13 +142,13 @@ class FailedFile:
     path: Path
     reason: str
     is_missing: bool = False
-    """True if the source does not have the file."""
+    """True if the file is not there: the source does not have it, or (from :func:`verify`) it was not fetched."""
     was_tried: bool = True
     """False if the server could not be reached for an earlier file, so that this one was not requested."""
 
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes that are on this machine so far, over all files."""
+"""Called with the number of bytes so far, over all files; a file that could not be fetched counts as done."""
 
 
 def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[FailedFile]:
@@ -158,15 +160,16 @@ def get(entry: DataSet, downloader: Downloader, advance: Advance) -> list[Failed
     done = 0
     unreachable = ""
     with _locked(entry):
-        missing_files = []
+        # Files that are not on this machine, and files whose content is not the pinned one.
+        to_fetch = []
         for source, path, file in entry.files():
             target = local_path(source, path)
             if target.is_file() and file.matches(target):
                 done += file.bytes or 0
                 continue
-            missing_files.append((source, path, file))
-        require_space(data_folder(), sum(file.bytes or 0 for _, _, file in missing_files))
-        for source, path, file in missing_files:
+            to_fetch.append((source, path, file))
+        require_space(data_folder(), sum(file.bytes or 0 for _, _, file in to_fetch))
+        for source, path, file in to_fetch:
             target = local_path(source, path)
             if unreachable:
                 failures.append(FailedFile(target, f"not tried: {unreachable}", was_tried=False))
@@ -262,9 +265,12 @@ def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     chosen = entry.select(labels, role)
     missing = missing_files(chosen)
     if missing:
-        which = "it was" if len(missing) == len(chosen) else f"{len(missing)} of its {len(chosen)} files were"
         command = f"lmassay data get {entry.name}"
-        message = f"the data set {entry.name} is not on this machine: {which} not fetched; run {command}"
+        problem = "is not on this machine: it was not fetched"
+        if len(missing) < len(chosen):
+            verb = "was" if len(missing) == 1 else "were"
+            problem = f"is not complete on this machine: {len(missing)} of {len(chosen)} files {verb} not fetched"
+        message = f"the data set {entry.name} {problem}; run {command}"
         raise NotFetched(message, command)
     files: list[tuple[Path, DataFile]] = []
     for source, path, file in chosen:
@@ -306,7 +312,7 @@ def file_called(name: str) -> Path:
 
 
 def _verified(entry: DataSet, source: Source, path: str, file: DataFile) -> Path:
-    """The copy of a file on this machine, noted as read; an error that names the command if it must be fetched."""
+    """The copy of a file on this machine, recorded as read; an error that names the command if it must be fetched."""
     local = local_path(source, path)
     if not local.is_file():
         raise DataError(f"{path} of the data set {entry.name} was not fetched; run lmassay data get {entry.name}")

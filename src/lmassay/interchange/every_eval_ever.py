@@ -245,7 +245,7 @@ def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *record.provenance.command])}
     for request in _first_requests(store, record):
         if request.get("verb") == "generate":
-            # A store of somebody else may have other requests than those that lmassay writes.
+            # Somebody else's store may have requests other than those that lmassay writes.
             temperature = request.get("temperature", 0.0)
             if isinstance(temperature, int | float):
                 arguments["temperature"] = float(temperature)

@@ -14,6 +14,9 @@ from lmassay.types.controls import escape_controls_in_json
 RowReader = Callable[[], Iterable[Row]]
 """Reads the rows from the beginning each time it is called."""
 
+# json.dumps with an option makes a new encoder for every row.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 
 def row_as_dict(row: Row) -> dict[str, Any]:
     """One example as JSON; ``outcomes`` only if a metric has them."""
@@ -81,4 +84,4 @@ def _flatten(row: Row) -> dict[str, Any]:
 
 
 def _json_line(row: Row) -> str:
-    return escape_controls_in_json(json.dumps(row_as_dict(row), ensure_ascii=False))
+    return escape_controls_in_json(_ENCODER.encode(row_as_dict(row)))

@@ -1,4 +1,4 @@
-"""The order of runs in a list, and the result that a list shows of each."""
+"""The order of runs in a list, and the one result that the list shows for each run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lmassay.errors import UserError, did_you_mean
 from lmassay.types import Result, RunRecord, find_metric
 
 SORT_KEYS: dict[str, Callable[[RunRecord], str]] = {
-    # Runs are read in the order in which they were recorded.
+    # The store returns runs in the order in which they were recorded. Sorting by a constant keeps this order.
     "created": lambda record: "",
     "label": lambda record: record.label.lower(),
     "model": lambda record: record.model.lower(),
@@ -17,7 +17,7 @@ SORT_KEYS: dict[str, Callable[[RunRecord], str]] = {
 
 
 def sorted_runs(records: Sequence[RunRecord], order: str) -> list[RunRecord]:
-    """Return runs in the order that the user chose; equal ones stay in the order in which they were recorded."""
+    """Return runs sorted by a key of ``SORT_KEYS``, or by a metric; runs that tie keep the order in which they came."""
     if order in SORT_KEYS:
         return sorted(records, key=SORT_KEYS[order])
     metrics: dict[str, None] = {}
@@ -35,14 +35,17 @@ def _rank(record: RunRecord, metric: str) -> tuple[bool, float]:
     if result is None or result.value is None:
         return True, 0.0
     declaration = find_metric(metric, record.provenance.metrics)
+    # A metric that nobody declared counts as better when it is higher, which is also the default of a declaration.
     better = "higher" if declaration is None else declaration.better
     if better == "zero":
         return False, abs(result.value)
-    return False, result.value if better == "lower" else -result.value
+    if better == "lower":
+        return False, result.value
+    return False, -result.value
 
 
 def main_result(record: RunRecord) -> Result | None:
-    """Return the result of the first headline metric; without headline metrics, the first result."""
+    """Return the result of the first headline metric that the run has; if it has none of them, its first result."""
     for metric in record.design.headline:
         result = record.result(metric)
         if result is not None:

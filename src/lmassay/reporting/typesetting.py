@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 ImageFormat = Literal["png", "pdf"]
 DOTS_PER_UNIT = 3
-"""The resolution of a PNG that is as large as on a page: a figure 400 units wide is 1,200 dots wide."""
+"""The resolution of a PNG of a drawing as it is on a page: 400 units become 1,200 dots."""
 DOTS_PER_INCH = 600
-"""The resolution of a PNG for a paper, as publishers ask for line drawings."""
+"""The resolution of a PNG for a paper: what publishers ask for in line drawings."""
 _MILLIMETRES_PER_POINT = 25.4 / 72
 # Millimetres per unit of a drawing on a page: a CSS pixel.
 _PAGE_UNIT = 25.4 / 96
@@ -140,21 +140,21 @@ class ImageWriter:
 
     def missing_characters(self, texts: Sequence[str]) -> list[str]:
         """The characters of these texts that no font on this machine has, each once."""
-        characters = sorted({character for character in "".join(texts) if _has_outline(character)})
+        characters = sorted({character for character in "".join(texts) if _needs_check(character)})
         if not characters:
             return []
-        unknown, *known = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
-        # Fonts show the same box for every character that they do not have.
-        box = unknown.glyphs[0].path
+        # Fonts show the same box for every character that they do not have, so the first line is that box.
+        box_line, *lines = self.outlines([TextLine(character) for character in (_IN_NO_FONT, *characters)])
+        box = box_line.glyphs[0].path
         missing = []
-        for character, line in zip(characters, known, strict=True):
+        for character, line in zip(characters, lines, strict=True):
             if any(glyph.path == box for glyph in line.glyphs):
                 missing.append(character)
         return missing
 
 
-def _has_outline(character: str) -> bool:
-    """Whether a font must be asked for a character. Every font has those of ASCII."""
+def _needs_check(character: str) -> bool:
+    """Whether a character may be missing from all fonts. Those of ASCII are in every font."""
     if character.isascii():
         return False
     # Combining accents (M), controls (C) and spaces (Z) have no outline of their own.

@@ -21,7 +21,7 @@ from lmassay.errors import BudgetReached, ConfigError, DataError, ModelError, Pl
 from lmassay.plugins.declarations import describe_value
 from lmassay.plugins.python_objects import is_python_object
 from lmassay.redaction import redact, remember_environment
-from lmassay.running import kept
+from lmassay.running import trained_models
 from lmassay.running.batches import WorkerModel
 from lmassay.running.bulk import gaps, scored_batches
 from lmassay.running.config import RunConfig
@@ -780,7 +780,7 @@ class Worker:
         if isinstance(request, Train) and request.keeps:
             # Without a cache, the key is unique within the run only.
             training = key if self.cached else digest(key, self.run)
-            return kept.model_folder(self.store.folder, training)
+            return trained_models.model_folder(self.store.folder, training)
         return None
 
     def lacks_kept_model(self, key: str, request: Request) -> bool:
@@ -815,7 +815,7 @@ class Worker:
             if names:
                 folders[example.id] = names
         if folders:
-            kept.write_list(self.store.folder, self.run, folders)
+            trained_models.write_list(self.store.folder, self.run, folders)
 
     def _count_spending(self, response: Response) -> None:
         self.budget.spend(response, self.prices)

@@ -11,12 +11,12 @@ from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.pairing import keys_of, labelled_units_of, paired_on_tests, pairing_key
 from lmassay.statistics.sides import Side
 
-# Means that differ by less differ by the order of summation only.
-_SAME = 1e-9
+# Means that differ by no more than this differ only in the order of summation.
+_ROUNDING = 1e-9
 
 
 def caveats(base: Side, others: Sequence[Side]) -> list[str]:
-    """What a reader should know before trusting a comparison: other scorers or thresholds, unfinished runs."""
+    """What a reader should know before trusting a comparison: different scorers or thresholds, unfinished runs."""
     warnings = []
     for side in (base, *others):
         if side.record.status != "done":
@@ -49,7 +49,7 @@ def _coverage(base: Side, other: Side) -> list[str]:
 
 
 def _question_means(base: Side, other: Side) -> list[str]:
-    """Runs that asked each question a different number of times are compared by the means of questions."""
+    """A note if the runs asked each question a different number of times: then the means of questions are compared."""
     if not base.averaged_samples and not other.averaged_samples:
         return []
     parts = []
@@ -62,27 +62,30 @@ def _question_means(base: Side, other: Side) -> list[str]:
 
 
 def _not_paired_by_test(base: Side, other: Side) -> list[str]:
-    """Why repetitions are compared as wholes, though one of the runs has its scores on single tests."""
+    """Why only the means of repetitions, such as splits, are compared, although a run has a score per test example."""
     warnings = []
     for metric in headline(base):
         base_tests = base.table.on_tests(metric)
         other_tests = other.table.on_tests(metric)
         if base_tests is None and other_tests is None:
-            # Neither run has scores on single tests, so nothing could have been paired test by test.
+            # Neither run has scores of individual test examples, so nothing could have been paired.
             continue
         if paired_on_tests(base, other, metric):
             continue
         if base_tests is None or other_tests is None:
             side = base if base_tests is None else other
-            why = f"{side.record.id} has no scores on single tests (an earlier version did not keep them)"
+            why = f"{side.record.id} has no scores of individual test examples (an earlier version did not store them)"
         else:
-            why = f"{base.record.id} and {other.record.id} were tested on different tests"
-        warnings.append(f"{why}, so {metric} is not compared test by test, and only large differences can be found")
+            why = f"{base.record.id} and {other.record.id} were tested on different examples"
+        warnings.append(f"{why}, so {metric} is not paired by test example, and only large differences can be found")
     return warnings
 
 
 def _shared_labels(base: Side, other: Side) -> list[str]:
-    """How metrics that are crossed with something are compared: on the labels that both runs have, if both have any."""
+    """Notes on metrics with one score per label of an example (``Design.crossed``).
+
+    They are compared on the labels that both runs have, if both runs recorded them.
+    """
     warnings = []
     crossed = {**other.record.design.crossed, **base.record.design.crossed}
     for metric, name in crossed.items():
@@ -93,7 +96,7 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
             if not units and side.table.has(metric):
                 warnings.append(
                     f"{side.record.id} was made by an earlier version, which did not record {metric} by "
-                    f"{name.replace('_', ' ')}: the difference in {metric} does not account for other {names}"
+                    f"{name.replace('_', ' ')}: the interval of the difference in {metric} does not cover other {names}"
                 )
         if not base_units or not other_units:
             continue
@@ -118,7 +121,7 @@ def wrong_order(base: Side, other: Side) -> list[str]:
 
 
 def other_labels(base: Side, other: Side) -> list[str]:
-    """Runs with different labels were asked differently: another attack, another prompt."""
+    """A warning if the labels of the runs differ, because of a different attack or prompt, for example."""
     if _have_same_label(base, other):
         return []
     labels = f"{other.record.id} is '{other.record.label}' and {base.record.id} is '{base.record.label}'"
@@ -126,9 +129,10 @@ def other_labels(base: Side, other: Side) -> list[str]:
 
 
 def asked_differently(base: Side, other: Side) -> list[str]:
-    """Runs of one label may have been asked differently nevertheless: a stronger attack, another prompt.
+    """A warning if the runs differ in how the question is asked and their labels do not show it.
 
-    Labels that differ show as much, but not that the prompt is another one, too.
+    Two runs with the same label may still differ in the rate of the attack or in the prompt. Labels that differ show
+    one difference, such as the attack; a second one, such as the prompt, may remain hidden.
     """
     variation = variation_of(base.record)
     differing: list[str] = []
@@ -138,14 +142,14 @@ def asked_differently(base: Side, other: Side) -> list[str]:
             differing.append(name)
             base_value = base.depends_on.get(name, "none")
             other_value = other.depends_on.get(name, "none")
-            descriptions.append(f"another {name} ({other_value}, not {base_value})")
+            descriptions.append(f"{name} ({other_value} instead of {base_value})")
     if not differing:
         return []
-    # Different labels already say that what they show differs, but not that something else does, too.
+    # If the labels differ, they are taken to show the first difference, so only the others need a warning.
     is_hidden = any(name in variation.hidden for name in differing[1:])
     if not _have_same_label(base, other) and not is_hidden:
         return []
-    difference = f"{other.record.id} has {' and '.join(descriptions)} than {base.record.id}"
+    difference = f"{other.record.id} differs from {base.record.id} in {' and '.join(descriptions)}"
     return [f"{difference}: a difference may come from that, not from the model"]
 
 
@@ -160,7 +164,7 @@ def _have_same_label(base: Side, other: Side) -> bool:
 
 
 def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comparison]) -> list[str]:
-    """Metrics that a task sums up otherwise than as a mean over examples, which is what is compared."""
+    """Warnings about metrics that a task does not compute as a mean over examples, although means are compared."""
     warnings = []
     for side in (base, *others):
         if side.averaged_samples:
@@ -176,10 +180,10 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
             if not is_of_this_run or row.n != len(side.table.by_id(row.metric)):
                 continue
             mean = row.base_mean if side.record.id == row.base else row.new_mean
-            if abs(reported - mean) > _SAME:
+            if abs(reported - mean) > _ROUNDING:
                 warnings.append(
-                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task sums up otherwise than as "
-                    f"the mean over examples that is compared here, {mean:.4f}"
+                    f"{side.record.id} reports {row.metric} {reported:.4f}, which its task does not compute as a mean "
+                    f"over examples; the mean, {mean:.4f}, is compared here"
                 )
     return list(dict.fromkeys(warnings))
 

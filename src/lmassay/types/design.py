@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-INTERVAL_RULE = "cr2.2"
+INTERVAL_RULE = "cr2.3"
 """The version of the rules for intervals, which is part of every signature. ``Result.method`` says which rule a single
 result used."""
 

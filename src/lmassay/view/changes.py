@@ -42,7 +42,10 @@ class Form:
 
 
 async def read_form(request: Request, token: str) -> Form:
-    """Read a form of one of our own pages. A page elsewhere does not know the token."""
+    """Read a form of one of our own pages.
+
+    The token prevents cross-site request forgery (CSRF): a page of another site does not know it.
+    """
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -135,6 +138,7 @@ class Changes:
             "add": lambda annotation: with_tags(annotation, names),
             "remove": lambda annotation: _without_tags(annotation, names),
         }
+        # Without a known action, tags are added: this loses nothing.
         change = changes.get(form.text("action"), changes["add"])
         with self.context.folder.writable_store() as store:
             records = records_of(store, form.texts("run"), usable=True)

@@ -76,7 +76,8 @@ def test_a_run_without_scores_on_tests_is_compared_by_split_and_that_is_reported
     (accuracy,) = compare_runs(base, [new], ["acc"])
     assert accuracy.n == 4
     (warning,) = caveats(base, [new])
-    assert warning.startswith("new has no scores on single tests (an earlier version did not keep them), so acc")
+    reason = "new has no scores of individual test examples (an earlier version did not store them)"
+    assert warning.startswith(f"{reason}, so acc is not paired by test example")
 
 
 def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_reported(store):
@@ -84,14 +85,14 @@ def test_a_run_of_an_earlier_version_is_compared_by_split_and_that_is_reported(s
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), keeps_tests=False), design=earlier)
     (accuracy,) = compare_runs(base, [new], ["acc"])
     assert accuracy.n == 4
-    assert "no scores on single tests" in caveats(base, [new])[0]
+    assert "no scores of individual test examples" in caveats(base, [new])[0]
 
 
 def test_runs_with_different_tests_are_compared_by_split_and_that_is_reported(store):
     base, new = sides(store, rows(noisy(0.6, 1)), rows(noisy(0.8, 1), tests="others"))
     (accuracy,) = compare_runs(base, [new], ["acc"])
     assert accuracy.n == 4
-    assert "base and new were tested on different tests" in caveats(base, [new])[0]
+    assert "base and new were tested on different examples" in caveats(base, [new])[0]
 
 
 def test_patterns_of_a_split_are_averaged_and_splits_are_paired(store):

@@ -184,3 +184,10 @@ def test_a_folder_of_alternating_files_is_read_if_the_format_is_given(tmp_path):
     assert pair_set.name == "one"
     with pytest.raises(DataError, match=r"has no file of pairs .* columns: {format: alternating}"):
         constructions(str(tmp_path), tmp_path)
+
+
+def test_the_two_sentences_can_swap_their_columns(tmp_path):
+    file = write_lines(tmp_path / "p.csv", ["sentence_good,sentence_bad", "it laugh,it laughs"])
+    swapped = PairFormat(right="sentence_bad", wrong="sentence_good")
+    (pair,) = read(open_pairs(file), swapped)
+    assert (pair.good, pair.bad) == ("it laughs", "it laugh")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
@@ -29,8 +29,8 @@ from lmassay.evaluations.robustness.scorers.base import (
     function_scorer,
     has_own_decrease,
     interface_problem,
+    is_scorer_function,
     own_decrease,
-    takes_two_texts,
 )
 from lmassay.evaluations.robustness.teapot import module
 from lmassay.plugins.data_options import InMemory
@@ -106,7 +106,7 @@ class Robustness(Task):
         "attack.name": "name in tables; without other keys, the name of a perturbation",
         "attack.file": "a file with the attacked texts",
         "attack.perturb": "the name of a perturbation",
-        "attack.rate": "probability that each eligible word or character is changed",
+        "attack.rate": "probability that each eligible word is changed",
         "attack.seed": "random seed of the perturbation",
         "attack.redraws": "how often an unchanged text is drawn again",
         "attack.options": "options of the perturbation",
@@ -702,14 +702,13 @@ def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
     """Create a scorer. A function of two texts is one, with or without the decorator."""
     name, options = split_spec(spec, key)
     factory = find_factory("scorer", name, base_dir, key)
-    may_be_function = inspect.isfunction(factory) and not options
     scorer: Any = None
-    if not (may_be_function and takes_two_texts(factory)) or _creates_a_scorer(factory):
+    if options or not is_scorer_function(factory):
         try:
             scorer = build("scorer", spec, base_dir, key)
         except ConfigError:
             # The parameters of a function look like options that are missing.
-            if not may_be_function:
+            if options or not inspect.isfunction(factory):
                 raise
     if scorer is None:
         scorer = function_scorer(factory.__name__, factory, current_registry().source_of(name, base_dir))()
@@ -718,20 +717,6 @@ def _build_scorer(spec: Spec, base_dir: Path, key: str) -> Scorer:
         raise ConfigError(f"{key}: {name} {problem}")
     built: Scorer = scorer
     return built
-
-
-def _creates_a_scorer(function: Callable[..., object]) -> bool:
-    """Whether a function that can be called without arguments returns a scorer then, such as one with only options."""
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return False
-    try:
-        created = function()
-    except (Exception, SystemExit):
-        # A function of two texts may well fail without them.
-        return False
-    return isinstance(created, Scorer)
 
 
 def _collect_texts(

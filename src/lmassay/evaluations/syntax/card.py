@@ -250,7 +250,7 @@ def _tse_headline(record: RunRecord, group: str) -> Headline | None:
         scope=f"{counted(tse.n, 'pair')}{verb_pairs}, {_constructions_in_words(len(constructions))}",
         details=_range_note(constructions),
         meaning="Of two given forms of a verb, the one that agrees is more probable this often; chance is one half.",
-        limits="There is no verb list for these data, so nothing is known about other verbs than those of the pairs.",
+        limits="There is no verb list for these data, so nothing is known about verbs other than those of the pairs.",
         records=[record],
     )
 

@@ -21,14 +21,15 @@ from lmassay.storage.files import TextFile, format_suffix, open_decoded
 Format = Literal["auto", "jsonl", "csv", "tsv", "alternating"]
 _BY_SUFFIX: Mapping[str, Format] = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 SUFFIXES = tuple(_BY_SUFFIX)
-"""The endings of files whose format is recognised by their name."""
+"""The endings of the files that are read from a folder, unless the format is given."""
 
 _RIGHT, _WRONG = "sentence_good", "sentence_bad"
 # Our name of a group → BLiMP's name of the field.
 _GROUP_FIELDS = {"field": "field", "phenomenon": "linguistics_term", "paradigm": "UID"}
-_NUMBERS = {"-1": -1, "-2": -2}
+# The labels of agreement data (refining-tse) as cells of a table; see ``NUMBER_OF_LABEL``.
+_LABEL_OF_CELL = {"-1": -1, "-2": -2}
 _MARKS = {"true": True, "false": False}
-# A sentence is short; a longer field is a quotation mark that was never closed.
+# Sentences are short; a longer field means that a quotation mark was never closed.
 _MAX_FIELD_LENGTH = 1 << 20
 
 
@@ -50,10 +51,16 @@ class PairFormat(BaseModel):
     blank: Blank = "only"
 
     def format_of(self, path: Path) -> Format:
-        """The format of a file: the given one, or the one that its name indicates."""
+        """The format of a file: the given one, or the one that its ending indicates.
+
+        The ending ``.txt`` stands for alternating rows, an unknown ending for JSON lines.
+        """
         if self.format != "auto":
             return self.format
-        return _BY_SUFFIX.get(format_suffix(path), "alternating" if format_suffix(path) == ".txt" else "jsonl")
+        suffix = format_suffix(path)
+        if suffix == ".txt":
+            return "alternating"
+        return _BY_SUFFIX.get(suffix, "jsonl")
 
     def columns(self) -> dict[str, str]:
         """The field that tasks read → the column of the file."""
@@ -112,7 +119,8 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
         yield from rows
         return
     for line, row in rows:
-        fields: dict[str, Any] = dict(row)
+        # First without all renamed columns: the name of one may be the field of another, as when both sentences swap.
+        fields: dict[str, Any] = {name: value for name, value in row.items() if name not in renamed_columns.values()}
         for field, column in renamed_columns.items():
             if column not in row:
                 # In a table it is the header that lacks the column.
@@ -121,11 +129,10 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
                     f"{file.path}, line {where}: there is no column '{column}', which task.columns names"
                     f"{did_you_mean(column, row)}"
                 )
-            fields.pop(column, None)
             fields[field] = row[column]
         if is_table and "label" in fields:
-            # In a table all cells are texts. Other labels than those of agreement data are of no use here.
-            fields["label"] = _NUMBERS.get(str(fields["label"]).strip())
+            # In a table, all cells are texts. Labels other than those of agreement data are ignored.
+            fields["label"] = _LABEL_OF_CELL.get(str(fields["label"]).strip())
         yield line, fields
 
 

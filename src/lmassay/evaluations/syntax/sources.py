@@ -294,7 +294,7 @@ def _grammar_source(name: str, base: Path) -> str | Path | None:
 
 
 def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
-    # The ending .txt says nothing about a format, so such files are read only if the format is given.
+    # A .txt file in a folder may be anything, such as a README, so it is read only if the format is given.
     suffixes = SUFFIXES if pair_format.format == "auto" else (*SUFFIXES, ".txt")
     for root in (base, Path()):
         path = root / Path(source).expanduser()

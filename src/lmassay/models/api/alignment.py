@@ -1,9 +1,13 @@
 """Find out which part of a text each token covers, from the texts of the tokens that a server returns.
 
-Servers decode every token by itself. Usually the texts concatenate to the prompt. Three things may differ: a token
-before the text (<s>), a space that decoding removes (SentencePiece), and a character that is spread over several tokens
-and appears as U+FFFD in each of them, or in none but the last. All other differences mean that the tokens are not those
-of the prompt.
+Servers decode every token by itself. Usually the texts concatenate to the prompt. Three things may differ:
+
+- A special token such as <s> may come before the text.
+- Decoding may remove the space that a token begins with (SentencePiece).
+- If a character is spread over several tokens, each of them may show U+FFFD in its place, or the last one may show the
+  whole character and the others have an empty text.
+
+Any other difference means that the tokens are not those of the prompt.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ from lmassay.errors import ModelError
 from lmassay.redaction import excerpt
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# A token that a tokenizer puts before a text, such as <s>, <|begin_of_text|> or [CLS].
+# A token that a tokenizer puts before a text, such as <s>, <|begin_of_text|> or [CLS]. Some servers decode special
+# tokens to an empty text, which the empty alternative at the end matches.
 _SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|")
-# The longest first token, in bytes, if the server does not name it.
+# How many bytes of the prompt a first token may cover if the server does not name it.
 _MAX_FIRST_TOKEN_LENGTH = 128
-# The part of a prompt and of a token that an error message shows.
-_SHOWN = 40
+# How much an error message shows: bytes of the prompt, characters of a token.
+_MAX_SHOWN = 40
 
 
 class UnclearBoundaryError(ModelError):
@@ -59,20 +64,23 @@ def continuation_start(prompt: str, token_texts: Sequence[str | None], context_l
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Position:
-    """How far the tokens so far have read the prompt."""
+    """How far into the prompt the tokens up to some point reach."""
 
     offset: int
-    """In bytes; inside a character if its parts appear as U+FFFD."""
+    """In bytes. It can be inside a character if the parts of the character appear as U+FFFD."""
     is_in_character: bool = False
     """Whether tokens without a text have begun a character that a later token shows as a whole."""
 
     @property
     def reach(self) -> int:
-        return self.offset + self.is_in_character
+        """The offset, and one byte more if tokens without a text have begun the character at this offset."""
+        if self.is_in_character:
+            return self.offset + 1
+        return self.offset
 
 
 class _Alignment:
-    """All possibilities to lay the texts of tokens over a prompt."""
+    """All ways to align the texts of tokens with a prompt."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = _encoded(prompt)
@@ -89,11 +97,12 @@ class _Alignment:
                 raise ModelError(self._mismatch(max(positions), text))
             forward.append(reached)
             positions = reached
-        whole = _Position(len(self._prompt))
-        if whole not in positions:
+        prompt_end = _Position(len(self._prompt))
+        if prompt_end not in positions:
             raise ModelError(self._mismatch(max(positions), None))
-        # Of these positions, those remain from which the following tokens reach the end of the prompt.
-        ends = [{whole}]
+        # Going back from the last token, keep only the positions from which the rest of the tokens can reach the end of
+        # the prompt.
+        ends = [{prompt_end}]
         for index in range(len(token_texts) - 1, 0, -1):
             following = ends[-1]
             usable: set[_Position] = set()
@@ -112,9 +121,12 @@ class _Alignment:
                     yield _Position(end)
             return
         content = _encoded(text)
-        if is_first and _SPECIAL.fullmatch(text) and not (content and self._prompt.startswith(content)):
+        # A prompt may itself begin with a text such as <s>; then the token is part of the prompt.
+        is_in_prompt = bool(content) and self._prompt.startswith(content)
+        if is_first and _SPECIAL.fullmatch(text) and not is_in_prompt:
             yield position
             if not text and self._prompt.startswith(b" "):
+                # Instead of a special token, it may be a SentencePiece token that is only a space.
                 yield _Position(1)
             return
         offset = position.offset
@@ -170,12 +182,12 @@ class _Alignment:
         return end
 
     def _mismatch(self, position: _Position, text: str | None) -> str:
-        expected = self._prompt[position.offset : position.offset + _SHOWN].decode("utf-8", "replace")
+        expected = self._prompt[position.offset : position.offset + _MAX_SHOWN].decode("utf-8", "replace")
         if text is None:
             return f"the server's tokens end before the prompt does: {expected!r} is missing"
         return (
-            f"the server's tokens are not those of the prompt: it returned {excerpt(text, _SHOWN)!r} where the prompt "
-            f"continues with {expected!r}"
+            f"the server's tokens are not those of the prompt: it returned {excerpt(text, _MAX_SHOWN)!r} where the "
+            f"prompt continues with {expected!r}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Words in a blank, through OpenAI-compatible completions.
+"""Log-probabilities of words in a blank, through OpenAI-compatible completions.
 
 There are two methods. vLLM returns the log-probabilities of its whole vocabulary after a text if it is started with
 ``--max-logprobs -1``; one request per blank is then enough, and words can be ranked. Every server that scores prompts
@@ -32,7 +32,7 @@ from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.spelling import not_comparable
 from lmassay.types import Candidates, Response, Slot
 
-# More tokens than any vocabulary has. vLLM then answers how many it allows.
+# More tokens than any vocabulary has. vLLM rejects such a request and says how many it allows.
 MORE_THAN_ANY_VOCABULARY = 1 << 20
 # Ids and counts of tokens have few digits; a longer number is not an id, and Python may refuse to read it.
 _MAX_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
@@ -58,10 +58,10 @@ class NextTokens:
     tokens_out: int | None
 
 
-def max_tokens_allowed(message: str) -> int | None:
-    """The number of tokens that vLLM's message allows; None if it names none.
+def max_logprobs_allowed(message: str) -> int | None:
+    """The number of log-probabilities that a request may ask for, as vLLM's error message says; None if it does not.
 
-    >>> max_tokens_allowed("Requested sample logprobs of 1048576, which is greater than max allowed: 49152")
+    >>> max_logprobs_allowed("Requested sample logprobs of 1048576, which is greater than max allowed: 49152")
     49152
     """
     allowed = _MAX_ALLOWED.search(message)
@@ -78,13 +78,14 @@ class CompletionsBlanks(CompletionsScorer):
         settings: ServerSettings,
         method: ProbabilityMethod,
         prefix: TextPrefix,
-        vocabulary: int | None = None,
+        vocabulary_size: int | None = None,
     ) -> None:
         super().__init__(post, post_native, settings, method, prefix)
-        self._vocabulary = vocabulary
+        # None if the server does not return the probabilities of its whole vocabulary.
+        self._vocabulary_size = vocabulary_size
         self._spellings: dict[str, tuple[int, ...]] = {}
-        # Several blanks need the same words at the same time.
-        self._spelling = asyncio.Lock()
+        # Several blanks need the same words at the same time; with the lock, each word is requested once.
+        self._spellings_lock = asyncio.Lock()
 
     async def slot(self, request: Slot) -> Response:
         """The log-probabilities of words in a blank."""
@@ -95,12 +96,12 @@ class CompletionsBlanks(CompletionsScorer):
             raise ModelError(BLANK_IN_WORD)
         context = self._prefix.before(text) + text
         is_first_word = not text.strip()
-        if self._vocabulary is None or request.multi_token:
+        if self._vocabulary_size is None or request.multi_token:
             if request.ranked:
                 raise FatalModelError(_NO_RANKS)
             answer, tokens_in, tokens_out = await self._filled_in(request, context, is_first_word)
         else:
-            next_tokens = await self.next_tokens(context, self._vocabulary)
+            next_tokens = await self.next_tokens(context, self._vocabulary_size)
             answer = await self._looked_up(request, next_tokens, is_first_word)
             tokens_in, tokens_out = next_tokens.tokens_in, next_tokens.tokens_out
         return Response(answer, tokens_in=tokens_in, tokens_out=tokens_out, seconds=time.monotonic() - started)
@@ -110,11 +111,12 @@ class CompletionsBlanks(CompletionsScorer):
     async def _filled_in(
         self, request: Slot, context: str, is_first_word: bool
     ) -> tuple[Candidates, int | None, int | None]:
-        """The words' own log-probabilities, each in its own text; no ranks."""
+        """The log-probability of each word in the text that it is filled into, without ranks; then the token counts."""
         logprobs = np.full(len(request.candidates), np.nan)
         spellings: list[tuple[int, ...]] = []
         tokens_in: int | None = 0
         tokens_out: int | None = 0
+        # The server names tokens by their texts. Each distinct text gets a number, which serves as the token's id.
         number_of_text: dict[str | None, int] = {}
         for index, word in enumerate(request.candidates):
             filled = word if is_first_word else f" {word}"
@@ -123,7 +125,10 @@ class CompletionsBlanks(CompletionsScorer):
             tokens_out = _sum(tokens_out, scored.tokens_out)
             start = scored.start(len(context))
             values = scored.logprobs[start:]
-            spellings.append(tuple(number_of_text.setdefault(t, len(number_of_text)) for t in scored.texts[start:]))
+            tokens = []
+            for token_text in scored.texts[start:]:
+                tokens.append(number_of_text.setdefault(token_text, len(number_of_text)))
+            spellings.append(tuple(tokens))
             if len(values) != 1 and not request.multi_token:
                 # A word of several tokens is not in the vocabulary.
                 continue
@@ -143,7 +148,7 @@ class CompletionsBlanks(CompletionsScorer):
             "model": self._settings.model,
             "prompt": context,
             "max_tokens": 1,
-            # At temperature 1, sampling options cannot have changed the reported numbers.
+            # Some servers apply the temperature before they report log-probabilities; 1 leaves them unchanged.
             "temperature": 1,
             "logprobs": count,
             # Different tokens may have the same text.
@@ -174,6 +179,7 @@ class CompletionsBlanks(CompletionsScorer):
         return NextTokens(by_id, tokens_in, tokens_out)
 
     async def _looked_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
+        """The log-probabilities of the words, with ranks if requested, among those of all tokens."""
         logprobs = np.array(list(next_tokens.by_id.values()), dtype=np.float32)
         row_of_token: dict[int, int] = {}
         for row, token in enumerate(next_tokens.by_id):
@@ -191,10 +197,13 @@ class CompletionsBlanks(CompletionsScorer):
     # --- how words are spelled ----------------------------------------------------------------------------------------
 
     async def _spell(self, words: Sequence[str], is_first_word: bool) -> list[tuple[int, ...]]:
-        """The tokens of words after a space, or at the beginning of a text. Words repeat, so they are kept."""
+        """The tokens of words after a space, or at the beginning of a text.
+
+        Those after a space are kept, because many blanks have the same words.
+        """
         if is_first_word:
             return [await self.tokenize(word) for word in words]
-        async with self._spelling:
+        async with self._spellings_lock:
             unknown = [word for word in dict.fromkeys(words) if word not in self._spellings]
             for start in range(0, len(unknown), _WORDS_PER_REQUEST):
                 chunk = unknown[start : start + _WORDS_PER_REQUEST]
@@ -202,7 +211,7 @@ class CompletionsBlanks(CompletionsScorer):
         return [self._spellings[word] for word in words]
 
     async def _spellings_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """The tokens of words inside a sentence: "the cat the dog the" is split where " the" is."""
+        """The tokens of words inside a sentence: "the cat the dog the" is split at each " the"."""
         first = await self.tokenize(_SEPARATOR)
         twice = await self.tokenize(f"{_SEPARATOR} {_SEPARATOR}")
         between = twice[len(first) :]
@@ -211,8 +220,8 @@ class CompletionsBlanks(CompletionsScorer):
             text += f" {word} {_SEPARATOR}"
         tokens = await self.tokenize(text)
         segments = _split(tokens[len(first) :], between)
-        begins_alike = twice[: len(first)] == first == tokens[: len(first)]
-        if begins_alike and len(segments) == len(words):
+        same_beginning = twice[: len(first)] == first == tokens[: len(first)]
+        if same_beginning and len(segments) == len(words):
             return dict(zip(words, segments, strict=True))
         # A word may contain the separator.
         if len(words) > 1:
@@ -223,7 +232,7 @@ class CompletionsBlanks(CompletionsScorer):
         return {words[0]: both[len(first) :]}
 
     async def tokenize(self, text: str) -> tuple[int, ...]:
-        """The server's tokens of a text, without those that it puts before it."""
+        """The server's tokens of a text, without special tokens such as the one at the beginning of a prompt."""
         body = {"model": self._settings.model, "prompt": text, "add_special_tokens": False}
         data = await self._post_native("/tokenize", body)
         tokens = data.get("tokens") if isinstance(data, dict) else None
@@ -233,7 +242,7 @@ class CompletionsBlanks(CompletionsScorer):
 
 
 def _split(tokens: Sequence[int], separator: Sequence[int]) -> list[tuple[int, ...]]:
-    """The tokens before each separator; the last one must be at the end.
+    """The tokens before each separator; none if a part is empty or the tokens do not end with a separator.
 
     >>> _split([1, 9, 2, 3, 9], [9])
     [(1,), (2, 3)]

@@ -21,7 +21,7 @@ from typing import Any
 
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.api.alignment import UnclearBoundaryError
-from lmassay.models.api.blanks import MORE_THAN_ANY_VOCABULARY, CompletionsBlanks, max_tokens_allowed
+from lmassay.models.api.blanks import MORE_THAN_ANY_VOCABULARY, CompletionsBlanks, max_logprobs_allowed
 from lmassay.models.api.client import Client
 from lmassay.models.api.concurrency import RequestPolicy, with_tries
 from lmassay.models.api.dialects import token_count
@@ -208,7 +208,7 @@ class _Attempt:
     async def _vocabulary(self, post: Post, scorer: CompletionsBlanks) -> int | None:
         """The size of the vocabulary if the server returns all of it after a text; else None, with a note why."""
         try:
-            count = await self._max_tokens_allowed(scorer)
+            count = await self._max_logprobs_allowed(scorer)
             for context in _CONTEXTS:
                 await self._compare_with_top_tokens(post, scorer, context, count)
         except ModelError as error:
@@ -216,12 +216,12 @@ class _Attempt:
             return None
         return count
 
-    async def _max_tokens_allowed(self, scorer: CompletionsBlanks) -> int:
-        """How many next tokens the server returns at most. vLLM names the number if more are requested."""
+    async def _max_logprobs_allowed(self, scorer: CompletionsBlanks) -> int:
+        """How many log-probabilities of next tokens the server returns at most. vLLM says so if more are requested."""
         try:
             next_tokens = await scorer.next_tokens(_CONTEXTS[0], MORE_THAN_ANY_VOCABULARY)
         except _NotSupportedError as error:
-            allowed = max_tokens_allowed(str(error))
+            allowed = max_logprobs_allowed(str(error))
             if allowed is None:
                 raise
             return allowed

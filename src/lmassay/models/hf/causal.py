@@ -16,7 +16,7 @@ from lmassay.models.hf.capabilities import can_cache_paths, can_read_trees
 from lmassay.models.hf.chat import Chat
 from lmassay.models.hf.gradients import AttackedTokens, without_spaces
 from lmassay.models.hf.load import LoadedModel
-from lmassay.models.hf.logits import LEAST, NO_NUMBERS
+from lmassay.models.hf.logits import MIN_LOGPROB, NOT_FINITE
 from lmassay.models.hf.prefix_tree import (
     MIN_CACHED_PREFIX,
     BatchLayout,
@@ -193,13 +193,13 @@ class CausalLM:
         logits = logits_at(self._model, layout.inputs, list(row_of_cell)).float()
         log_totals = torch.logsumexp(logits, dim=-1)
         if not bool(torch.isfinite(log_totals).all()):
-            raise FatalModelError(NO_NUMBERS)
+            raise FatalModelError(NOT_FINITE)
         rows = torch.tensor(rows_needed, device=logits.device)
         columns = torch.tensor(list(targets), device=logits.device)
         # The log-softmax of the targets only, which needs no second matrix as wide as the vocabulary.
         chosen = logits[rows, columns] - log_totals[rows]
         # An impossible token (minus infinity) becomes a very small number, so that sums and differences stay finite.
-        logprobs: Floats = chosen.double().clamp(min=LEAST).cpu().numpy()
+        logprobs: Floats = chosen.double().clamp(min=MIN_LOGPROB).cpu().numpy()
         return logprobs
 
     def _logprobs_and_boundaries(
@@ -212,14 +212,14 @@ class CausalLM:
         logits = logits_at(self._model, layout.inputs, cells).float()
         log_totals = torch.logsumexp(logits, dim=-1)
         if not bool(torch.isfinite(log_totals).all()):
-            raise FatalModelError(NO_NUMBERS)
+            raise FatalModelError(NOT_FINITE)
         columns = torch.tensor(list(targets), device=logits.device)
         chosen = logits[torch.arange(len(cells)), columns] - log_totals
-        logprobs: Floats = chosen.double().clamp(min=LEAST).cpu().numpy()
+        logprobs: Floats = chosen.double().clamp(min=MIN_LOGPROB).cpu().numpy()
         # The probability that a word ends here: that of all tokens that begin a new word, together.
         boundary_columns = torch.from_numpy(boundary).to(logits.device)
         at_boundary = torch.logsumexp(logits[:, boundary_columns], dim=-1) - log_totals
-        boundaries: Floats = at_boundary.double().clamp(min=LEAST).cpu().numpy()
+        boundaries: Floats = at_boundary.double().clamp(min=MIN_LOGPROB).cpu().numpy()
         return logprobs, boundaries
 
 

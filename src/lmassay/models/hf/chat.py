@@ -21,7 +21,7 @@ Messages = Sequence[tuple[str, str]]
 # Seconds of computing time; an ordinary template takes about a millisecond.
 _MAX_SECONDS = 3.0
 _MAX_MEGABYTES = 1024
-# Characters that a template may add, e.g. instructions for tools.
+# Characters that a template may add, e.g. instructions for tools, even if it writes every message twice.
 _MAX_GROWTH = 1_000_000
 _REMEDY = "use roles that it supports, or set the model's option chat: never"
 
@@ -42,7 +42,11 @@ class Chat:
         self._policy = policy
 
     def prompt(self, messages: Messages) -> RenderedPrompt:
-        """The text that the model continues as the assistant. Raises a ModelError if the template refuses."""
+        """The text that the model continues as the assistant.
+
+        Raises a ModelError if the template refuses the messages, and a DataError, which ends the run, if it does not
+        finish in time or needs too much memory.
+        """
         if self._policy == "never" or self._tokenizer.chat_template is None:
             return RenderedPrompt(transcript(messages))
         return RenderedPrompt(self._from_template(messages), templated=True)

@@ -15,7 +15,7 @@ from lmassay.errors import ModelError
 from lmassay.models.hf.batches import Tokens
 from lmassay.models.hf.chat import Chat, RenderedPrompt
 from lmassay.models.hf.generation import generator_of, gumbel
-from lmassay.models.hf.logits import LEAST
+from lmassay.models.hf.logits import MIN_LOGPROB
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Generate, Response
 
@@ -142,7 +142,7 @@ def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, fl
         if total > 0:
             weights.append(top + math.log(total))
         else:
-            weights.append(LEAST)
+            weights.append(MIN_LOGPROB)
     return weights
 
 

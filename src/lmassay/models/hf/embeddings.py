@@ -30,7 +30,7 @@ class EmbeddedText:
 
 
 class TokenEmbedder:
-    """An encoder in a folder; ``layer`` is the layer whose output is used, counted from 1."""
+    """An encoder in a folder; ``layer`` is the layer whose output is used, counted from 1, by default the last."""
 
     def __init__(self, folder: Path, layer: int | None, device: str = "auto") -> None:
         self._tokenizer = read_tokenizer(folder, trust_remote_code=False)
@@ -55,7 +55,8 @@ class TokenEmbedder:
     def embed(self, texts: Sequence[str], batch_size: int) -> list[EmbeddedText]:
         """Embed texts in the order given. Texts beyond the model's window are cut, as in BERTScore's own program."""
         embedded: dict[int, EmbeddedText] = {}
-        # Texts of similar length share a batch, so that there is little padding.
+        # Texts of similar length share a batch, so that there is little padding. Texts of equal length are sorted, so
+        # that the batches do not depend on the order in which texts are given.
         order = sorted(range(len(texts)), key=lambda index: (len(texts[index]), texts[index]))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
@@ -85,12 +86,12 @@ class TokenEmbedder:
             # Vectors of length 1, so that a product of two is their cosine. A vector of zeros stays one.
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             lengths[lengths == 0] = 1.0
-            is_word = ~is_special[is_token]
-            results.append(EmbeddedText(vectors / lengths, is_word))
+            is_text = ~is_special[is_token]
+            results.append(EmbeddedText(vectors / lengths, is_text))
         return results
 
 
 @lru_cache(maxsize=2)
 def open_embedder(folder: Path, layer: int | None, device: str) -> TokenEmbedder:
-    """The encoder in a folder, loaded once."""
+    """The encoder in a folder. The two that were used last stay loaded."""
     return TokenEmbedder(folder, layer, device)

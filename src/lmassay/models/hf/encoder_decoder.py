@@ -30,7 +30,7 @@ from lmassay.models.hf.generation import (
 )
 from lmassay.models.hf.gradients import AttackedTokens, SubstitutionFinder, spans_of, without_spaces
 from lmassay.models.hf.load import LoadedModel, decoder_positions
-from lmassay.models.hf.logits import LEAST, NO_NUMBERS
+from lmassay.models.hf.logits import MIN_LOGPROB, NOT_FINITE
 from lmassay.types import Continuation, Generate, LogProbs, Response, Substitute
 
 Answers = Iterator[tuple[int, Response | ModelError]]
@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TranslationOptions:
-    """How an encoder-decoder model is asked."""
+    """The options of an encoder-decoder model, whether it translates or not."""
 
     beams: int | None = None
     """Beams of the search; None for the model's own setting."""
@@ -53,7 +53,7 @@ class TranslationOptions:
 def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
     """Tell the tokenizer the languages, and return the token with which a translation begins; None if there is none.
 
-    Raises a ConfigError for a language that the tokenizer does not have.
+    Raises a ConfigError for a language that the tokenizer does not have, or if the model has no language tokens at all.
     """
     is_multilingual = hasattr(tokenizer, "src_lang")
     if not is_multilingual:
@@ -125,7 +125,7 @@ class EncoderDecoder:
         self._language_token = set_languages(loaded.tokenizer, options)
         if options.threads is not None:
             torch.set_num_threads(options.threads)
-        # The tokenizer's limit is about what the encoder reads; the decoder has only the model's own.
+        # The tokenizer's limit concerns what the encoder reads. The decoder has its own, in the configuration.
         self._decoder_positions = decoder_positions(loaded.model)
         self._batcher = Batcher(options.batch_tokens or decoding_tokens(loaded.device.type))
         if hasattr(loaded.tokenizer, "tgt_lang") and self._language_token is None:
@@ -133,8 +133,8 @@ class EncoderDecoder:
             require_language(loaded.tokenizer, self._language_token)
             token = loaded.tokenizer.convert_ids_to_tokens(self._language_token)
             loaded.tokenizer.tgt_lang = token.strip("_")
-        # The language is the first token that the decoder writes. The first mBART differs: its tokenizer puts the
-        # language after the text, and the language starts the decoder.
+        # In most models, the language is the first token that the decoder writes. The original mBART (before mBART-50)
+        # has it in two other places: its tokenizer puts it after the text, and the decoder starts from it.
         self._language_starts_decoder = (
             self._language_token is not None
             and loaded.model.config.model_type == "mbart"
@@ -168,7 +168,7 @@ class EncoderDecoder:
             yield from self._generate_group(requests, sources, indices, room)
 
     def _room(self, request: Generate) -> int:
-        """New tokens that the decoder can write: its positions may be limited."""
+        """How many new tokens the decoder may write: as requested, but not more than it has positions."""
         if self._decoder_positions is None:
             return request.max_tokens
         return min(request.max_tokens, self._decoder_positions)
@@ -228,10 +228,10 @@ class EncoderDecoder:
             yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds)
 
     def _was_ended_by_force(self, new_tokens: Sequence[int], room: int) -> bool:
-        """Whether the last token that fits ends the text because the model's settings say so.
+        """Whether a text reached the limit and ends only because the model's settings force an end token there.
 
         BART, Marian and others end every text that reaches the limit in this way. A text that would have ended there in
-        any case looks the same.
+        any case looks the same, and is counted as cut off.
         """
         forced = self._loaded.model.generation_config.forced_eos_token_id
         if forced is None or len(new_tokens) < room:
@@ -273,7 +273,7 @@ class EncoderDecoder:
                 yield indices[entry], Response(answer, tokens_in=length(entry))
 
     def _scored_text(self, context: str, continuation: str) -> _ScoredText:
-        """Tokens of a request. Special tokens before the continuation, and its language, are given."""
+        """Tokens of a request. Special tokens before the continuation, and its language, are not scored."""
         tokenizer = self._loaded.tokenizer
         target = list(tokenizer(text_target=continuation)["input_ids"])
         special = {*tokenizer.all_special_ids, self._language_token} - {tokenizer.unk_token_id}
@@ -293,7 +293,7 @@ class EncoderDecoder:
         with torch.inference_mode():
             batch_logprobs = self._target_logprobs(texts)
         for logprobs in batch_logprobs:
-            values: Floats = logprobs.double().clamp(min=LEAST).cpu().numpy()
+            values: Floats = logprobs.double().clamp(min=MIN_LOGPROB).cpu().numpy()
             yield values
 
     def _target_logprobs(self, texts: Sequence[_ScoredText]) -> list[torch.Tensor]:
@@ -306,7 +306,8 @@ class EncoderDecoder:
             first = model.config.decoder_start_token_id
         if first is None:
             raise FatalModelError("the model's configuration has no decoder_start_token_id; it cannot score texts")
-        # The decoder predicts each token from those before it, beginning with its own first token.
+        # The decoder predicts each token from those before it, beginning with its start token. It needs no mask,
+        # because padding is on the right, where no token of the text sees it.
         decoder_inputs = padded([(int(first), *text.target[:-1]) for text in texts], self._loaded.device)
         sources = self._encoded([text.source for text in texts])
         logits = model(**sources, decoder_input_ids=decoder_inputs["input_ids"]).logits
@@ -315,7 +316,7 @@ class EncoderDecoder:
             rows = logits[line, text.start : len(text.target)].float()
             log_totals = torch.logsumexp(rows, dim=-1)
             if not bool(torch.isfinite(log_totals).all()):
-                raise FatalModelError(NO_NUMBERS)
+                raise FatalModelError(NOT_FINITE)
             targets = torch.tensor(text.target[text.start :], device=rows.device)
             chosen = rows.gather(1, targets[:, None])[:, 0]
             batch_logprobs.append(chosen - log_totals)
@@ -362,7 +363,7 @@ class EncoderDecoder:
         return -torch.cat(logprobs).sum()
 
     def is_too_long(self, tokens: AttackedTokens) -> bool:
-        """Whether the tokens exceed the model's window."""
+        """Whether the encoder cannot read all tokens, or the decoder cannot write the target."""
         return self._is_too_long(tokens.ids) or self._exceeds_decoder(tokens.target)
 
     # --- internals --------------------------------------------------------------------------------------------------

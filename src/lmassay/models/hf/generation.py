@@ -15,7 +15,7 @@ from lmassay.models.hf.capabilities import can_decode_in_trees
 from lmassay.models.hf.causal import CausalLM
 from lmassay.models.hf.chat import Chat, RenderedPrompt
 from lmassay.models.hf.load import LoadedModel
-from lmassay.models.hf.logits import NO_NUMBERS
+from lmassay.models.hf.logits import NOT_FINITE
 from lmassay.models.hf.prefix_tree import (
     DecodingTree,
     PrefixReader,
@@ -159,7 +159,7 @@ class TextGenerator:
 def require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """A logits processor that changes nothing, but raises for NaN, which argmax would take for the largest value."""
     if bool(torch.isnan(scores).any()):
-        raise FatalModelError(NO_NUMBERS)
+        raise FatalModelError(NOT_FINITE)
     return scores
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lmassay.errors import FatalModelError, ModelError
 from lmassay.models.hf.batches import Batcher, Tokens, by_padded_size
-from lmassay.models.hf.logits import NO_NUMBERS
+from lmassay.models.hf.logits import NOT_FINITE
 from lmassay.types import Response, Substitute, Substitution, Substitutions, digest
 
 Answers = Iterator[tuple[int, Response | ModelError]]
@@ -132,7 +132,7 @@ class SubstitutionFinder:
         finally:
             hook.remove()
         if not bool(torch.isfinite(gradients).all()):
-            raise FatalModelError(NO_NUMBERS)
+            raise FatalModelError(NOT_FINITE)
         for line, tokens in enumerate(batch):
             yield gradients[line, : len(tokens.ids)].float().cpu().numpy()
 

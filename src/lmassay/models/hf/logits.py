@@ -10,10 +10,10 @@ from lmassay.types import Candidates
 
 Floats = NDArray[np.float64]
 
-LEAST = -1e9
+MIN_LOGPROB = -1e9
 """The logarithm of a probability that a model computes as zero: finite, so that it can be stored and compared."""
 
-NO_NUMBERS = "the model computes NaN or infinity; try dtype: float32, or check its weights"
+NOT_FINITE = "the model computes NaN or infinity; try dtype: float32, or check its weights"
 
 
 def candidate_columns(
@@ -30,7 +30,7 @@ def candidate_columns(
     top = finite_top(logits)
     total = np.exp(logits - top).sum(dtype=np.float64)
     log_total = top + np.log(total)
-    logprobs = np.maximum(logits[tokens].astype(np.float64) - log_total, LEAST)
+    logprobs = np.maximum(logits[tokens].astype(np.float64) - log_total, MIN_LOGPROB)
     if probabilities is None:
         return Candidates(_spread(logprobs, is_token))
     token_probabilities = probabilities[tokens]
@@ -65,12 +65,12 @@ def log_probability(logits: NDArray[np.float32], token: int) -> float:
     """The natural logarithm of one token's probability."""
     top = finite_top(logits)
     log_total = float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
-    return max(float(logits[token]) - top - log_total, LEAST)
+    return max(float(logits[token]) - top - log_total, MIN_LOGPROB)
 
 
 def finite_top(logits: NDArray[np.float32]) -> float:
-    """The largest logit. Raises a FatalModelError if the model does not compute finite numbers."""
+    """The largest logit. Raises a FatalModelError if it is NaN or infinite."""
     top = float(logits.max())
     if not np.isfinite(top):
-        raise FatalModelError(NO_NUMBERS)
+        raise FatalModelError(NOT_FINITE)
     return top

@@ -51,7 +51,10 @@ class HuggingFace(Model):
         "label": "name in tables; by default the name of the model",
         "kind": "what the model is, if its configuration does not say so",
         "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
-        "dtype": "the number format of the weights; auto is float32 on a CPU",
+        "dtype": (
+            "the number format of the weights; auto is that of the files, but float32 on a CPU unless the files are "
+            "bfloat16 and the CPU supports it"
+        ),
         "prefix": "what precedes a text: auto (what the tokenizer adds), none, bos, eos, or a token",
         "leading_space": "whether a space precedes the text; by default only for blanks of models like RoBERTa",
         "pll": "how masked models score a text: within_word_l2r also masks the rest of the word, original does not",

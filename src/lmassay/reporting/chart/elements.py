@@ -102,7 +102,6 @@ def number(value: float) -> str:
 def _attribute(name: str, value: object) -> str:
     if value is None or value == "":
         return ""
-    if isinstance(value, float):
-        value = number(value)
-    name = name.rstrip("_").replace("_", "-")
-    return f' {name}="{escape(value)}"'
+    # Most attributes are coordinates, which have nothing to escape.
+    text = number(value) if isinstance(value, float) else escape(value)
+    return f' {name.rstrip("_").replace("_", "-")}="{text}"'

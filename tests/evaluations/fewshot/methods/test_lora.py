@@ -86,7 +86,7 @@ def test_layers_that_the_checkpoint_lacks_are_trained_and_saved(tmp_path, family
     method = Lora(head="classifier", **{**QUICK, "max_steps": 4})
     inputs = inputs_of(tmp_path, model_of(family))
     fitted = method.fit(inputs)
-    assert any("pooler" in name for name in fitted.net.drawn)
+    assert any("pooler" in name for name in fitted.net.new_parameters)
     parts = dict(fitted.net.module.named_modules())
     (pooler,) = (part for name, part in parts.items() if "pooler" in name and hasattr(part, "modules_to_save"))
     drawn, trained = pooler.original_module.weight, pooler.modules_to_save["default"].weight

@@ -97,7 +97,7 @@ def test_a_saved_classifier_is_taught_on_if_it_is_said_what_it_reads_like(tmp_pa
     with pytest.raises(DataError, match=r"not a language model.*kind: masked"):
         open_network(HuggingFace(str(tmp_path)), "classifier", 2)
     opened = open_network(HuggingFace(str(tmp_path), kind="masked"), "classifier", 2)
-    assert opened.drawn == ()
+    assert opened.new_parameters == ()
     assert torch.equal(opened.module.classifier.weight, saved.module.classifier.weight)
     with pytest.raises(DataError, match=r"lack .* parts of a masked language model"):
         open_network(HuggingFace(str(tmp_path), kind="masked"))

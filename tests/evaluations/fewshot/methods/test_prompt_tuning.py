@@ -46,7 +46,7 @@ def test_little_is_kept_of_each_look(tmp_path):
 def test_prompts_start_as_the_words_of_the_labels_and_then_of_the_vocabulary(tmp_path):
     inputs = inputs_of(tmp_path, model_of("bert"))
     learner = PromptTuning(n_tokens=5, start="labels", **QUICK).learner(inputs)
-    words = learner.net.words.weight
+    words = learner.net.input_embeddings.weight
     spoken = learner.inner.verbalizer.rows.tolist()
     expected = [*spoken, *drawn_words(len(words), 5, inputs.seed)][:5]
     assert torch.equal(learner.encoder(), words[expected])

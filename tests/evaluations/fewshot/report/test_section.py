@@ -10,7 +10,7 @@ import pytest
 from lmassay.reporting.blocks import Figures, Folded, Heading, Note, Table
 from lmassay.reporting.page import render
 from lmassay.reporting.sections import section_of
-from lmassay.running import kept
+from lmassay.running import trained_models
 from lmassay.storage.store import Store
 from tests.evaluations.fewshot.report.small_fewshot import GRID, NAN, failed, fewshot_run, fill, row, sweep, task
 
@@ -187,7 +187,7 @@ def test_the_section_names_the_command_that_uses_kept_models(tmp_path):
     with Store(tmp_path) as store:
         assert "Kept models" not in str(section_of(store, store.runs()).blocks)
         (run,) = (record.id for record in store.runs())
-        kept.write_list(tmp_path, run, {"split-0": ["one"], "split-1": ["two"]})
+        trained_models.write_list(tmp_path, run, {"split-0": ["one"], "split-1": ["two"]})
         for name in ("one", "two"):
             (tmp_path / "models" / name).mkdir(parents=True)
         note = after(section_of(store, store.runs()).blocks, "Kept models")[0]

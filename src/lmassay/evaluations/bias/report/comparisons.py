@@ -9,7 +9,7 @@ from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.plots import PlottedValue, signed
 from lmassay.evaluations.bias.report.runs import (
-    CONTEXTS,
+    CONTEXT_TITLES,
     OVERALL,
     BiasRun,
     PromptFamily,
@@ -363,7 +363,7 @@ def sentence(contrast: Contrast) -> str:
     if change is None:
         return ""
     text = (
-        f"{contrast.title}: {bias_name(metric)} in {CONTEXTS['amb']} contexts is {change.before:.3f} with "
+        f"{contrast.title}: {bias_name(metric)} in {CONTEXT_TITLES['amb']} contexts is {change.before:.3f} with "
         f"{contrast.before_name} and {change.after:.3f} with {contrast.after_name}: {points(change.difference)} points"
     )
     if change.relative is not None:
@@ -479,7 +479,7 @@ def _all_rows_table(contrast: Contrast) -> Table | None:
             after = _mean_over_rows(runs_after, metric)
             if before is None or after is None:
                 return None
-            context = CONTEXTS[scores.CONTEXTS[metric]]
+            context = CONTEXT_TITLES[scores.CONTEXTS[metric]]
             rows.append(TableRow(_plain_cells(f"{kind}, {context}", before, after)))
             means_before.append(before)
             means_after.append(after)
@@ -533,7 +533,7 @@ def _figures(contrast: Contrast) -> list[Figure]:
             all_values += _before_and_after(before, after, bias, group) or ()
     limit = plots.limit_of(all_values)
     figures = []
-    for (context, context_title), bias in zip(CONTEXTS.items(), biases, strict=True):
+    for (context, context_title), bias in zip(CONTEXT_TITLES.items(), biases, strict=True):
         metrics = (f"accuracy_{context}", bias)
         rows = [_arrow_row(before, after, OVERALL, metrics)]
         for kind, groups in kinds.items():

@@ -9,7 +9,7 @@ from lmassay.evaluations.bias import scores
 from lmassay.evaluations.bias.report import plots
 from lmassay.evaluations.bias.report.plots import PlottedValue
 from lmassay.evaluations.bias.report.runs import (
-    CONTEXTS,
+    CONTEXT_TITLES,
     OVERALL,
     BiasRun,
     PromptFamily,
@@ -46,7 +46,7 @@ def categories(families: Sequence[PromptFamily]) -> list[Block]:
     blocks: list[Block] = []
     for number, family in enumerate(drawn_families):
         figures = []
-        for (context, context_title), bias in zip(CONTEXTS.items(), biases, strict=True):
+        for (context, context_title), bias in zip(CONTEXT_TITLES.items(), biases, strict=True):
             rows = _bar_rows(family, f"accuracy_{context}", bias)
             titles = (f"{context_title} contexts", bias_name(bias))
             chart = plots.bar_chart(rows, titles, limit, f"{family.title}: {context_title} contexts by category")

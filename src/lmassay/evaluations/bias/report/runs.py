@@ -1,6 +1,7 @@
 """The runs that the bias section reports: statistics of their answers, and families of runs.
 
-A family is one model asked under several prompts of one file; its runs differ in nothing but the prompt.
+A family is one model asked under several prompts of one file, with the same data and settings. Its runs may have been
+made by different versions of lmassay, and with different seeds and rules for intervals.
 """
 
 from __future__ import annotations
@@ -50,11 +51,13 @@ class AnswerStatistics:
     choices: int = 0
     """The largest number of choices of a question."""
     finishes: Counter[str] = field(default_factory=Counter)
+    """How an answer ended (``stop``, ``length``, ``refusal`` …; ``error`` for a failed request) → number of answers."""
     readings: Counter[Reading] = field(default_factory=Counter)
+    """How the two parsers read the answers → number of answers; empty if answers are not read from text."""
     by_rotation: dict[str, list[int]] = field(default_factory=dict)
     """Rotation (order of the choices) → [answers that name no choice, all answers]."""
     shapes: dict[tuple[Reading, str], AnswerExample] = field(default_factory=dict)
-    """Answers on which the parsers disagree, or that neither reads; those that differ only in the choice are one."""
+    """Answers that the parsers read differently or not at all; those that differ only in the choice count as one."""
     stereotypes: dict[str, AnswerExample] = field(default_factory=dict)
     """Category → a stereotyped answer in an ambiguous context, the one given in most orders of the choices."""
     scored: dict[str, Counter[str]] = field(default_factory=dict)
@@ -124,6 +127,7 @@ class AnswerStatistics:
         if row.state == "error":
             self.finishes["error"] += 1
             return
+        # An answer that cannot be used has no details; the reason why it is unscored ends with how it finished.
         reason = row.score.unscored.get("answer", "")
         finish = row.score.details.get("finish") or reason.removeprefix("no answer: ")
         if finish:
@@ -169,6 +173,7 @@ def _reading(reference: str | None, robust: str | None) -> Reading:
 
 def _shape(raw: str, choices: Sequence[str]) -> str:
     """Return an answer without the choice that it names, so that answers of the same form count as one."""
+    # Choices are longer than what replaces them, so more is searched than is kept in the end.
     text = raw[: 4 * _MAX_SHAPE_LENGTH]
     # Longest first: a choice may contain another one.
     for choice in sorted(filter(None, choices), key=len, reverse=True):
@@ -178,7 +183,7 @@ def _shape(raw: str, choices: Sequence[str]) -> str:
 
 
 def _answered_questions(counts: Mapping[str, int], context: str) -> scores.AnsweredQuestions:
-    """Return which questions were answered in ambiguous (amb) or disambiguated (dis) contexts."""
+    """Return the shares that describe the questions answered in ambiguous (amb) or disambiguated (dis) contexts."""
     answers = counts.get(f"accuracy_{context}", 0)
     if not answers:
         return scores.AnsweredQuestions()
@@ -224,11 +229,12 @@ def estimates_by_group(
 
 MAX_ROWS_KEPT = 400_000
 """Up to this number of rows, the scores of all runs stay in memory, so that comparisons need not read them again."""
-DEFAULT = "default prompts"
-CONTEXTS = {"amb": "ambiguous", "dis": "disambiguated"}
+DEFAULT_PROMPTS = "default prompts"
+CONTEXT_TITLES = {"amb": "ambiguous", "dis": "disambiguated"}
 
 _DEBIASED = "debias"
-# Keys of a signature that do not say how the questions were asked.
+# Keys of a signature that are not settings: data, prompt and model are compared separately, and the version of lmassay,
+# the task, the seed and the rule for intervals do not say how the questions were asked.
 _NOT_SETTINGS = frozenset({"lmassay", "task", "data", "prompt", "model", "seed", "ci"})
 
 
@@ -290,7 +296,7 @@ class BiasRun:
 
 @dataclass(slots=True)
 class PromptFamily:
-    """A model with a prompt file: runs that differ in nothing but the prompt."""
+    """A model with a prompt file: runs with the same data and settings under different prompts of the file."""
 
     runs: list[BiasRun]
     variant: str = ""
@@ -347,8 +353,8 @@ class PromptFamily:
         """Return how far from zero a bias score can be.
 
         The first number is the bound at the measured accuracy, the second the widest bound within the accuracy's
-        interval. None for BBQ's score of disambiguated contexts: it leaves out unknown answers, so accuracy does not
-        bound it.
+        interval. None if there is no accuracy, and for BBQ's score of disambiguated contexts: it leaves out unknown
+        answers, so accuracy does not bound it.
         """
         context = scores.CONTEXTS[metric]
         accuracy = self.result(f"accuracy_{context}", group)
@@ -358,7 +364,7 @@ class PromptFamily:
         for run in self.runs:
             counts.update(run.statistics.scored.get(group, {}))
         answered = _answered_questions(counts, context)
-        accuracies = [end for end in (accuracy.low, accuracy.high) if end is not None]
+        accuracies = [limit for limit in (accuracy.low, accuracy.high) if limit is not None]
         if len(accuracies) == 2:
             low, high = accuracies
             # In disambiguated contexts the bound is widest at an accuracy that may be inside the interval.
@@ -371,7 +377,7 @@ class PromptFamily:
 
 
 def bias_metrics(runs: Sequence[BiasRun]) -> tuple[str, str]:
-    """Return the bias scores of both contexts that the task puts first: KoBBQ's, or BBQ's."""
+    """Return the bias scores for both kinds of context: BBQ's if they are headline metrics, otherwise KoBBQ's."""
     headline = runs[0].record.design.headline
     return ("s_amb", "s_dis") if "s_amb" in headline else ("diff_bias_amb", "diff_bias_dis")
 
@@ -449,7 +455,7 @@ def prompt_families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
         family.runs.sort(key=lambda run: (len(run.prompt_id), run.prompt_id))
     variants = _variants([family.first for family in families])
     for family, variant in zip(families, variants, strict=True):
-        # A mark says that other families were measured differently, also those of other models.
+        # A mark such as [b] says that other families, also those of other models, were measured differently.
         family.variant = " ".join(filter(None, [variant, family.first.record.mark]))
     return families
 
@@ -457,18 +463,18 @@ def prompt_families(runs: Iterable[BiasRun]) -> list[PromptFamily]:
 def prompt_file_title(run: BiasRun, all_runs: Sequence[BiasRun]) -> str:
     """Return "default prompts", "debiased prompts" or the name of the prompt file of a run.
 
-    The name has its digest if another file of ``all_runs`` has the same name.
+    The name includes the digest if another file of ``all_runs`` has the same name.
     """
     if run.uses_shipped_prompts:
-        return DEFAULT
+        return DEFAULT_PROMPTS
     files = {other.prompt_file for other in all_runs if not other.uses_shipped_prompts}
     debiased = {file for file in files if _DEBIASED in file.lower()}
     if debiased == {run.prompt_file}:
         return "debiased prompts"
     any_shipped = any(other.uses_shipped_prompts for other in all_runs)
-    # If one of two files is called debiased, the other one is the default, unless the shipped prompts are.
+    # If one of two files is called debiased, the other one has the default prompts, unless a run uses the shipped ones.
     if debiased and not any_shipped and files - debiased == {run.prompt_file}:
-        return DEFAULT
+        return DEFAULT_PROMPTS
     stem = _stem(run.prompt_file)
     for file in files - {run.prompt_file}:
         if _stem(file) == stem:
@@ -483,6 +489,7 @@ def is_debiased(run: BiasRun) -> bool:
 
 
 def _stem(prompt_file: str) -> str:
+    """Return the name of a prompt file without its digest."""
     return prompt_file.rpartition(".")[0] or prompt_file
 
 

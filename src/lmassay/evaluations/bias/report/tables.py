@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import stdev
 
 from lmassay.evaluations.bias.report.runs import (
-    CONTEXTS,
+    CONTEXT_TITLES,
     OVERALL,
     BiasRun,
     PromptFamily,
@@ -44,13 +44,13 @@ class MetricColumn:
         """The title with the kind of context."""
         if not self.context:
             return self.title
-        return f"{self.title}, {CONTEXTS[self.context]}"
+        return f"{self.title}, {CONTEXT_TITLES[self.context]}"
 
 
 def metric_columns(runs: Sequence[BiasRun]) -> list[MetricColumn]:
     """Return the columns that all tables of these runs show."""
     columns = []
-    for context, bias in zip(CONTEXTS, bias_metrics(runs), strict=True):
+    for context, bias in zip(CONTEXT_TITLES, bias_metrics(runs), strict=True):
         columns.append(MetricColumn(f"accuracy_{context}", "accuracy", context))
         if any(run.result(f"control_accuracy_{context}") is not None for run in runs):
             columns.append(MetricColumn(f"control_accuracy_{context}", "accuracy, control", context))
@@ -164,7 +164,7 @@ def _counts(family: PromptFamily, group: str) -> list[Cell]:
 
 def _headers(first: str, columns: Sequence[MetricColumn]) -> list[list[Cell]]:
     contexts = []
-    for context, title in CONTEXTS.items():
+    for context, title in CONTEXT_TITLES.items():
         span = sum(column.context == context for column in columns)
         contexts.append(Cell(f"{title} contexts", span=span, edge=True))
     columns_without_context = sum(not column.context for column in columns)

@@ -105,7 +105,7 @@ def fresh_parts(net: Network, adapted: list[str]) -> list[str]:
     """The head, and further layers that the checkpoint does not have: frozen random numbers would be useless."""
     head = head_parts(net.module)
     further = set()
-    for parameter in net.drawn:
+    for parameter in net.new_parameters:
         layer = parameter.rpartition(".")[0]
         is_in_head = layer.split(".")[0] in head
         if layer and not is_in_head and _last_name(layer) not in adapted:

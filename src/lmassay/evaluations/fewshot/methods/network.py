@@ -1,6 +1,6 @@
 """A language model whose weights can be trained: hidden states, and the head for chosen positions and words only.
 
-On a CPU all numbers are float32. If bfloat16 is chosen, the weights stay float32 and products are bfloat16.
+Weights are float32 on every device. With the dtype bfloat16, matrix products are computed in bfloat16 (autocast).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["masked", "causal"]
 HeadKind = Literal["lm", "classifier"]
-Step = Callable[[torch.Tensor], torch.Tensor]
+TensorFunction = Callable[[torch.Tensor], torch.Tensor]
 # Families whose last layer is built like BERT's.
 _LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-# For features of texts: the most tokens of each, and how many are read together.
-_MAX_TOKENS = 128
-_AT_ONCE = 16
+# For features of texts: longer texts are truncated to this number of tokens.
+_FEATURE_MAX_TOKENS = 128
+_FEATURE_BATCH_SIZE = 16
 # transformers 4.5.1, which FewNLU used, had torch's default eps in ALBERT's head. The weights were trained with 1e-12,
 # which the checkpoints' configurations say and later versions use.
 _REFERENCE_ALBERT_EPS = 1e-5
@@ -47,7 +47,8 @@ _REFERENCE_ALBERT_EPS = 1e-5
 class Network:
     """A transformer with its tokenizer on a device. ``module`` holds the parameters.
 
-    ``drawn`` are the names of parameters that no file had; ``reference`` gives the numbers of FewNLU's libraries.
+    ``new_parameters`` are the names of parameters that were initialized at random, because the checkpoint does not
+    have them. ``reference`` reproduces the numbers of the library versions that FewNLU used.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Network:
         dtype: str = "float32",
         threads: int = 1,
         *,
-        drawn: Sequence[str] = (),
+        new_parameters: Sequence[str] = (),
         reference: bool = False,
     ) -> None:
         self.module = module.to(device)
@@ -68,12 +69,12 @@ class Network:
         self.device = device
         self.dtype = dtype
         self.threads = threads
-        self.drawn = tuple(drawn)
+        self.new_parameters = tuple(new_parameters)
         self.reference = reference
         if reference and self.family == "albert" and hasattr(module, "predictions"):
             module.predictions.LayerNorm.eps = _REFERENCE_ALBERT_EPS
         self._head: Head | None = None
-        self.pad_id = padding(tokenizer)
+        self.pad_id = padding_id(tokenizer)
         self.window = window_of(module, tokenizer)
         """The longest sequence that the model can read, in tokens."""
         self._reads_types = kind == "masked" and reads_types(module.config)
@@ -89,8 +90,8 @@ class Network:
         return self.module.base_model
 
     @property
-    def words(self) -> torch.nn.Embedding:
-        """The input embeddings."""
+    def input_embeddings(self) -> torch.nn.Embedding:
+        """The input embeddings, one row per token of the vocabulary."""
         embeddings: torch.nn.Embedding = self.module.get_input_embeddings()
         return embeddings
 
@@ -141,10 +142,10 @@ class Network:
             states: torch.Tensor = self.backbone(**self.inputs(batch)).last_hidden_state
         return states[:, 0]
 
-    def decode(self, states: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits of the words with the ids ``rows`` (by default of all words) for hidden states, in float32."""
+    def decode(self, states: torch.Tensor, token_ids: torch.Tensor | None = None) -> torch.Tensor:
+        """The logits of these tokens (by default of the whole vocabulary) for hidden states, in float32."""
         with self.precision():
-            return self.head.logits(states, rows, self.words.weight).float()
+            return self.head.logits(states, token_ids, self.input_embeddings.weight).float()
 
     def classify(self, batch: Batch, embeds: torch.Tensor | None = None) -> torch.Tensor:
         """The logits of a classification head."""
@@ -169,8 +170,11 @@ class DebertaNetwork(Network):
             return deberta.lm_hidden(self.module, self.inputs(batch, embeds))
 
 
-def padding(tokenizer: Any) -> int:
-    """The padding token. Causal models without one use another token: nothing attends to what follows the text."""
+def padding_id(tokenizer: Any) -> int:
+    """The id of the padding token.
+
+    Causal models without one use another token: nothing attends to what follows the text.
+    """
     if tokenizer.pad_token_id is not None:
         return int(tokenizer.pad_token_id)
     if tokenizer.eos_token_id is not None:
@@ -184,10 +188,10 @@ def reads_types(config: Any) -> bool:
 
 
 def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None, *, reference: bool = False) -> Network:
-    """The lmassay model ``model`` with fresh weights from its files, ready to be trained.
+    """The lmassay model ``model`` with the weights in its files, ready to be trained.
 
-    New parts (a classifier) are drawn from torch's current random state. ``reference`` gives the numbers of FewNLU's
-    libraries.
+    New parts (a classifier) are initialized from torch's current random state. ``reference`` reproduces the numbers of
+    the library versions that FewNLU used.
     """
     if "train" not in getattr(model, "can", ()):
         name = getattr(model, "name", type(model).__name__)
@@ -200,11 +204,18 @@ def open_network(model: Any, head: HeadKind = "lm", n_labels: int | None = None,
     tokenizer = read_tokenizer(model.folder, model.trust_remote_code)
     if head == "lm" and model.kind == "masked" and tokenizer.mask_token_id is None:
         raise DataError(f"the tokenizer in {model.folder} has no mask token, which a masked model needs")
-    module, drawn = _module(model, head, n_labels, tokenizer)
+    module, new_parameters = _module(model, head, n_labels, tokenizer)
     enhanced = head == "lm" and deberta.is_deberta(module) and deberta.has_trained_head(module)
     network_class = DebertaNetwork if enhanced else Network
     return network_class(
-        module, tokenizer, model.kind, device, dtype, model.threads or 1, drawn=drawn, reference=reference
+        module,
+        tokenizer,
+        model.kind,
+        device,
+        dtype,
+        model.threads or 1,
+        new_parameters=new_parameters,
+        reference=reference,
     )
 
 
@@ -217,7 +228,7 @@ def _training_dtype(chosen: str, device: torch.device) -> str:
 
 
 def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) -> tuple[Any, list[str]]:
-    """The transformer, and the names of parameters that were drawn at random because no file has them."""
+    """The transformer, and the names of parameters that were initialized at random because no file has them."""
     auto_class: Any = AutoModelForCausalLM
     if head == "classifier":
         auto_class = AutoModelForSequenceClassification
@@ -234,7 +245,7 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
                 config.num_labels = n_labels
                 if config.pad_token_id is None:
                     # A causal classifier reads the last token that is not padding.
-                    config.pad_token_id = padding(tokenizer)
+                    config.pad_token_id = padding_id(tokenizer)
             module, info = auto_class.from_pretrained(
                 model.folder,
                 config=config,
@@ -262,7 +273,7 @@ def _has_weights(folder: Path, name: str) -> bool:
     """Whether a checkpoint has a parameter of this name."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as weights:
-            if name in weights.keys():  # noqa: SIM118 - no mapping
+            if name in weights.keys():  # noqa: SIM118 - not a mapping
                 return True
     return False
 
@@ -282,14 +293,14 @@ def quiet() -> Iterator[None]:
             transformers.utils.logging.enable_progress_bar()
 
 
-# --- the language-model head in two steps: it can be run at chosen positions and for chosen words only ----------------
+# --- the language-model head in two steps: it can be run at chosen positions and for chosen tokens only ---------------
 
 
 class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any where it is not installed
     """Some rows of the input embeddings, with a sparse gradient.
 
-    A dense gradient would be a whole matrix of almost only zeros; adding it to the gradient of the text's words would
-    cost as much as that one.
+    A dense gradient would be a matrix as large as the embeddings, almost all of it zeros. Adding it to the gradient
+    from the model's input would be as expensive as computing that gradient.
     """
 
     @staticmethod
@@ -308,45 +319,49 @@ class _FewRows(torch.autograd.Function):  # type: ignore[misc]  # torch is Any w
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The language-model head: a transformation of the last hidden state, then a matrix with one row per word."""
+    """The language-model head: a transformation of the last hidden state, then a matrix with one row per token."""
 
-    transform: Step
+    transform: TensorFunction
     weight: Callable[[], torch.Tensor]
     bias: Callable[[], torch.Tensor | None]
-    finish: Step
+    finish: TensorFunction
     """Applied to the logits; most families change nothing."""
 
     def logits(
-        self, states: torch.Tensor, rows: torch.Tensor | None = None, inputs: torch.Tensor | None = None
+        self,
+        states: torch.Tensor,
+        token_ids: torch.Tensor | None = None,
+        input_embeddings: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The logits of all words, or of those whose ids are given in a vector.
+        """The logits of all tokens, or of those whose ids are given in a vector.
 
-        ``inputs`` are the input embeddings. If the head shares them, it adds a sparse gradient to theirs.
+        If the matrix of the head is that of the input embeddings (tied weights), its gradient is sparse.
         """
         weight = self.weight()
         bias = self.bias()
-        if rows is not None:
-            weight = _FewRows.apply(weight, rows) if weight is inputs else weight[rows]
+        if token_ids is not None:
+            is_tied = weight is input_embeddings
+            weight = _FewRows.apply(weight, token_ids) if is_tied else weight[token_ids]
             if bias is not None:
-                bias = bias[rows]
+                bias = bias[token_ids]
         logits = torch.nn.functional.linear(self.transform(states), weight, bias)
         return self.finish(logits)
 
 
 def masked_head(model: Any) -> Head:
     """The head of a masked language model, found by the names that its family gives to the parts."""
-    if _has(model, "cls.predictions.transform"):  # BERT and its kin, DeBERTa as transformers saves it
+    if _has(model, "cls.predictions.transform"):  # BERT and similar models, DeBERTa as transformers saves it
         return _linear(model.cls.predictions.transform, model.cls.predictions.decoder)
-    if _has(model, "lm_predictions.lm_head.LayerNorm"):  # DeBERTa as Microsoft saves it: the words' own embeddings
+    if _has(model, "lm_predictions.lm_head.LayerNorm"):  # DeBERTa as Microsoft saves it, with tied weights
         part = model.lm_predictions.lm_head
-        words = model.get_input_embeddings()
+        input_embeddings = model.get_input_embeddings()
         return Head(
             lambda states: part.LayerNorm(part.transform_act_fn(part.dense(states))),
-            lambda: words.weight,
+            lambda: input_embeddings.weight,
             lambda: part.bias,
             _unchanged,
         )
-    if _has(model, "lm_head.layer_norm"):  # RoBERTa and its kin
+    if _has(model, "lm_head.layer_norm"):  # RoBERTa and similar models
         part = model.lm_head
         return _linear(lambda states: part.layer_norm(gelu(part.dense(states))), part.decoder)
     if _has(model, "predictions.LayerNorm"):  # ALBERT
@@ -390,7 +405,7 @@ def _unchanged(states: torch.Tensor) -> torch.Tensor:
     return states
 
 
-def _linear(transform: Step, last: Any, finish: Step = _unchanged) -> Head:
+def _linear(transform: TensorFunction, last: Any, finish: TensorFunction = _unchanged) -> Head:
     # Looked up at every use, because LoRA and tied embeddings may replace the tensor.
     return Head(transform, lambda: last.weight, lambda: getattr(last, "bias", None), finish)
 
@@ -407,8 +422,8 @@ def _has(model: Any, path: str) -> bool:
 
 
 # A cloze needs only the state at its mask. The earlier layers are needed at all positions, because the last one attends
-# to them. This saves about 7 % of the work in a network with 12 layers, a fifth in one with 4. The numbers stay the
-# same.
+# to them. This saves about 7 % of the work in a network with 12 layers, a fifth in one with 4. Without dropout, the
+# results are the same up to rounding. With dropout, fewer random numbers are drawn than for all positions.
 
 
 def last_layer(module: Any) -> Any | None:
@@ -501,13 +516,13 @@ def features_of(model: Any, task: NluTask, examples: Sequence[InputExample]) -> 
     items = []
     for example in examples:
         text = f"{example.text_a} {example.text_b or ''}".strip()
-        tokens = net.tokenizer(text, truncation=True, max_length=_MAX_TOKENS)["input_ids"]
+        tokens = net.tokenizer(text, truncation=True, max_length=_FEATURE_MAX_TOKENS)["input_ids"]
         items.append(EncodedItem(tokens, [0] * len(tokens)))
     features = []
     net.module.eval()
     with torch.no_grad(), seeded(0, net.device, net.threads):
-        for start in range(0, len(items), _AT_ONCE):
-            batch = collate(items[start : start + _AT_ONCE], net.pad_id, net.device)
+        for start in range(0, len(items), _FEATURE_BATCH_SIZE):
+            batch = collate(items[start : start + _FEATURE_BATCH_SIZE], net.pad_id, net.device)
             states = net.backbone(**net.inputs(batch)).last_hidden_state
             # Padding does not count in the mean.
             weights = batch.attention.unsqueeze(-1).to(states.dtype)

@@ -94,7 +94,7 @@ def put_in(embedded: torch.Tensor, slots: torch.Tensor, vectors: torch.Tensor) -
 
 
 class Slots:
-    """Replaces the embedding of every SLOT in a network's input by the vectors of an encoder.
+    """Replaces the embedding of every SLOT in a network's input with the vectors of an encoder.
 
     These are hooks at the embedding layer, so they work for every family, task and loss. Slot ids are never looked up.
     """

@@ -54,7 +54,7 @@ class PromptTuning(Training):
         else:
             slots = inner.pvp.prompt_length
             front = 0
-        embeddings = net.words.weight
+        embeddings = net.input_embeddings.weight
         encoder = PromptEncoder(slots, "raw", embeddings, seed=inputs.seed)
         if self.start == "labels":
             # Tasks whose answers are texts have no label words; their prompts start from drawn words only.

@@ -138,7 +138,7 @@ class PTuning(Training):
         else:
             slots = inner.pvp.prompt_length
             front = 0
-        encoder = PromptEncoder(slots, self.prompt_encoder_head_type, net.words.weight, seed=inputs.seed)
+        encoder = PromptEncoder(slots, self.prompt_encoder_head_type, net.input_embeddings.weight, seed=inputs.seed)
         return PromptedLearner(inner, net, encoder, learning_rate=self.embedding_learning_rate, front=front)
 
 

@@ -148,8 +148,8 @@ class Training(Method, ABC):
         device, threads = _device_and_threads(inputs.model)
         with seeded(inputs.seed, device, threads):
             learner = self.learner(inputs)
-            if learner.net.drawn:
-                missing = ", ".join(learner.net.drawn[:3])
+            if learner.net.new_parameters:
+                missing = ", ".join(learner.net.new_parameters[:3])
                 raise DataError(f"the saved model in {folder} lacks trained weights ({missing}); it is not complete")
             _load_added(learner.net.module, folder)
         learner.module.eval()

@@ -79,7 +79,7 @@ class SplitScores:
     correlation: float = 0.0
     """How strongly splits are correlated because they share examples: see ``overlap``."""
     on_tests: Floats | None = None
-    """The scores on single tests, one row per split; None if they are not known."""
+    """The scores of individual test examples, one row per split; None if they are not known."""
     test_groups: NDArray[np.int64] | None = None
     """The groups that tests belong to; None if they are independent."""
 

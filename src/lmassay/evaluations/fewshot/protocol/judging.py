@@ -1,8 +1,9 @@
 """FewNLU's protocol: every configuration is trained on K splits, selected by its mean dev score, and judged by test.
 
-Four nouns lead from a training to a table: a *trial* is one training, a *configuration* its hyper-parameters with their
+Five types lead from a training to a table: a *trial* is one training, a *configuration* its hyper-parameters with their
 means over the splits, a *verdict* says which configuration is selected on a task and how far dev scores can be trusted,
-and a *study* (``studies``) holds the verdicts of a method by strategy and task.
+a *strategy* has the verdicts on all tasks for one way to make splits, and a *study* has the strategies of one method
+with one model. The last two are in ``studies``.
 
 A training that failed leaves its configuration with fewer splits; it is reported and never counted as a score.
 """
@@ -60,7 +61,7 @@ class Trial:
     chosen_step: float | None = None
     """The update whose weights were kept."""
     on_tests: PerTestScores | None = None
-    """The scores on single tests, if the run recorded them."""
+    """The scores of individual test examples, if the run recorded them."""
     correlation: Mapping[str, float] = field(default_factory=dict)
     """By metric: how strongly splits are correlated because they share examples."""
 
@@ -298,7 +299,7 @@ def _over_splits(scores: Sequence[_ScoredTrial], metric: str, settings: Settings
 
 
 def _on_tests(trials: Sequence[Trial], metric: str) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
-    """The scores on single tests, a row for each split, and the tests' groups; none unless all have the same tests."""
+    """The scores of test examples, a row for each split, and their groups; none unless all have the same tests."""
     import numpy as np
 
     by_split: dict[int, list[Sequence[float | None]]] = {}

@@ -26,6 +26,7 @@ from lmassay.reporting.chart import (
     Stroke,
 )
 
+# Series with even numbers are drawn full and those with odd numbers hollow, so a shape can be used twice in a row.
 _MARKERS: tuple[Marker, ...] = ("circle", "circle", "triangle", "triangle", "square")
 _MAX_NAMED = 16
 """With more series than this there is no legend; the title of a mark names its series."""
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """``line`` joins the points. With ``dots`` every point is drawn, without only the strong ones."""
+    """Points that belong together. ``line`` joins them. Without ``dots``, only strong points are drawn."""
 
     name: str
     points: Sequence[Point]
@@ -67,7 +68,7 @@ class DotRow:
 
 
 def percent_axis(title: str, values: Sequence[float]) -> LinearAxis:
-    """An axis of percentages that contains the values, with at least half a point of space around them."""
+    """An axis of percentages that contains the values, with at least half a percentage point of space around them."""
     return LinearAxis.around(title, values, within=(0.0, 100.0), least_room=0.5)
 
 

@@ -26,7 +26,7 @@ from lmassay.evaluations.fewshot.report.tables import (
 )
 from lmassay.reporting.blocks import Block, Body, Cell, Folded, Heading, Note, Section, Table, TableRow, name
 from lmassay.reporting.sections import results_section as generic_section
-from lmassay.running import kept
+from lmassay.running import trained_models
 from lmassay.storage.commands import command_line
 from lmassay.storage.store import Store
 from lmassay.types import RunRecord
@@ -63,7 +63,7 @@ def _kept_models(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     runs: list[str] = []
     for record in records:
         existing: list[Path] = []
-        for folders in kept.read_list(store.folder, record.id).values():
+        for folders in trained_models.read_list(store.folder, record.id).values():
             # The user may have deleted some of them.
             existing += [folder for folder in folders if folder.is_dir()]
         if existing:

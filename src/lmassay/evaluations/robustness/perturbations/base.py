@@ -101,8 +101,7 @@ def make_perturber(
     function = current_registry().get("perturbation", name, base)
     if not callable(function):
         raise PluginError(f"'{name}' is not a perturbation: it must be a function (text, rng, rate) -> text")
-    parameters = _parameters(name, function)
-    checked = checked_options(_options_only(function, parameters), options or {}, base or Path(), name)
+    checked = checked_options(options_only(name, function), options or {}, base or Path(), name)
     return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked, redraws)
 
 
@@ -166,10 +165,14 @@ def _parameters(name: str, function: Function) -> list[inspect.Parameter]:
     return list(signature.parameters.values())
 
 
-def _options_only(function: Function, parameters: list[inspect.Parameter]) -> Callable[..., None]:
-    """A function whose parameters are the options and nothing else, for ``checked_options`` to inspect."""
+def options_only(name: str, function: Function) -> Callable[..., None]:
+    """A function whose parameters are the options of a perturbation: without the text, ``rng`` and the rate.
+
+    It is for functions that read options from parameters, such as ``checked_options``. The parameters of the
+    perturbation are checked to begin with (text, rng, rate).
+    """
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    options = [p for p in parameters if p.kind in kinds]
+    options = [p for p in _parameters(name, function) if p.kind in kinds]
 
     def stand_in(**_: Any) -> None: ...
 

@@ -258,9 +258,28 @@ def interface_problem(scorer: Any) -> str:
     return ""
 
 
-def takes_two_texts(function: Callable[..., Any]) -> bool:
+def is_scorer_function(factory: Callable[..., Any]) -> bool:
+    """Whether a plug-in is a function that scores two texts, rather than one that creates a scorer from options."""
+    return inspect.isfunction(factory) and _takes_two_texts(factory) and not _creates_a_scorer(factory)
+
+
+def _takes_two_texts(function: Callable[..., Any]) -> bool:
     """Whether a function can be called with (hypothesis, reference)."""
     return _can_be_called(function, "hypothesis", "reference")
+
+
+def _creates_a_scorer(function: Callable[..., object]) -> bool:
+    """Whether a function that can be called without arguments returns a scorer then, such as one with only options."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    try:
+        created = function()
+    except (Exception, SystemExit):
+        # A function of two texts may well fail without them.
+        return False
+    return isinstance(created, Scorer)
 
 
 def _overrides(scorer: Scorer, method: str) -> bool:

@@ -121,7 +121,7 @@ class TseConfig:
     folder: Path
     """``logger.path``, with the name of the model that is actually run."""
     overridden: bool = False
-    """Whether another model is run than the file names."""
+    """Whether the model that is run is not the one that the file names."""
 
     @property
     def voting(self) -> Voting | None:
@@ -132,7 +132,10 @@ class TseConfig:
 
     @property
     def templates(self) -> str:
-        """The name of the set of pairs, which only the path of the results contains."""
+        """The name of the set of templates.
+
+        Only ``logger.path`` contains it, which is ``…/<model>/<templates>/<metric>`` in the original.
+        """
         return self.folder.parent.name or self.files[0].stem
 
     @property
@@ -197,7 +200,10 @@ def short_name(model: str) -> str:
     A slash in the name of a folder would make two folders, and ``..`` would lead out of it.
     """
     name = Path(model).name
-    return name if name not in ("", "..") else Path(model).resolve().name or "model"
+    if name in ("", ".."):
+        name = Path(model).resolve().name
+    # The root folder has no name.
+    return name or "model"
 
 
 def read_tse_config(path: Path, model: str | None = None, plugins: Plugins = NO_PLUGINS) -> TseConfig:
@@ -380,7 +386,7 @@ class _ConfigReader:
         )
 
     def _folder(self, logger: TseLogger, model: TseModel) -> Path:
-        """Return ``logger.path``; if another model is run than the file names, with that model's name instead."""
+        """Return ``logger.path``; if ``--model`` replaces the file's model, the path has the new model's name."""
         folder = Path(logger.path).expanduser()
         named_model = self._named_model()
         if self._override is None or not named_model:

@@ -25,8 +25,9 @@ from lmassay.reporting.figure_style import standalone
 # The published sets have the colours of Paul Tol's "muted" palette, which readers with any kind of colour vision can
 # distinguish, and black for BLiMP, the only set that is not from Marvin & Linzen. The user's own sets have his "bright"
 # palette. Both are classes of templates/figures.css, with the colours of templates/theme.css.
-_OWN_COLOURS = 7
-# Markers that the ten templates of the paper do not have; seven colours and eight markers distinguish 56 templates.
+_OWN_COLOUR_COUNT = 7
+# Markers that the ten sets of the paper do not have. Colours and markers both change from one set to the next. Because
+# 7 and 8 have no common divisor, the first 56 sets all look different.
 _OWN_MARKERS: tuple[Marker, ...] = (
     "triangle",
     "diamond",
@@ -37,7 +38,7 @@ _OWN_MARKERS: tuple[Marker, ...] = (
     "triangle-left",
     "triangle-right",
 )
-# The figures of single models show only these sets, if they have results; those of the supplement show all sets.
+# The figures of single models show only these sets, unless none of them has results; those of the supplement show all.
 _MAIN_TEMPLATES = ("ML_simple_agrmt", "ML_obj", "ML_obj_rel_no_comp_across", "blimp")
 _VOTINGS: tuple[Voting, Voting] = ("ew", "mw")
 _COLUMN_WIDTH = 400.0
@@ -101,7 +102,7 @@ def curve_style(name: str, results: FolderResults) -> CurveStyle:
     own = [other for other in results.templates if other not in TEMPLATES]
     number = own.index(name)
     marker = _OWN_MARKERS[number % len(_OWN_MARKERS)]
-    return CurveStyle(f"bright{number % _OWN_COLOURS}", top=marker, bottom=marker)
+    return CurveStyle(f"bright{number % _OWN_COLOUR_COUNT}", top=marker, bottom=marker)
 
 
 def _panel_grid(results: FolderResults) -> list[ExperimentsPanel | None]:
@@ -122,7 +123,7 @@ def _panel_grid(results: FolderResults) -> list[ExperimentsPanel | None]:
 
 
 def _one_for_each_model(panels: Sequence[ExperimentsPanel]) -> list[ExperimentsPanel]:
-    """Return one panel per model: EW and MW count the same lemmas, so one of them shows it for both."""
+    """Return one panel per model. EW and MW count the same lemmas, so their panels would show the same curves."""
     first: dict[str, ExperimentsPanel] = {}
     for panel in panels:
         first.setdefault(panel.model, ExperimentsPanel(model_title(panel.model), panel.model, panel.voting))
@@ -136,25 +137,27 @@ def _chart(
     columns = min(2, len(grid))
     curves_by_panel: list[list[CutoffCurve]] = []
     all_curves: list[CutoffCurve] = []
-    for place in grid:
-        curves = [] if place is None else _curves(results, place, templates, quantity)
+    for cell in grid:
+        curves: list[CutoffCurve] = []
+        if cell is not None:
+            curves = _curves(results, cell, templates, quantity)
         curves_by_panel.append(curves)
         all_curves += curves
     y = _y_axis(quantity, all_curves)
     panels: list[Panel | None] = []
     titles = []
-    for place, curves in zip(grid, curves_by_panel, strict=True):
-        if place is None:
+    for cell, curves in zip(grid, curves_by_panel, strict=True):
+        if cell is None:
             panels.append(None)
             continue
-        titles.append(place.title)
+        titles.append(cell.title)
         panels.append(
             cutoff_panel(
                 curves,
                 y=y,
                 top=LinearAxis("Top cutoff"),
                 bottom=_bottom_axis(results),
-                title=place.title,
+                title=cell.title,
                 height=_PANEL_HEIGHT,
             )
         )
@@ -170,11 +173,11 @@ def _chart(
 
 
 def _curves(
-    results: FolderResults, place: ExperimentsPanel, templates: Sequence[str], quantity: Quantity
+    results: FolderResults, panel: ExperimentsPanel, templates: Sequence[str], quantity: Quantity
 ) -> list[CutoffCurve]:
     curves = []
     for name in templates:
-        experiment = results.experiments.get((place.model, name, place.voting))
+        experiment = results.experiments.get((panel.model, name, panel.voting))
         if experiment is not None:
             style = curve_style(name, results)
             curves.append(CutoffCurve(template_title(name), _points(experiment, quantity), style))
@@ -201,7 +204,7 @@ def _y_axis(quantity: Quantity, curves: Sequence[CutoffCurve]) -> LinearAxis:
 
 
 def _bottom_axis(results: FolderResults) -> LogAxis:
-    """Return the axis of all panels, the same also where most cut-offs have no score."""
+    """Return one axis for all panels, so that they can be compared even if a panel has few scores at the bottom."""
     cutoffs = [1.0]
     for experiment in results.experiments.values():
         cutoffs += experiment.bottom.cutoffs

@@ -263,7 +263,7 @@ def _run_facts(outcome: TseOutcome) -> dict[str, Any]:
 
 
 def _config_as_run(outcome: TseOutcome) -> bytes:
-    """Return a copy of the configuration, with a comment above it if something else was run than it says."""
+    """Return a copy of the configuration, with a comment above it if the run differs from what it says."""
     config = outcome.config
     differences = []
     if config.overridden:
