@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lmassay.statistics.estimation import estimate, rate_intervals, wilson
+from lmassay.statistics.estimation import estimate, rate_intervals
 from lmassay.statistics.terms import Term
 from lmassay.statistics.variance import clusters_of
+from lmassay.statistics.wilson import wilson
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

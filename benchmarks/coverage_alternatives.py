@@ -35,7 +35,6 @@ from scipy.special import gammaln
 from lmassay.statistics import clustered_rate
 from lmassay.statistics.clustered_rate import ClusterSizes
 from lmassay.statistics.distributions import t_quantile
-from lmassay.statistics.estimation import wilson
 from lmassay.statistics.variance import (
     LARGEST_CORRELATION,
     LARGEST_SHARE_PENALTY,
@@ -43,6 +42,7 @@ from lmassay.statistics.variance import (
     PRIOR_CORRELATION,
     clusters_of,
 )
+from lmassay.statistics.wilson import wilson
 
 # As a script, this file has only its own folder on the path, where `import coverage` could mean the package coverage.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -119,7 +119,7 @@ def not_monotone(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
         rates = some_hits.sum(axis=-1) / design.total
         within = (some_hits * (1 - some_hits / design.sizes)).sum(axis=-1) / design.pairs
         quantile = t_quantile(1 - tail, design.degrees)
-        return clustered_rate.wilson_lower_ends(rates, within, design, quantile)
+        return clustered_rate.raw_lower_ends(rates, within, design, quantile)
 
     return _with_lower_ends(lower_ends, hits, sizes)
 

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from lmassay.evaluations.fewshot.protocol.overlap import train_correlation
 from lmassay.statistics.distributions import normal_quantile, t_quantile
-from lmassay.statistics.estimation import wilson
 from lmassay.statistics.replicates import difference_on_tests, rate_on_tests
+from lmassay.statistics.wilson import wilson
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]

@@ -15,10 +15,11 @@ from lmassay.statistics.clustered_rate import (
     intervals,
     lower_ends,
     monotone_ends,
-    wilson_lower_ends,
+    raw_lower_ends,
 )
-from lmassay.statistics.distributions import t_quantile
+from lmassay.statistics.distributions import normal_quantile, t_quantile
 from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION
+from lmassay.statistics.wilson import wilson
 
 SIZES = np.array([3.0, 9.0, 20.0, 4.0, 4.0, 12.0, 7.0, 1.0])
 
@@ -69,7 +70,7 @@ def test_the_monotone_ends_enclose_those_of_all_data_sets_with_fewer_and_with_mo
     design = cluster_sizes(sizes)
     quantile = t_quantile(0.975, design.degrees)
     data_sets = all_data_sets(sizes)
-    raw = wilson_lower_ends(data_sets.sum(axis=-1) / design.total, within_of(data_sets, sizes), design, quantile)
+    raw = raw_lower_ends(data_sets.sum(axis=-1) / design.total, within_of(data_sets, sizes), design, quantile)
     lowest, highest = monotone_ends(data_sets, design, 0.025)
     for number in range(0, len(data_sets), 7):
         has_fewer_errors = (data_sets >= data_sets[number]).all(axis=-1)
@@ -153,3 +154,13 @@ def test_the_mean_of_equal_rates_has_their_interval_and_that_of_independent_ones
     half = MeanOfRates([rate, rate], 0.25)
     assert half.interval(0.95) == pytest.approx((rate.rate() + (low - rate.rate()) / 2, (rate.rate() + high) / 2))
     assert half.bound("upper", 0.95) == pytest.approx((rate.rate() + rate.bound("upper", 0.95)) / 2)
+
+
+def test_clusters_whose_weights_are_less_than_one_row_have_a_proper_interval():
+    sizes = np.array([0.2, 0.4, 0.1, 2.5, 1.8])
+    rate = ClusteredRate(hits=sizes * [1, 0, 1, 1, 0], sizes=sizes)
+    low, high = rate.interval(0.95)
+    assert 0 <= low < rate.rate() < high <= 1
+    # Five clusters with the weight of five rows say less than five independent rows.
+    independent = wilson(rate.rate(), 5.0, normal_quantile(0.975))
+    assert high - low > independent[1] - independent[0]

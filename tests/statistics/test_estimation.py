@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmassay.statistics.estimation import Estimate, estimate, mean_of_estimates, rate_intervals, wilson
+from lmassay.statistics.estimation import Estimate, estimate, mean_of_estimates, rate_intervals
 from lmassay.statistics.intervals import paired_difference
 from lmassay.statistics.terms import Term
 from lmassay.statistics.variance import LARGEST_CORRELATION
@@ -210,12 +210,6 @@ def test_the_mean_of_one_estimate_is_that_estimate():
     mean = mean_of_estimates([one])
     assert (mean.value, mean.center, mean.degrees) == (one.value, one.center, one.degrees)
     assert mean.standard_error >= one.standard_error - 1e-12
-
-
-def test_wilson_takes_arrays():
-    low, high = wilson(np.array([0.5, 1.0]), np.array([10.0, 10.0]), 1.96)
-    assert low.shape == high.shape == (2,)
-    assert high[1] == 1.0
 
 
 # --- findings of a review ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmassay.statistics.distributions import normal_quantile, t_quantile
-from lmassay.statistics.estimation import wilson
 from lmassay.statistics.replicates import (
     difference_of_repetitions,
     difference_on_tests,
@@ -18,6 +17,7 @@ from lmassay.statistics.replicates import (
     overlap_factor,
     rate_on_tests,
 )
+from lmassay.statistics.wilson import wilson
 
 TABLES = st.tuples(st.integers(2, 6), st.integers(4, 40), st.integers(0, 2**32 - 1), st.floats(0, 1))
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lmassay.statistics.distributions import t_quantile
 from lmassay.statistics.variance import LARGEST_CORRELATION, PRIOR_CORRELATION, Clusters, clusters_of
+from lmassay.statistics.wilson import extreme_ends, wilson_lower_ends
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,8 +170,7 @@ def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: flo
     import numpy as np
 
     quantile = t_quantile(1 - tail, design.degrees)
-    without_errors = design.effective_without_errors()
-    upper_end_without_hits = quantile**2 / (without_errors + quantile**2)
+    _, upper_end_without_hits = extreme_ends(design.effective_without_errors(), quantile)
     # Lower ends with the whole tail are higher, so the others need not be computed.
     is_near_0 = ends < upper_end_without_hits
     if not is_near_0.any():
@@ -203,10 +203,10 @@ def monotone_ends(hits: Floats, design: ClusterSizes, tail: float) -> tuple[Floa
     with_more_errors = _path_of_errors(sorted_hits, sorted_sizes, design)
 
     def negative_end_with_fewer(errors: Floats) -> Floats:
-        return -wilson_lower_ends(*with_fewer_errors(errors), design, quantile)
+        return -raw_lower_ends(*with_fewer_errors(errors), design, quantile)
 
     def end_with_more(errors: Floats) -> Floats:
-        return wilson_lower_ends(*with_more_errors(errors), design, quantile)
+        return raw_lower_ends(*with_more_errors(errors), design, quantile)
 
     n_errors = (sorted_sizes - sorted_hits).sum(axis=-1)
     n_hits = sorted_hits.sum(axis=-1)
@@ -215,17 +215,14 @@ def monotone_ends(hits: Floats, design: ClusterSizes, tail: float) -> tuple[Floa
     return lowest, highest
 
 
-def wilson_lower_ends(rates: Floats, within: Floats, design: ClusterSizes, quantile: float) -> Floats:
+def raw_lower_ends(rates: Floats, within: Floats, design: ClusterSizes, quantile: float) -> Floats:
     """Wilson's lower end with the effective number of rows; never above that of a perfect result."""
     import numpy as np
 
     effective = design.total / design_effects(rates, within, design)
-    square = quantile**2
-    middle = rates + square / (2 * effective)
-    half = quantile * np.sqrt(rates * (1 - rates) / effective + square / (4 * effective**2))
-    lower = np.maximum(middle - half, 0.0) / (1 + square / effective)
-    without_errors = design.effective_without_errors()
-    return np.asarray(np.minimum(lower, without_errors / (without_errors + square)))
+    lower = wilson_lower_ends(rates, effective, quantile)
+    lower_without_errors, _ = extreme_ends(design.effective_without_errors(), quantile)
+    return np.asarray(np.minimum(lower, lower_without_errors))
 
 
 # --- one rate ---------------------------------------------------------------------------------------------------------
@@ -299,10 +296,10 @@ class MeanOfRates:
 def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> tuple[Path, Floats]:
     """The data sets that have the smallest variance within clusters for each number of corrected errors.
 
-    The lower end falls with the variance within clusters, so of all data sets with as many corrected errors, only these
-    matter. Correcting all errors of a cluster lowers the variance by its rate for each error, so the clusters with the
-    highest rates come first (they are sorted). A part of a cluster counts as that part of the whole, which is the
-    lowest straight line below all data sets.
+    A smaller variance within clusters means a higher correlation and so a lower end: of all data sets with as many
+    corrected errors, only these matter for the minimum. Correcting all errors of a cluster lowers the variance by its
+    rate for each error, so the clusters with the highest rates come first (they are sorted). A part of a cluster counts
+    as that part of the whole, which is the lowest straight line below all data sets.
 
     Also returns the numbers of errors after which whole clusters are corrected.
     """
@@ -386,9 +383,9 @@ def _largest_along(values: Callable[[Floats], Floats], end: Floats, more_points:
     each = np.arange(len(end))
     fractions = np.linspace(0.0, 1.0, _POINTS)
     for _ in range(_REFINEMENTS):
-        found = values(points)
-        place = np.argmax(found, axis=-1)
-        best = np.maximum(best, found[each, place])
+        candidates = values(points)
+        place = np.argmax(candidates, axis=-1)
+        best = np.maximum(best, candidates[each, place])
         # The points next to the best one, which may be there several times.
         best_point = points[each, place][:, None]
         left = np.where(points < best_point, points, points[:, :1]).max(axis=-1)

@@ -51,6 +51,7 @@ from lmassay.statistics.terms import (
     without_weight_0,
 )
 from lmassay.statistics.variance import clusters_of
+from lmassay.statistics.wilson import extreme_ends, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +135,7 @@ class Estimate:
         lower, upper = wilson(share, self.effective, quantile)
         if self.effective_without_errors:
             # Errors must not move the end towards the bound: it is at least as far out as without any error.
-            lower_without_errors, upper_without_hits = _wilson_ends(self.effective_without_errors, quantile)
+            lower_without_errors, upper_without_hits = extreme_ends(self.effective_without_errors, quantile)
             lower = min(lower, lower_without_errors)
             upper = max(upper, upper_without_hits)
         if self.unseen_weight:
@@ -173,28 +174,6 @@ class Estimate:
             return least + (largest - least) * self.clustered_rate.bound(side, confidence)
         low, high = self.interval(2 * confidence - 1)
         return low if side == "lower" else high
-
-
-def wilson(rate: Floats | float, n: Floats | float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval (1927) of a rate in a number of tosses that need not be whole; arrays are taken elementwise."""
-    import numpy as np
-
-    # The rates that a score test at this quantile does not reject: middle ± half.
-    square = quantile**2
-    shrinkage = 1 + square / n
-    middle = (rate + square / (2 * n)) / shrinkage
-    half = quantile / shrinkage * np.sqrt(rate * (1 - rate) / n + square / (4 * n**2))
-    # At a rate of 0 or 1 one end is exact; elsewhere rounding must not leave the range.
-    lower = np.where(rate == 0, 0.0, np.maximum(middle - half, 0.0))
-    upper = np.where(rate == 1, 1.0, np.minimum(middle + half, 1.0))
-    if lower.ndim == 0:
-        return float(lower), float(upper)
-    return lower, upper  # type: ignore[return-value]
-
-
-def _wilson_ends(n: float, quantile: float) -> tuple[float, float]:
-    """The lower end of Wilson's interval of a rate of 1, and the upper end of that of a rate of 0."""
-    return n / (n + quantile**2), quantile**2 / (n + quantile**2)
 
 
 def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from lmassay.statistics.bounds import Bounds
 from lmassay.statistics.distributions import normal_quantile, percentile_bootstrap
-from lmassay.statistics.estimation import Estimate, estimate, wilson
+from lmassay.statistics.estimation import Estimate, estimate
 from lmassay.statistics.observations import Observations, observations
 from lmassay.statistics.table import ScoreTable
 from lmassay.statistics.terms import Term
+from lmassay.statistics.wilson import wilson
 from lmassay.types import Result
 from lmassay.types import Settings as Settings
 

@@ -9,9 +9,9 @@ from lmassay.evaluations.fewshot import outcomes
 from lmassay.evaluations.fewshot.protocol.judging import judge
 from lmassay.evaluations.fewshot.protocol.studies import read_studies
 from lmassay.statistics.distributions import normal_quantile
-from lmassay.statistics.estimation import wilson
 from lmassay.statistics.intervals import Settings
 from lmassay.statistics.table import ScoreTable
+from lmassay.statistics.wilson import wilson
 from lmassay.storage.store import Store
 from lmassay.types import PerTestScores
 from tests.evaluations.fewshot.tested import DESIGN, add_run, answers, rows
