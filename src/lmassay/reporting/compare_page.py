@@ -52,7 +52,7 @@ _MAX_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class _PageSection:
-    """A section of the page; ``folds`` if readers open it."""
+    """A section of the page; if it ``folds``, it is closed until readers open it."""
 
     heading: str
     blocks: Sequence[Block]
@@ -290,7 +290,7 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
 
 def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
     if not comparison.flips:
-        return [Note("The two runs have no score that can be compared example by example.")]
+        return [Note("The runs have no score that can be compared example by example.")]
     has_several_runs = len(comparison.others) > 1
     rows = []
     for flips in comparison.flips:

@@ -56,10 +56,10 @@ def _distinct_part(text: str, begin: int, above: str, length: int) -> str:
 
 
 def _count_shared(first: str, second: str) -> int:
-    """Return how many characters two texts begin with."""
+    """Return how many characters at the beginning of two texts are the same."""
     number = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for character, other_character in zip(first, second, strict=False):
+        if character != other_character:
             break
         number += 1
     return number
