@@ -1,4 +1,4 @@
-"""The overview where models fail or cannot be asked: it stands all the same, and spoils nothing for the others."""
+"""The overview if a model fails or cannot be evaluated: the page is still written, and other models are unaffected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def card(folder: Path, *models: str) -> str:
 def test_a_model_that_fails_on_everything_leaves_the_others_their_page(models, tmp_path):
     page = card(tmp_path, *models)
     names = [str(name).rpartition(":")[2].lower() for name in models]
-    # In the order in which they were named, whatever came of it.
+    # In the order of the command line, whether they have a result or not.
     assert re.findall(r'<div class="answer"><h4>(\w+)</h4>', page) == names
     assert "192 examples with errors" in page
 
