@@ -47,6 +47,7 @@ from lmassay.types.wording import counted, enumerated
 
 _MAX_LISTED_CHANGES = 10
 _CHANGED_ANCHOR = "examples-that-changed"
+# Of an answer in the list of changes; the example browser shows all of it.
 _MAX_CHARACTERS = 300
 
 

@@ -36,7 +36,7 @@ def _shared_by_all(texts: Sequence[str]) -> int:
     filled = [text for text in texts if text]
     if not filled:
         return 0
-    # All texts begin with what the first and the last in alphabetical order begin with.
+    # What the first and the last text in alphabetical order share, all texts between them share as well.
     shared = max(filled)[: _count_shared(min(filled), max(filled))]
     is_worth_skipping = len(shared) > _MIN_SHARED and all(len(text) > len(shared) for text in filled)
     return _word_start(shared, len(shared)) if is_worth_skipping else 0

@@ -60,6 +60,7 @@ _ENGINES = {
 }
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
+# About as many lines of a table as fit on a page. A part that is still too high is scaled down by \fitted.
 _MAX_LINES_PER_PAGE = 46
 # Lengths in characters from which a column of text becomes a paragraph of 4 or 7 cm.
 _LONG, _VERY_LONG = 36, 90
