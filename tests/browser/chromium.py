@@ -21,7 +21,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-# Kept in the page from its first moment: what the policy of the page had to stop.
+# Runs before the scripts of a page: records what the page's policy blocks.
 WATCH = (
     "window.stopped = []; addEventListener('securitypolicyviolation', (e) => window.stopped.push(e.violatedDirective));"
 )
@@ -51,8 +51,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def chromium(browser: Chrome) -> Chrome:
-    """The browser with an empty page, and without what it noted of the pages of other tests."""
-    # Its own first page asks for this and that; it is no page of ours.
+    """The browser with an empty page, without the log entries of other tests."""
+    # The browser's own first page sends requests, which would be taken for those of the page under test.
     browser.get("about:blank")
     for kind in ("performance", "browser"):
         browser.get_log(kind)

@@ -1,4 +1,4 @@
-"""A results folder with very many rows, some of whose texts try to get out of their place."""
+"""A results folder with very many rows, some of whose texts try to inject markup or scripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = (
 
 
 def fill(folder: Path, many: int = MANY) -> None:
-    """Two runs of questions and one of sentences; every 40th row has an error, every 97th hostile."""
+    """Two runs of questions and one of sentences; every 40th row has an error, every 97th a hostile text."""
     rng = random.Random(0)
     with Store(folder, create=True) as store:
         for number, model in enumerate((HOSTILE[0], "a plain model")):

@@ -43,7 +43,7 @@ class Reader:
         self.until("document.querySelector('#examples').dataset.ready === 'true'")
 
     def set(self, name: str, value: str) -> None:
-        """A control by hand: a value, or the beginning of an option's text."""
+        """Set a control to a value, or to the option whose text begins with it."""
         script = """
           const [name, value] = arguments;
           const control = document.querySelector(`.controls [name=${name}]`);
@@ -51,13 +51,13 @@ class Reader:
           else control.value = value;
           control.dispatchEvent(new Event("input", { bubbles: true }));
         """
-        self._and_its_answer(script, name, value)
+        self._run_and_wait(script, name, value)
 
     def sort(self, title: str) -> None:
-        self._and_its_answer(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
+        self._run_and_wait(f"{HEADS}.find((button) => button.textContent === arguments[0]).click()", title)
 
-    def _and_its_answer(self, script: str, *arguments: Any) -> None:
-        """Do something and wait until the page has measured how long its answer took."""
+    def _run_and_wait(self, script: str, *arguments: Any) -> None:
+        """Run a script, and wait until the page has responded: it records how long each response took."""
         before = self.js("return performance.getEntriesByType('measure').length")
         self.js(script, *arguments)
         self.until(f"performance.getEntriesByType('measure').length > {before}")
@@ -72,18 +72,18 @@ class Reader:
 
     def choose(self, place: int) -> str:
         self.js(f"document.querySelectorAll('{ROWS}')[arguments[0]].click()", place)
-        # The wire between driver and browser cannot carry a lone surrogate.
+        # The protocol between driver and browser cannot transfer a lone surrogate.
         return str(self.js("return document.querySelector('.detail').textContent.toWellFormed()"))
 
     def press(self, *keys: str) -> None:
-        """Keys wherever the focus is."""
+        """Press keys, wherever the focus is."""
         from selenium.webdriver import ActionChains
 
         ActionChains(self.driver).send_keys(*keys).perform()
 
     @property
     def fragment(self) -> str:
-        """What the address says about the view, unquoted."""
+        """The part of the address after "#", which describes the view, unquoted."""
         return unquote_plus(str(self.js("return location.hash")))
 
     @property
@@ -100,6 +100,6 @@ class Reader:
         return str(self.js("return document.querySelector('.count').textContent")).partition(";")[0]
 
     def milliseconds(self) -> list[float]:
-        """How long each answer to a click or key took so far."""
+        """How long each response to a click or key has taken so far."""
         durations: list[float] = self.js("return performance.getEntriesByType('measure').map((m) => m.duration)")
         return durations

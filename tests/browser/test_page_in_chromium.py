@@ -96,7 +96,7 @@ def test_an_address_shows_a_search_and_the_back_button_returns_to_the_one_before
 
 
 def test_every_answer_is_measured_by_the_page_itself(reader):
-    """How long they take is what benchmarks/page.py tells."""
+    """benchmarks/page.py reports how long they take."""
     reader.js("performance.clearMeasures()")
     for title in ("id", "text"):
         reader.sort(title)

@@ -1,4 +1,4 @@
-"""What several tests of the report look at."""
+"""Fixtures that several tests of the report share."""
 
 from __future__ import annotations
 

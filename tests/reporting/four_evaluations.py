@@ -1,4 +1,4 @@
-"""A results folder with runs of all four evaluations, made in a moment, with names that want to be markup."""
+"""A results folder with runs of all four evaluations, made quickly, with names that look like markup."""
 
 from __future__ import annotations
 

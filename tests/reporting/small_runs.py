@@ -1,4 +1,4 @@
-"""Runs of the syntax evaluations in a moment: made-up pairs, and a made-up model that needs no torch."""
+"""Quick runs of the syntax evaluations: made-up pairs, and a made-up model that does not need torch."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ def tables(section: Section) -> list[Table]:
 
 
 def cells(table: Table) -> dict[str, list[str]]:
-    """First cell of a line → the texts of the others."""
+    """The first cell of each row → the texts of the others."""
     return {line.cells[0].text: [c.text for c in line.cells[1:]] for body in table.bodies for line in body.rows}

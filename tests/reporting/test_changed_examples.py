@@ -32,7 +32,7 @@ def test_all_changes_are_chosen_if_they_fit_and_a_sample_of_too_many_flips():
     assert set(sampled) < {"0", "10", "20", "30"}
 
 
-def test_the_page_says_how_many_of_the_changed_examples_it_shows(tmp_path, monkeypatch):
+def test_the_page_says_how_many_of_the_changed_examples_it_shows_and_that_flips_come_first(tmp_path, monkeypatch):
     monkeypatch.setattr(compare_page, "MAX_ROWS", 6)
     monkeypatch.setattr(compare_page, "_MAX_LISTED_CHANGES", 1)
     before, after = pairs()
@@ -42,4 +42,5 @@ def test_the_page_says_how_many_of_the_changed_examples_it_shows(tmp_path, monke
     done = lmassay("compare", "base", "new", "-o", page, "--results", tmp_path / "results")
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
-    assert "A random sample of 6 of 40 examples" in text
+    assert "This page shows 6 of 40 examples" in text
+    assert "examples that are right in one run and wrong in another come first" in text

@@ -102,9 +102,9 @@ def test_signs_that_xml_cannot_hold_do_not_spoil_a_figure():
 
 
 def test_a_png_has_its_size_and_shows_something(drawn):
-    press = ImageWriter()
+    writer = ImageWriter()
     for file in drawn[::9]:
-        picture = Image.open(io.BytesIO(press.image(file.drawing, "png"))).convert("RGB")
+        picture = Image.open(io.BytesIO(writer.image(file.drawing, "png"))).convert("RGB")
         wanted = (file.drawing.width * DOTS_PER_UNIT, file.drawing.height * DOTS_PER_UNIT)
         assert picture.size == pytest.approx(wanted, abs=1)
         assert picture.getpixel((0, 0)) == (255, 255, 255)

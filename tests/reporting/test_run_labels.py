@@ -64,7 +64,7 @@ def test_a_run_without_a_model_is_named_by_its_label(runs):
 
 
 def test_numbers_of_one_model_in_the_overview_are_distinguished(tmp_path):
-    """Several tiles that all say "echo" tell nothing."""
+    """If several entries were all called "echo", a reader could not tell which is which."""
     (tmp_path / "src.txt").write_text("the cat sat on the mat\nwe drink water\n", encoding="utf-8")
     src = str(tmp_path / "src.txt")
     task = {"name": "robustness", "src": src, "ref": src, "attack": ["charswap", "worddrop"]}

@@ -54,7 +54,7 @@ def test_the_mean_over_variants_of_one_size_is_the_mean_of_their_means(store):
 
 
 def test_variants_of_an_example_are_held_together(store):
-    """Two attacks on a sentence tell less than attacks on two sentences: the interval must not take them for that."""
+    """Two attacks on one sentence are not independent, so the interval is wider than for attacks on two sentences."""
     records = [add(store, label, [1.0, 0.0] * 20) for label in "abcd"]
     side = pool(store, records)
     assert side.record.design.cluster == SAME_EXAMPLE

@@ -99,7 +99,7 @@ class Browser:
         return self.client.post(path, data=fields, headers={"origin": self.origin, **headers})
 
     def form_token(self) -> str:
-        return self.server.known.form
+        return self.server.secrets.form
 
 
 @contextmanager

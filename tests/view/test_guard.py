@@ -57,12 +57,12 @@ def test_the_printed_address_sets_a_cookie_that_scripts_and_other_sites_cannot_u
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    assert browser.server.known.token.lower() not in cookie
+    assert browser.server.secrets.token.lower() not in cookie
     assert 'url=/"' in answer.text
 
 
 def test_the_token_leads_to_the_page_that_was_meant_but_never_to_another_host(browser):
-    token = browser.server.known.token
+    token = browser.server.secrets.token
     assert f'url=/runs/{RUN}?page=2"' in stranger(browser, f"/runs/{RUN}?page=2&token={token}").text
     text = stranger(browser, f"//evil.example/?token={token}").text
     assert "url=/evil.example/" in text
@@ -113,7 +113,7 @@ def test_a_change_that_a_page_elsewhere_asks_for_is_refused(browser, headers):
 
 
 def test_a_change_without_the_token_of_the_form_is_refused(browser):
-    for token in ("", "wrong", browser.server.known.session):
+    for token in ("", "wrong", browser.server.secrets.session):
         assert browser.post("/delete", {"run": RUN, "form_token": token}).status_code == 403
     assert RUN in browser.page("/")
 

@@ -256,7 +256,10 @@ def in_short(names: Sequence[str]) -> str:
 
 
 def overlapping(items: Sequence[T], names: Callable[[T], Sequence[str]]) -> list[tuple[list[str], list[T]]]:
-    """Group items that have names in common; each group has all names of its members in order of appearance."""
+    """Group items that have names in common; each group has all names of its members in order of appearance.
+
+    An item joins the first group that has one of its names. Two groups stay apart if a later item has names of both.
+    """
     groups: list[tuple[list[str], list[T]]] = []
     for item in items:
         item_names = names(item)

@@ -1,4 +1,4 @@
-"""The example browser: one table of the page with every example of its runs, to sort, filter and search."""
+"""The example browser: one table of the page with the examples of its runs, to sort, filter and search."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _ExchangeReader:
         return []
 
 
-# --- the rows as the page carries them: columns that point into one list of texts, compressed -------------------------
+# --- the rows as the page stores them: columns that point into one list of texts, compressed --------------------------
 
 # A text that many rows share (a prompt sent to several models, the title of a run) is stored once. The result is
 # lines of JSON, so that the page can read them piece by piece and stays responsive.
@@ -137,7 +137,11 @@ _CHARACTERS_PER_LINE = 250_000
 
 
 def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
-    """All rows, or a random sample of as many as a page can hold, in their order; and the number of all rows."""
+    """All rows, or as many as a page can hold, in their order; and the number of all rows.
+
+    If there are more than MAX_ROWS rows, they are sampled at random. If the texts of the remaining rows are too long,
+    those that come first are kept before others.
+    """
     # A fixed seed: the same rows give the same page.
     rng = random.Random(0)
     kept: list[tuple[int, BrowserRow]] = []
@@ -160,11 +164,11 @@ def sample(rows: Iterable[BrowserRow]) -> tuple[list[BrowserRow], int]:
 
 def _within_budget(rows: Sequence[tuple[int, BrowserRow]]) -> Iterator[tuple[int, BrowserRow]]:
     """The first rows whose different texts together have at most MAX_CHARACTERS characters."""
-    counted: set[str] = set()
+    included_texts: set[str] = set()
     remaining = MAX_CHARACTERS
     for number, row in rows:
-        new_texts = {text for _, text in row.texts} - counted
-        counted |= new_texts
+        new_texts = {text for _, text in row.texts} - included_texts
+        included_texts |= new_texts
         remaining -= _total_length(new_texts)
         if remaining < 0:
             return
@@ -230,7 +234,8 @@ def _data_lines(rows: Sequence[BrowserRow]) -> Iterator[str]:
         numbers: list[int] = []
         for name, text in row.texts:
             numbers.append(text_names.number(name))
-            # Here, because nobody can find a key in what is compressed. First, because a key may be at the cut.
+            # Keys are blanked out here, because the compressed data can no longer be searched for them, and before the
+            # text is cut, because the cut could leave a part of a key.
             numbers.append(texts.number(_clipped(without_keys(text))))
         texts_of_rows.append(numbers)
     columns["names"] = list(text_names.numbers)

@@ -57,7 +57,7 @@ class CardModel:
 def card_models(words: Sequence[str], base: Path) -> list[CardModel]:
     """The models that the user named, each once.
 
-    Models with the same label get a number, if their kind has the option ``label``.
+    Models with the same label get a number, if they take the option ``label``.
     """
     models: dict[str, CardModel] = {}
     for word in words:
@@ -82,7 +82,7 @@ def _build_model(spec: Spec, word: str, base: Path) -> Model:
 
 
 def _takes_label(spec: Spec, base: Path) -> bool:
-    """Whether a kind of model has the option ``label``."""
+    """Whether a model takes the option ``label``."""
     name, _ = split_spec(spec, "model")
     return "label" in options_model(current_registry().get("model", name, base)).model_fields
 
@@ -102,7 +102,7 @@ def plan_card(models: Sequence[CardModel], size: str, only: Sequence[str] = ()) 
         if variants is not None:
             planned += _plan_evaluation(evaluation.name, models, variants)
             continue
-        reason = "the package's part of the card failed; see lmassay doctor"
+        reason = "its package failed to plan its part of the card; see lmassay doctor"
         for model in models:
             planned.append(PlannedEvaluation(evaluation.name, model.label, None, reason=reason, is_broken=True))
     return planned
@@ -132,14 +132,14 @@ def published_parts(request: CardRequest, only: Sequence[str] = ()) -> list[Publ
             continue
         if request.language not in published.languages:
             languages = ", ".join(published.languages)
-            reason = f"no published data in {language_name(request.language)}; there are data in: {languages}"
+            reason = f"no published data in {language_name(request.language)}; available in: {languages}"
             parts.append(PublishedPart(evaluation.name, reason=reason))
             continue
         variants = call_hook(
             evaluation, "published_card", published.variants, request, reads=_read_variants, otherwise=lambda: None
         )
         if variants is None:
-            reason = "the package's part of the card failed; see lmassay doctor"
+            reason = "its package failed to plan its part of the card; see lmassay doctor"
             parts.append(PublishedPart(evaluation.name, reason=reason, is_broken=True))
             continue
         parts.append(PublishedPart(evaluation.name, variants))
@@ -178,7 +178,7 @@ def _require_language(language: str) -> None:
 
 
 def require_published_data(parts: Sequence[PublishedPart]) -> None:
-    """Raise a DataError that names the command if data were not fetched; called before a model is looked for."""
+    """Raise a DataError with the command that fetches missing data; called before any model is built."""
     missing: dict[str, str] = {}
     for part in parts:
         for variant in part.variants:

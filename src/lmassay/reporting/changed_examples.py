@@ -36,14 +36,20 @@ class ChangedExamples:
     def merged(self, all_flips: Sequence[Flips]) -> list[BrowserRow]:
         """One row per example, with the change of each score. Texts that both runs share appear once."""
         changes_by_example: dict[str, dict[str, Change]] = {}
+        flipped: set[str] = set()
         for flips in all_flips:
             for change in flips.changes:
-                if change.id in self.after:
-                    changes_by_example.setdefault(change.id, {})[flips.metric] = change
+                if change.id not in self.after:
+                    continue
+                changes_by_example.setdefault(change.id, {})[flips.metric] = change
+                if flips.is_rate:
+                    flipped.add(change.id)
         rows = []
         for example, row in self.after.items():
             if example in self.before and example in changes_by_example:
-                rows.append(_merged_row(self.before[example], row, changes_by_example[example]))
+                merged_row = _merged_row(self.before[example], row, changes_by_example[example])
+                # choose_changes prefers flips, and a page that shows only a part of the changes says so.
+                rows.append(replace(merged_row, comes_first=example in flipped))
         return rows
 
 
@@ -111,12 +117,13 @@ def _answers(before: Texts, after: Texts) -> tuple[str, str]:
     for name in dict.fromkeys([*before_by_name, *after_by_name]):
         if before_by_name.get(name) != after_by_name.get(name):
             differing.append(name)
-    # Both runs show the same text, even if another one differs more.
-    name = _most_telling(differing)
+    # One name for both runs, so that the same text of both is shown.
+    name = _most_informative(differing)
     return before_by_name.get(name, ""), after_by_name.get(name, "")
 
 
-def _most_telling(names: Sequence[str]) -> str:
+def _most_informative(names: Sequence[str]) -> str:
+    """The name of an answer; without one, the first name that is not that of a prompt."""
     for beginning in _ANSWER_NAMES:
         for name in names:
             if name.startswith(beginning):

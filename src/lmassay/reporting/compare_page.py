@@ -47,12 +47,13 @@ from lmassay.types.wording import counted, enumerated
 
 _MAX_LISTED_CHANGES = 10
 _CHANGED_ANCHOR = "examples-that-changed"
+# Of an answer in the list of changes; the example browser shows all of it.
 _MAX_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _PageSection:
-    """A section of the page; ``folds`` if readers open it."""
+    """A section of the page; if it ``folds``, it is closed until readers open it."""
 
     heading: str
     blocks: Sequence[Block]
@@ -290,7 +291,7 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
 
 def _flips(comparison: RunComparison, changed: Sequence[ChangedExamples]) -> list[Block]:
     if not comparison.flips:
-        return [Note("The two runs have no score that can be compared example by example.")]
+        return [Note("The runs have no score that can be compared example by example.")]
     has_several_runs = len(comparison.others) > 1
     rows = []
     for flips in comparison.flips:

@@ -31,7 +31,7 @@ def differences_table(rows: Sequence[Comparison], note: str = "") -> Table:
             Cell(row.new_label, kind="text"),
             Cell(number_text(row.new_mean)),
             Cell(number_text(row.base_mean)),
-            Cell(f"{row.difference:+.4f}"),
+            Cell(f"{row.difference:+z.4f}"),
             Cell(interval),
             Cell(p_text(row.p)),
             Cell(p_text(row.p_adjusted)),

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from lmassay.reporting.figure_style import SVG, XLINK, Drawing, document_text
 from lmassay.reporting.typesetting import ImageWriter, OutlinedLine, TextLine
 
+# A coordinate with decimals in a path. Typst writes more decimals than can be seen, which would make files larger.
 _NUMBER = re.compile(r"-?\d*\.\d+(?:e-?\d+)?")
+# Typst's ids of glyphs are digests, whose beginnings are enough to distinguish the glyphs of a drawing.
 _ID_LENGTH = 12
 # CSS calls weights from 600 on bold; the package has one bold font for all of them.
 _BOLD = 600

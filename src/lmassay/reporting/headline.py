@@ -154,10 +154,10 @@ class Headline:
         difference = self.distinguishable
         if difference is None:
             return ""
-        what = ""
+        in_metric = ""
         if self.compared_by:
-            what = f" in {metric_of(self.records[0], self.compared_by).display_title}"
-        return f"Two models must differ{what} by about {difference:.2f} to be distinguished."
+            in_metric = f" in {metric_of(self.records[0], self.compared_by).display_title}"
+        return f"Two models must differ{in_metric} by about {difference:.2f} to be distinguished."
 
     @property
     def unfinished_messages(self) -> list[str]:
@@ -268,7 +268,7 @@ def _with_model_names(card_headlines: Sequence[Headline], run_marks: Marks) -> l
 
 
 def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
-    """The headline that the evaluation's hook computes; the task's first metric if there is no hook, or it fails."""
+    """The headline that the evaluation's hook computes; the default headline if there is no hook, or it fails."""
     if not records:
         return None
 
@@ -291,7 +291,7 @@ def _headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _default_headline(records: Sequence[RunRecord]) -> Headline | None:
-    """The first metric of the latest run."""
+    """The first headline metric of the last run; if its task declares none, the metric of the run's first result."""
     record = records[-1]
     evaluation = evaluation_of(record)
     metrics = record.design.headline or [result.metric for result in record.results]
@@ -330,7 +330,7 @@ def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Seq
     """The evaluations that were run on a model but gave no number, and why."""
     with_number = {(headline.evaluation.name, headline.model) for headline in card_headlines}
     reasons: dict[str, dict[str, str]] = {}
-    for record in sorted(records, key=_is_unlikely_reason):
+    for record in sorted(records, key=_reason_rank):
         evaluation = evaluation_of(record)
         if evaluation is None or not evaluation.question:
             continue
@@ -339,12 +339,12 @@ def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Seq
     return reasons
 
 
-def _is_unlikely_reason(record: RunRecord) -> tuple[bool, bool]:
+def _reason_rank(record: RunRecord) -> tuple[bool, bool]:
     """Sort runs by how well they explain a missing number (False < True): unfinished ones, then those without scores.
 
     A run that has scores, such as the baseline of the most frequent label, is not what is missing.
     """
-    # Further main metrics may count what could not be scored, such as answers out of choice.
+    # Only the first headline metric: further ones may count what could not be scored, such as out-of-choice answers.
     main_results = [record.result(metric) for metric in record.design.headline[:1]] or record.results
     has_number = any(result is not None and result.value is not None for result in main_results)
     return (record.status == "done", has_number)
@@ -359,7 +359,7 @@ def _no_result_reason(record: RunRecord) -> str:
 
 
 def card_data_text(records: Sequence[RunRecord]) -> str:
-    """Which data the runs of a card were run on, as a sentence; empty for runs of several cards."""
+    """Which data a card was run on, as a sentence; empty if the runs belong to cards on different data, or to none."""
     kinds: set[tuple[str, str]] = set()
     for record in records:
         if record.provenance.card is not None:
@@ -431,7 +431,7 @@ def _model_identity(headline: Headline) -> object:
 
 
 def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, Side]]:
-    """What is compared: all runs of both models pooled, or the runs of each question with those of the same one."""
+    """The sides to compare: all runs of both models pooled, or one pair of runs for each question that both answer."""
     if variation_of(base.records[0]).pooled:
         yield (
             pool(store, base.records, base.keep, base.excluded),

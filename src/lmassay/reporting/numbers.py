@@ -11,6 +11,8 @@ from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted
 
 _NEGATIVE = re.compile(r"(?<![\w.-])-(?=\d)")
+# The beginning of ``Result.method`` if there is no interval; the reason follows.
+_NO_INTERVAL = "none: "
 _MAX_NAMED_REASONS = 4
 _MAX_NAMED_GROUPS = 4
 
@@ -64,10 +66,9 @@ def no_interval_reason(result: Result) -> str:
 
     Empty for a result with an interval, and for results of early versions, which did not record the reason.
     """
-    prefix, _, reason = result.method.partition("none: ")
-    if prefix:
+    if not result.method.startswith(_NO_INTERVAL):
         return ""
-    return reason
+    return result.method.removeprefix(_NO_INTERVAL)
 
 
 def no_interval_notes(results: Iterable[Result]) -> list[str]:

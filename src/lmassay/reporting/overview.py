@@ -20,10 +20,10 @@ GroupResults = Mapping[str, Result]
 class Overview:
     """A table of a run's main results.
 
-    ``rows`` are (depth, label, results of the group). ``counted`` names one metric for each number n that differs from
-    those of the other metrics. ``crossed`` maps metrics to the labels that they are crossed with, such as verb pairs;
-    their number is shown next to n. ``lines`` are further (name, text) lines below the table, and ``left_out`` is the
-    number of results that are not shown.
+    ``rows`` are (depth, label, results of the group). ``counted`` are the metrics that get a column for their n; a
+    metric whose n is that of an earlier one in every group needs none. ``crossed`` maps metrics to the labels that they
+    are crossed with, such as verb pairs; their number is shown next to n. ``lines`` are further (name, text) lines
+    below the table, and ``left_out`` is the number of results that are not shown.
     """
 
     metrics: Sequence[str]

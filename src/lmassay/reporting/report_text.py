@@ -30,9 +30,11 @@ def report_text(
     pictures: Pictures | None = None,
     layout: TableLayout | None = None,
 ) -> str:
-    """Return a report about runs; ``fragment`` is LaTeX without a preamble. ``content`` saves reading it again.
+    """Return a report about runs.
 
-    ``layout`` describes a table that the user configured, which comes first.
+    ``form`` is ``html``, ``md``, ``tex``, ``csv``, or ``fragment`` for only the tables of the LaTeX report. ``layout``
+    describes a table that the user configured; it comes first, but not in a CSV file. ``content`` is what `chapters`
+    returns for the same runs and layout, if the caller has it already; ``html`` and ``csv`` do not use it.
     """
     # The writers are imported late, because each needs only its own libraries.
     if form == "html":

@@ -36,7 +36,7 @@ def _shared_by_all(texts: Sequence[str]) -> int:
     filled = [text for text in texts if text]
     if not filled:
         return 0
-    # All texts begin with what the first and the last in alphabetical order begin with.
+    # What the first and the last text in alphabetical order share, all texts between them share as well.
     shared = max(filled)[: _count_shared(min(filled), max(filled))]
     is_worth_skipping = len(shared) > _MIN_SHARED and all(len(text) > len(shared) for text in filled)
     return _word_start(shared, len(shared)) if is_worth_skipping else 0
@@ -56,10 +56,10 @@ def _distinct_part(text: str, begin: int, above: str, length: int) -> str:
 
 
 def _count_shared(first: str, second: str) -> int:
-    """Return how many characters two texts begin with."""
+    """Return how many characters at the beginning of two texts are the same."""
     number = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for character, other_character in zip(first, second, strict=False):
+        if character != other_character:
             break
         number += 1
     return number

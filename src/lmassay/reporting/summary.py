@@ -14,6 +14,7 @@ from lmassay.reporting.run_table import TIE_MARK, best_marks
 from lmassay.reporting.tiles import anchor
 from lmassay.reporting.units import shared_unit
 from lmassay.reporting.variants import question_signature, variant_of
+from lmassay.statistics import ALPHA
 from lmassay.statistics.ranking import Mark
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, canonical
@@ -23,7 +24,7 @@ MAX_METRICS = 3
 _DIGITS = 3
 _MAX_NOTE_LENGTH = 120
 _STATE_TITLES = {"error": "errors", "unscored": "unscored"}
-_TEST = "paired tests, Holm-adjusted, level 0.05"
+_TEST = f"paired tests, Holm-adjusted, level {ALPHA:g}"
 
 
 def summary_tables(store: Store, records: Sequence[RunRecord], titles: Sequence[str]) -> list[Block]:
@@ -37,10 +38,10 @@ def summary_tables(store: Store, records: Sequence[RunRecord], titles: Sequence[
 
 def examples_link(run: str, state: str = "") -> str:
     """Where the example browser shows the examples of a run; ``run`` is its title there."""
-    chosen = {"run": run}
+    parameters = {"run": run}
     if state:
-        chosen["state"] = state
-    return f"#examples?{urlencode(chosen)}"
+        parameters["state"] = state
+    return f"#examples?{urlencode(parameters)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,9 +91,10 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
                 rows.append((evaluation, TableRow(cells)))
     if not rows:
         return []
-    order = list(questions)
-    # All rows of an evaluation are together, whether they have a number or not.
-    rows.sort(key=lambda row: order.index(row[0]))
+    # All rows of an evaluation are together, whether they have a number or not. A card may name an evaluation whose
+    # package is no longer installed; its rows come last.
+    position = {evaluation: number for number, evaluation in enumerate(questions)}
+    rows.sort(key=lambda row: position.get(row[0], len(position)))
     header = [*header_row(["question", "model"], ["value", interval_header(card_headlines)]), text_cell("based on")]
     blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
     for headline in one_per_metric(card_headlines):

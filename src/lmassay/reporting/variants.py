@@ -21,7 +21,7 @@ _NOT_PART_OF_QUESTION = frozenset({"lmassay", "model", "limit", "ci"})
 
 
 def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Group runs of one task and model that differ only in what the task varies.
+    """Group runs of one task and model that differ only in what the task varies, or combines on a card.
 
     If a variant was run twice, the later run counts, unless only the earlier one has results.
     """
@@ -33,7 +33,7 @@ def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
         card = record.provenance.card
         combined = variation_of(record).combined
         if card is not None and combined:
-            # A card sums up several tasks of an evaluation in one headline; other cards have their own.
+            # A card sums up several runs, such as those on several data sets, in one headline. Each card has its own.
             question = canonical([card.size, card.data, card.language, question_signature(record, combined)])
             variant = canonical([variant, question_signature(record)])
         identity = [record.model, signature.get("model"), signature.get("limit"), question]
@@ -47,7 +47,8 @@ def group_variants(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
 def question_signature(record: RunRecord, combined: Sequence[str] = ()) -> str:
     """The parts of a run's signature that two models must share to be compared.
 
-    That excludes the model itself, the number of examples, what the variants of a question differ in, and ``combined``.
+    That excludes the model itself, the release of lmassay, the number of examples, the method for intervals, what the
+    variants of a question differ in, and ``combined``.
     """
     variation = variation_of(record)
     excluded = _NOT_PART_OF_QUESTION | {*variation.named, *variation.free, *combined}

@@ -95,7 +95,7 @@ class Pages:
         )
 
     def runs_live(self, request: Request) -> Response:
-        """The list of runs, if it has changed since the version that the browser has."""
+        """The parts of the list, or 204 if the folder has not changed since the version that the browser has."""
         snapshot = self.context.folder.snapshot()
         if _is_unchanged(request, snapshot):
             return Response(status_code=204)
@@ -141,7 +141,7 @@ class Pages:
         )
 
     def run_live(self, request: Request) -> Response:
-        """The parts of a run's page that have changed since the version that the browser has."""
+        """The parts of a run's page, or 204 if the folder has not changed since the version that the browser has."""
         snapshot = self.context.folder.snapshot()
         run = run_of(snapshot, request.path_params["run"]).record.id
         if _is_unchanged(request, snapshot):

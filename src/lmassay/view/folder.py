@@ -1,7 +1,7 @@
 """Reads a results folder again and again while other processes write to it.
 
 All reading is done in short steps with a connection that cannot write, so that it never makes a run wait. What the
-pages show is read at most once a second, however many of them are open, and only if something has changed.
+pages show is read about once a second at most, however many of them are open, and only if something has changed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class _CountsOfRun:
-    """The counts of a run that nobody works on, so that they need not be counted again."""
+    """The counts of a run that no process is working on, so that its examples are not counted again."""
 
     key: tuple[object, ...]
     counts: dict[str, int]
@@ -142,8 +142,9 @@ class ResultsFolder:
 
     def _may_differ(self, files: tuple[object, ...]) -> bool:
         """Whether the folder may contain something else than the last snapshot."""
-        was_never_read = self._read_at < 0
-        if was_never_read or files != self._files:
+        # Never read, or changed by this process (see ``forget``).
+        has_no_current_snapshot = self._read_at < 0
+        if has_no_current_snapshot or files != self._files:
             return True
         if self._snapshot.problem:
             # A problem such as a missing permission can be solved without a change of the files.

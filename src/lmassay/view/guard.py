@@ -54,10 +54,10 @@ class Secrets:
 class Guard:
     """Refuses requests before they reach the application, and adds the security headers to every response."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], port: int, known: Secrets, *, read_only: bool) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], port: int, expected: Secrets, *, read_only: bool) -> None:
         self._app = app
         self._hosts = hosts
-        self._known = known
+        self._expected = expected
         self._read_only = read_only
         # Cookies do not distinguish ports, and two views may be open at the same time.
         self._cookie = f"lmassay-view-{port}"
@@ -80,11 +80,11 @@ class Guard:
             return _refusal(405, "This server answers GET, HEAD and POST only.")
         token = request.query_params.get("token")
         if token is not None and request.method in _SAFE_METHODS:
-            if secrets.compare_digest(token.encode(), self._known.token.encode()):
+            if secrets.compare_digest(token.encode(), self._expected.token.encode()):
                 return self._signed_in(request)
             return _not_signed_in()
         cookie = request.cookies.get(self._cookie, "")
-        if not secrets.compare_digest(cookie.encode(), self._known.session.encode()):
+        if not secrets.compare_digest(cookie.encode(), self._expected.session.encode()):
             return _not_signed_in()
         if request.method == "POST":
             return self._refusal_of_change(request)
@@ -121,7 +121,7 @@ class Guard:
         query = request.url.remove_query_params("token").query
         target = f"{path}?{query}" if query else path
         response = HTMLResponse(render("signed_in.html", target=target))
-        response.set_cookie(self._cookie, self._known.session, httponly=True, samesite="strict", path="/")
+        response.set_cookie(self._cookie, self._expected.session, httponly=True, samesite="strict", path="/")
         return response
 
 

@@ -29,7 +29,8 @@ class ListQuery:
     """The part of the address after the question mark, so that every view of the list can be linked to."""
 
     q: str = ""
-    """A text that must occur in the label, the id, the task, the model, the note or a tag."""
+    """A text that must occur in the label, the id, the name of the configuration, the task, the model, the note
+    or a tag."""
     status: str = ""
     evaluation: str = ""
     task: str = ""
@@ -50,7 +51,7 @@ class ListQuery:
 
     @property
     def has_filters(self) -> bool:
-        """Whether the query leaves out any runs."""
+        """Whether the query filters runs, instead of only sorting or grouping them."""
         return replace(self, group="", sort=NEWEST) != ListQuery()
 
     def url(self, path: str = "/", **changes: str) -> str:
@@ -66,7 +67,10 @@ class ListQuery:
     def select(self, runs: Sequence[RunState]) -> list[RunState]:
         """Return the runs that the query selects, in its order."""
         run_filter = RunFilter(
-            tasks=_one(self.task), models=_one(self.model), statuses=_one(self.status), tags=_one(self.tag)
+            tasks=_literal_pattern(self.task),
+            models=_literal_pattern(self.model),
+            statuses=_literal_pattern(self.status),
+            tags=_literal_pattern(self.tag),
         )
         states = {state.record.id: state for state in runs}
         records = []
@@ -93,10 +97,11 @@ _NAMES = tuple(field.name for field in fields(ListQuery))
 _EMPTY = ListQuery()
 
 
-def _one(value: str) -> tuple[str, ...]:
+def _literal_pattern(value: str) -> tuple[str, ...]:
+    """A value as the patterns that RunFilter takes; none if the value is empty, which selects all runs."""
     if not value:
         return ()
-    # RunFilter takes patterns. A name from the list is meant literally, so special characters are put in brackets.
+    # A name from the list is meant literally, so special characters are put in brackets.
     literal = _PATTERN_CHARACTER.sub(r"[\g<0>]", value)
     return (literal,)
 

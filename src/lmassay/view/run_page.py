@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -39,6 +40,8 @@ _DEFAULT_TITLES = ("text", "answer")
 # The names that evaluations give to the output of a system. If an example has several outputs, the last one answers
 # the attacked input or the final request.
 _TITLES_OF_ANSWERS = ("answer", "output", "raw")
+# What follows the name of a text if an example has several requests: "answer 1 of 3".
+_NUMBER_OF_EXCHANGE = re.compile(r" \d+ of \d+")
 
 
 # --- the address ------------------------------------------------------------------------------------------------------
@@ -359,9 +362,13 @@ def _example_rows(
 
 
 def _text_called(title: str, texts: Texts) -> str:
-    """Return a text by its name; ``answer`` also finds ``answer (length)`` and ``answer 1 of 3``."""
-    for name_of_text, text in texts:
-        if name_of_text == title or name_of_text.startswith(f"{title} "):
+    """Return a text by its name; ``answer`` also finds ``answer (length)`` and ``answer 1 of 3``.
+
+    ``isNamed`` in the report's ``rows.js`` has the same rule, so both pages show the same text.
+    """
+    for text_name, text in texts:
+        is_named = text_name == title or text_name.startswith(f"{title} (")
+        if is_named or _NUMBER_OF_EXCHANGE.fullmatch(text_name.removeprefix(title)):
             return text
     return ""
 

@@ -25,16 +25,16 @@ class ViewServer:
         self.folder = folder
         self._socket = listen(host, port)
         self.port: int = self._socket.getsockname()[1]
-        self.known = known = Secrets()
+        self.secrets = Secrets()
         self.address = f"http://{host_in_url(host)}:{self.port}/"
         """Where the server listens."""
-        self.url = f"{self.address}?token={known.token}"
+        self.url = f"{self.address}?token={self.secrets.token}"
         """The address for the user's browser, with the token that it must know."""
         # Keys in the environment of this process are blanked out of every page.
         remember_environment()
-        self.context = Context(ResultsFolder(folder), known.form, read_only)
+        self.context = Context(ResultsFolder(folder), self.secrets.form, read_only)
         hosts = allowed_hosts(host, self.port)
-        self.app = Guard(application(self.context), hosts, self.port, known, read_only=read_only)
+        self.app = Guard(application(self.context), hosts, self.port, self.secrets, read_only=read_only)
         config = uvicorn.Config(
             self.app,
             lifespan="off",

@@ -1,4 +1,4 @@
-"""Models that can do this and that, quickly and always in the same way."""
+"""Fast, deterministic models with different abilities."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_a_model_without_blanks_is_asked_for_whole_sentences(tmp_path):
     assert set(output["not_applicable"]["ranker"]) == {"robustness", "bias", "fewshot"}
 
 
-def test_a_model_of_which_nothing_can_be_asked_is_a_mistake_in_one_breath(tmp_path):
+def test_a_model_that_no_evaluation_applies_to_is_an_error_without_a_traceback(tmp_path):
     done = lmassay("card", f"{MODELS}:Mute", "--results", tmp_path / "r", cwd=tmp_path)
     assert done.returncode == 2
     assert "no evaluation can be run on this model" in done.stderr
@@ -223,7 +223,7 @@ def test_an_evaluation_that_failed_is_reported_and_the_others_are_answered(tmp_p
 
 
 def test_a_model_that_dies_on_some_variants_is_reported_and_still_compared(tmp_path):
-    """A number over fewer attacks must not pass for one over all."""
+    """A number over fewer attacks must not look like one over all of them."""
     done = quick_card(tmp_path, f"{MODELS}:Talker", f"{MODELS}:Mortal", "--only", "robustness")
     assert done.returncode == 1
     output = json.loads(done.stdout)

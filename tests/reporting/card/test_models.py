@@ -28,7 +28,7 @@ def test_anything_else_is_a_model_of_the_hub(tmp_path):
     assert model_spec("owner/name", tmp_path) == {"name": "hf", "model": "owner/name"}
 
 
-def test_a_class_of_ones_own_has_its_place_written_out(tmp_path):
+def test_the_file_of_a_users_own_class_is_written_as_a_full_path(tmp_path):
     assert model_spec("mine.py:Mine", tmp_path) == f"{tmp_path / 'mine.py'}:Mine"
 
 

@@ -73,7 +73,7 @@ __all__ = [
     "Stroke",
 ]
 
-# Names of earlier versions that the documentation used, and what they are called now.
+# Documented names of earlier versions → their present names.
 _OLD_NAMES = {
     "Cell": "HeatmapCell",
     "Key": "LegendEntry",

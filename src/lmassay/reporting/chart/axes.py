@@ -70,7 +70,7 @@ class LinearAxis:
         """An axis that covers all values, with room on both sides: the fraction ``room`` of their range.
 
         It does not reach beyond ``within``. The room is at least ``least_room``. If all values are equal and
-        ``least_room`` is 0, it is a tenth of the value.
+        ``least_room`` is 0, it is a tenth of the value, or 1 if the value is 0.
 
         >>> axis = LinearAxis.around("score", [61.0, 74.0], within=(0.0, 100.0))
         >>> round(axis.low, 2), round(axis.high, 2)
@@ -334,10 +334,10 @@ def _decimals(step: float) -> int:
 
 
 def _thinned(values: Sequence[float], labels: Sequence[str]) -> Iterator[list[Tick]]:
-    """All ticks, every second one, every third one … and none."""
+    """All ticks, then fewer of them at equal steps from the first to the last, then the first only, then none."""
     ticks = [Tick(value, label) for value, label in zip(values, labels, strict=True)]
     for every in range(1, len(ticks) + 1):
-        # An even distribution keeps the first and the last one where that is possible.
+        # Other steps would leave out the last tick, and with it the end of the axis.
         if (len(ticks) - 1) % every == 0 or every == len(ticks):
             yield ticks[::every]
     yield []

@@ -17,6 +17,7 @@ from lmassay.reporting.chart.text import ASCENT, drawable, fit
 _PADDING = 6.0
 _GAP = 10.0
 _TITLE_LINES = 5
+# How much higher a panel becomes at most if it is laid out wider: more would fill a page with one figure.
 _MAX_STRETCH = 1.4
 # How narrow a column of panels may become, as a share of the width that it was designed for.
 _LEAST_SHARE = 0.75

@@ -17,7 +17,9 @@ TITLE_GAP = 5.0
 """The gap between the title of an axis and its labels."""
 _COLUMN_GAP = 14.0
 _MIN_PLOT_WIDTH = 80.0
+# Labels next to rows may always be this wide, even if the chart has to grow; narrower ones would be cut too short.
 _MIN_LABEL_COLUMN = 110.0
+# Notes to the right of a plot take at most this share of the width of their column.
 _MAX_NOTE_SHARE = 0.4
 
 

@@ -43,7 +43,7 @@ _STRONGEST_SHADE = 0.62
 
 
 class Mark(Protocol):
-    """Anything that can draw itself in a frame."""
+    """Anything that can draw itself in the plot area of a panel."""
 
     def draw(self, frame: PlotArea) -> Markup:
         """The mark as SVG; nothing if it has no place on the axes."""
@@ -111,6 +111,7 @@ class Dot:
                 "circle", elements.title(self.title), class_=self.style, cx=x, cy=y, r=f"{self.radius:g}"
             )
         if self.marker in _CROSSES:
+            # A cross has no area that could be full or hollow, so it has a style of its own.
             return elements.path(_cross(self.marker, x, y, self.radius), "cross", self.title)
         return elements.path(_polygon(self.marker, x, y, self.radius), self.style, self.title)
 

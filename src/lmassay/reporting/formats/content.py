@@ -144,7 +144,7 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
     unrelated: list[str] = []
     for other in others:
         if not share_examples(base, other):
-            # A run without any scored example is reported as such above.
+            # A run that has no examples yet has no results either, which problem_blocks reports.
             if other.table.ids:
                 unrelated.append(other.name)
             continue

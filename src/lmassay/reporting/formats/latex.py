@@ -32,7 +32,7 @@ _PREAMBLE = r"""\documentclass[10pt,a4paper]{article}
 \usepackage[margin=18mm]{geometry}
 \usepackage{array,booktabs,graphicx,iftex}
 \newsavebox{\fittedbox}
-% As large as it is, or smaller where the page is.
+% At its natural size, or scaled down to fit the page.
 \newcommand{\fitted}[1]{\sbox{\fittedbox}{#1}%
   \ifdim\wd\fittedbox>\linewidth\sbox{\fittedbox}{\resizebox{\linewidth}{!}{\usebox{\fittedbox}}}\fi
   \ifdim\dimexpr\ht\fittedbox+\dp\fittedbox\relax>0.9\textheight
@@ -60,6 +60,7 @@ _ENGINES = {
 }
 _OWN_FONTS = f"\\providecommand{{\\{EAST_ASIAN}}}[1]{{#1}}\\providecommand{{\\{OTHER}}}[1]{{#1}}"
 MIDRULE = r"\midrule"
+# About as many lines of a table as fit on a page. A part that is still too high is scaled down by \fitted.
 _MAX_LINES_PER_PAGE = 46
 # Lengths in characters from which a column of text becomes a paragraph of 4 or 7 cm.
 _LONG, _VERY_LONG = 36, 90
@@ -92,9 +93,9 @@ def fragment(chapters: Sequence[Chapter]) -> str:
 def fragment_of(parts: Sequence[str]) -> str:
     """Tables and comments for the user's own document, after a comment that says what the document needs."""
     body = "\n".join(parts)
-    head = ["% Needs \\usepackage{array,booktabs}. Below each number its interval."]
+    head = ["% Needs \\usepackage{array,booktabs}. The interval is below each number."]
     if needs_fonts(body):
-        head += [f"% {_ENGINES[True]} Redefine the two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
     return "\n".join([*head, body]) + "\n"
 
 
@@ -197,7 +198,7 @@ def floating_table(table: Table, label: str = "") -> str:
     text = "\n".join([*lines, tabular(table), r"\end{table}"])
     head = ["% Needs \\usepackage{array,booktabs}."]
     if needs_fonts(text):
-        head += [f"% {_ENGINES[True]} Redefine the two commands to choose it.", _OWN_FONTS]
+        head += [f"% {_ENGINES[True]} Redefine these two commands to choose it.", _OWN_FONTS]
     return "\n".join([*head, text]) + "\n"
 
 

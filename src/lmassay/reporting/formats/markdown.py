@@ -24,7 +24,8 @@ from lmassay.reporting.blocks import (
 )
 from lmassay.reporting.formats.content import Chapter, Pictures
 
-# An underscore between letters or digits emphasizes nothing, so it is not escaped.
+# Markup inside a line. An underscore between letters or digits emphasizes nothing, so it is not escaped. After "]", one
+# of "[", "(" and ":" would make a link or its target; "&" matters only where it begins an entity such as "&lt;".
 _SPECIAL = re.compile(r"[\\`*<>|~$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])[\[(:]|&(?=#?\w+;)")
 # At the beginning of a line these start a list, a heading, a rule, a quote or the target of a link.
 _LINE_START = re.compile(r"([-+=#\[]|\d+[.)])")

@@ -39,19 +39,19 @@ class Browser {
 
   makeColumns() {
     const { columns, texts, scores, keys } = this.data;
-    const column = (kind, of, title = kind) => {
+    const column = (kind, values, title = kind) => {
       const tasks = new Set();
-      const has = of instanceof Float64Array ? (value) => !Number.isNaN(value) : (value) => value >= 0;
-      of.forEach((value, row) => has(value) && tasks.add(columns.task[row]));
-      return { kind, of, title, tasks };
+      const has = values instanceof Float64Array ? (value) => !Number.isNaN(value) : (value) => value >= 0;
+      values.forEach((value, row) => has(value) && tasks.add(columns.task[row]));
+      return { kind, values, title, tasks };
     };
-    const textColumn = (of, title) => {
-      const isShort = of.every((value) => value < 0 || this.data.strings[value].length <= SHORT_TEXT);
-      return { ...column("text", of, title), isShort, skip: sharedBeginnings(this.data, of) };
+    const textColumn = (values, title) => {
+      const isShort = values.every((value) => value < 0 || this.data.strings[value].length <= SHORT_TEXT);
+      return { ...column("text", values, title), isShort, skip: sharedBeginnings(this.data, values) };
     };
     this.id = column("id", columns.id);
     // Without key texts, and for rows of several evaluations, the first text and the answer.
-    this.first = textColumn(Int32Array.from(texts, (of) => (of.length ? of[1] : -1)), "text");
+    this.first = textColumn(Int32Array.from(texts, (own) => (own.length ? own[1] : -1)), "text");
     this.answer = textColumn(textsNamed(this.data, "answer"), "answer");
     this.keyColumns = new Map();
     for (const [task, names] of keys) {
@@ -65,7 +65,7 @@ class Browser {
     this.errors = textsNamed(this.data, "error");
     this.run = column("run", columns.run);
     this.state = column("state", columns.state);
-    this.scores = scores.map(({ name, of }) => column("score", of, name));
+    this.scores = scores.map(({ name, values }) => column("score", values, name));
   }
 
   listen() {
@@ -288,34 +288,34 @@ class Browser {
   }
 
   line(place) {
-    const of = this.view[place];
-    const row = make("tr");
-    row.id = `${this.root.id}-row-${of}`;
-    row.dataset.place = place;
-    row.setAttribute("role", "row");
-    row.setAttribute("aria-rowindex", place + 2);
-    row.setAttribute("aria-selected", String(of === this.chosen));
+    const row = this.view[place];
+    const line = make("tr");
+    line.id = `${this.root.id}-row-${row}`;
+    line.dataset.place = place;
+    line.setAttribute("role", "row");
+    line.setAttribute("aria-rowindex", place + 2); // counted from 1, and the header is a row
+    line.setAttribute("aria-selected", String(row === this.chosen));
     for (const column of this.columns) {
       const cell = make(column.kind === "id" ? "th" : "td", undefined, column.kind);
       cell.setAttribute("role", column.kind === "id" ? "rowheader" : "gridcell");
       if (column.kind === "id") cell.scope = "row";
       // On a narrow screen, where the table has no header, each cell names its column.
       cell.dataset.title = visible(column.title);
-      if (column.kind === "text") cell.append(this.inShort(column, of, this.view[place - 1]));
-      else if (column.kind === "score") cell.textContent = rounded(column.of[of]);
-      else if (column.kind === "run") cell.append(breakable(this.text(column.of[of]).slice(0, 160)));
-      else cell.textContent = this.text(column.of[of]).slice(0, 160);
-      row.append(cell);
+      if (column.kind === "text") cell.append(this.inShort(column, row, this.view[place - 1]));
+      else if (column.kind === "score") cell.textContent = rounded(column.values[row]);
+      else if (column.kind === "run") cell.append(breakable(this.text(column.values[row]).slice(0, 160)));
+      else cell.textContent = this.text(column.values[row]).slice(0, 160);
+      line.append(cell);
     }
-    if (this.text(this.state.of[of]) === "error") row.classList.add("failed");
-    if (place === this.cursor) row.classList.add("cursor");
-    return row;
+    if (this.text(this.state.values[row]) === "error") line.classList.add("failed");
+    if (place === this.cursor) line.classList.add("cursor");
+    return line;
   }
 
   // The beginning of a text without what all rows share; a text that was changed begins shortly before the change, and one
   // that begins like the text in the row above goes on where the two differ.
   inShort(column, row, above) {
-    const value = column.of[row];
+    const value = column.values[row];
     const shown = make("div");
     shown.dir = "auto";
     shown.lang = "";
@@ -329,13 +329,14 @@ class Browser {
     if (value >= 0 && other >= 0 && other !== value) {
       const words = changedWords(this.text(value).slice(0, 2000), this.text(other).slice(0, 2000));
       const first = words.findIndex(([, changed]) => changed);
+      // Twice as many: between two words, the list has the space.
       const from = Math.max(0, first - 2 * WORDS_BEFORE_CHANGE);
       if (from) shown.append("… ");
       appendChanged(shown, words.slice(from, from + 60));
       return shown;
     }
     const from = column.skip?.get(value) ?? 0;
-    shown.textContent = distinctPart(this.text(value), from, above === undefined ? "" : this.text(column.of[above]));
+    shown.textContent = distinctPart(this.text(value), from, above === undefined ? "" : this.text(column.values[above]));
     return shown;
   }
 
@@ -368,8 +369,9 @@ class Browser {
     this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.view[place]}`);
   }
 
-  // Opens an example. "reveal" scrolls to it on a narrow screen, where it is below the table.
-  choose(place, reveal, isNews = true) {
+  // Opens an example. "reveal" scrolls to it on a narrow screen, where it is below the table; "remembers" writes it into
+  // the address.
+  choose(place, reveal, remembers = true) {
     const { detail } = this;
     const wasOpen = this.chosen >= 0;
     this.chosen = this.view[place];
@@ -378,7 +380,7 @@ class Browser {
     this.table.setAttribute("aria-activedescendant", `${this.root.id}-row-${this.chosen}`);
     this.showDetail(place);
     detail.hidden = false;
-    if (isNews) this.remember(!wasOpen);
+    if (remembers) this.remember(!wasOpen);
     if (reveal && detail.getBoundingClientRect().top > innerHeight * 0.75) {
       detail.scrollIntoView({ block: "start" });
       detail.focus({ preventScroll: true });
@@ -417,14 +419,16 @@ class Browser {
     for (let i = 0; i < texts[row].length; i += 2) named.set(names[texts[row][i]], this.text(texts[row][i + 1]));
     const compared = new Map((this.data.keys.get(columns.task[row]) ?? []).filter(([, other]) => other));
     for (const [name, text] of named) add(name, text, name === "error" ? "error" : "", named.get(compared.get(name)));
-    const within = groups.filter((group) => group.of[row] >= 0).map((group) => `${group.name}: ${this.text(group.of[row])}`);
+    const within = groups.filter((group) => group.values[row] >= 0).map((group) => `${group.name}: ${this.text(group.values[row])}`);
     if (within.length) add("groups", visible(within.join("\n")), "numbers");
     const title = make("h3");
     mark(title, this.text(columns.id[row]), searched);
     const about = [columns.task, columns.run, columns.state].map((column) => this.text(column[row])).join(" · ");
-    const given = make("ul", undefined, "given");
-    for (const { name, of } of scores) if (!Number.isNaN(of[row])) given.append(make("li", `${visible(name)} ${rounded(of[row])}`));
-    this.detail.replaceChildren(this.buttons(place), title, make("p", about, "about"), given, list);
+    const scoreList = make("ul", undefined, "given");
+    for (const { name, values } of scores) {
+      if (!Number.isNaN(values[row])) scoreList.append(make("li", `${visible(name)} ${rounded(values[row])}`));
+    }
+    this.detail.replaceChildren(this.buttons(place), title, make("p", about, "about"), scoreList, list);
     this.detail.scrollTop = 0;
   }
 

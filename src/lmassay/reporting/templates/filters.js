@@ -1,6 +1,6 @@
 // The controls above the table, and which rows they select.
 
-const MOST_VALUES = 500; // a group with more values is not offered as a filter
+const MAX_VALUES = 500; // a group with more values is not offered as a filter
 
 class Filters {
   constructor(form, data) {
@@ -8,8 +8,8 @@ class Filters {
     this.data = data;
     this.searched = new Map();
     this.kinds = data.groups.filter((group) => {
-      const values = new Set(group.of).size;
-      return values > 1 && values <= MOST_VALUES;
+      const count = new Set(group.values).size;
+      return count > 1 && count <= MAX_VALUES;
     });
     this.offer("task", data.columns.task, "all");
     // Evaluations have different scores, so only the first evaluation is shown at first.
@@ -96,13 +96,13 @@ class Filters {
     const { kind: select, value } = this.controls;
     const { task, run, kind: before } = this.wanted;
     const rows = this.rows({ task, run });
-    const useful = this.kinds.filter((group) => new Set(group.of.filter((of, row) => rows[row] && of >= 0)).size > 1);
+    const useful = this.kinds.filter((group) => new Set(group.values.filter((label, row) => rows[row] && label >= 0)).size > 1);
     const numbers = useful.map((group) => String(this.data.groups.indexOf(group)));
     select.replaceChildren(new Option("any", ""), ...useful.map((group, place) => new Option(visible(group.name), numbers[place])));
     select.value = numbers.includes(before) ? before : "";
     select.closest("label").hidden = !useful.length;
     const chosen = select.value !== "";
-    if (chosen) this.offer("value", this.data.groups[Number(select.value)].of.filter((_, row) => rows[row]), "any");
+    if (chosen) this.offer("value", this.data.groups[Number(select.value)].values.filter((_, row) => rows[row]), "any");
     else value.replaceChildren(new Option("any", ""));
     value.closest("label").hidden = !chosen;
   }
@@ -114,7 +114,7 @@ class Filters {
       for (let row = 0; row < rows.length; row++) if (column[row] !== wanted) rows[row] = 0;
     };
     for (const [name, wanted] of Object.entries({ task, run, state })) if (wanted !== "") keep(this.data.columns[name], Number(wanted));
-    if (kind !== "" && value !== "") keep(this.data.groups[Number(kind)].of, Number(value));
+    if (kind !== "" && value !== "") keep(this.data.groups[Number(kind)].values, Number(value));
     for (const term of terms(search)) {
       const hits = this.containing(term);
       for (let row = 0; row < rows.length; row++) rows[row] &= hits[row];

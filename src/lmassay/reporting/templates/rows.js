@@ -56,24 +56,25 @@ async function read(lines) {
   await pause();
   const columns = {};
   for (const name of ["task", "run", "state", "id"]) columns[name] = Int32Array.from(data[name]);
-  const groups = data.groups.map(([name, values]) => ({ name, of: Int32Array.from(values) }));
-  const scores = data.scores.map(([name, values]) => ({ name, of: Float64Array.from(values, (v) => (v === null ? NaN : v)) }));
+  const groups = data.groups.map(([name, numbers]) => ({ name, values: Int32Array.from(numbers) }));
+  const scores = data.scores.map(([name, numbers]) => ({ name, values: Float64Array.from(numbers, (v) => (v === null ? NaN : v)) }));
   await pause();
   const keys = new Map(data.keys);
   return { size: data.rows, keys, names: data.names, strings, searchStrings, texts, columns, groups, scores, parts: parts(texts, columns, groups) };
 }
 
-// What a search covers: the texts of a row, its id, run and groups. Those of row r are of[start[r]] to of[start[r + 1] - 1].
+// What a search covers: the texts of a row, its id, run and groups. Those of row r are strings[start[r]] to
+// strings[start[r + 1] - 1], as indices into the list of texts.
 function parts(texts, columns, groups) {
   const start = new Uint32Array(texts.length + 1);
-  const of = [];
+  const strings = [];
   texts.forEach((own, row) => {
-    of.push(columns.id[row], columns.run[row]);
-    for (let i = 1; i < own.length; i += 2) of.push(own[i]);
-    for (const group of groups) if (group.of[row] >= 0) of.push(group.of[row]);
-    start[row + 1] = of.length;
+    strings.push(columns.id[row], columns.run[row]);
+    for (let i = 1; i < own.length; i += 2) strings.push(own[i]);
+    for (const group of groups) if (group.values[row] >= 0) strings.push(group.values[row]);
+    start[row + 1] = strings.length;
   });
-  return { start, of: Uint32Array.from(of) };
+  return { start, strings: Uint32Array.from(strings) };
 }
 
 // Whether a text has a name: "answer" is also the name of "answer (length)" and "answer 1 of 3".
@@ -150,7 +151,7 @@ function distinctPart(text, from, above) {
 }
 
 // The rows in ascending order of a column. Rows without a value are separate: they come last in either direction.
-function ordered(data, { of: column, skip }) {
+function ordered(data, { values: column, skip }) {
   const values = column instanceof Float64Array ? column : ranks(data, column, skip);
   const has = [];
   const without = [];
@@ -172,12 +173,13 @@ function ranks(data, column, skip) {
 // The words of a query, and phrases "in quotes"; a row must contain all of them.
 const terms = (query) => [...query.matchAll(/"([^"]+)"?|([^\s"]+)/g)].map((match) => searchable(match[1] || match[2]));
 
+// Returns 1 for each row in which a term occurs, otherwise 0.
 function containing(data, term) {
   const hits = Uint8Array.from(data.searchStrings, (text) => (text.includes(term) ? 1 : 0));
-  const { start, of } = data.parts;
+  const { start, strings } = data.parts;
   const rows = new Uint8Array(data.size);
   for (let row = 0; row < rows.length; row++) {
-    for (let i = start[row]; i < start[row + 1] && !rows[row]; i++) rows[row] = hits[of[i]];
+    for (let i = start[row]; i < start[row + 1] && !rows[row]; i++) rows[row] = hits[strings[i]];
   }
   return rows;
 }

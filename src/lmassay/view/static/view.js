@@ -45,7 +45,7 @@
     const separator = body.dataset.live.includes("?") ? "&" : "?";
     const response = await fetch(`${body.dataset.live}${separator}version=${encodeURIComponent(version)}`);
     if (response.status === 204) return "live";
-    if (response.status === 403) return "The view was started again. Open the address that the terminal shows now.";
+    if (response.status === 403) return "The view was restarted. Open the address that the terminal shows now.";
     const answer = await response.json();
     if (!response.ok) return answer.problem || "This page cannot be updated.";
     version = answer.version;
