@@ -30,7 +30,7 @@ from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import digest_of_model_files, model_identity
 from lmassay.running.planning import plan as plan
-from lmassay.running.sampling import original_example, sampled_examples, sampled_request
+from lmassay.running.sampling import original_example, same_sample, sampled_examples, sampled_request
 from lmassay.running.trainings import TrainingJob, run_trainings
 from lmassay.running.worker_model import ModelDescription
 from lmassay.statistics.intervals import mean_result
@@ -498,32 +498,36 @@ class Worker:
             for item in open_items:
                 if item.responses is not None and all(response.usable for response in item.responses):
                     answered.append(item)
-            examples = [item.example for item in answered]
+            # The task sees its own examples, not samples of them; the samples are restored below.
+            examples = [original_example(item.example) for item in answered]
             responses = [item.responses or [] for item in answered]
             extended = _list_of(Example, task.follow_up(examples, responses), f"the task {task.name}: follow_up")
             if len(extended) != len(answered):
                 raise PluginError(f"the task {task.name}: follow_up gave {len(extended)} of {len(answered)} examples")
             open_items = []
-            for item, example in zip(answered, extended, strict=True):
-                if example is item.example:
+            for item, example, extended_example in zip(answered, examples, extended, strict=True):
+                if extended_example is example:
                     continue
                 if self.budget_reached is not None:
                     # Half of an example's requests cannot be scored.
                     item.responses = None
                     continue
-                self._extend(item, example)
+                self._extend(item, example, extended_example)
                 open_items.append(item)
             self._fill_in_responses(open_items)
 
-    def _extend(self, item: _Item, example: Example) -> None:
-        """Give an item the requests of its extended example."""
-        requests = self._requests(example)
-        keys = [self.key(request, example, number) for number, request in enumerate(requests)]
-        if example.id != item.example.id or keys[: len(item.keys)] != item.keys:
+    def _extend(self, item: _Item, example: Example, extended: Example) -> None:
+        """Give an item the requests of its extended example; ``example`` is what the task extended."""
+        sample = same_sample(extended, item.example)
+        requests = self._requests(sample)
+        keys = [self.key(request, sample, number) for number, request in enumerate(requests)]
+        if extended.id != example.id or keys[: len(item.keys)] != item.keys:
             raise PluginError(
                 f"the task {self.task.name}: follow_up changed the id or the earlier requests of {item.example.id}"
             )
-        item.example, item.requests, item.keys = example, requests, keys
+        item.example = sample
+        item.requests = requests
+        item.keys = keys
         # Answered again from the cache; the responses of a model without a cache are kept.
         item.earlier = dict(zip(keys, item.responses or [], strict=False))
         item.responses = None

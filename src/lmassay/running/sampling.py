@@ -39,6 +39,14 @@ def original_example(example: Example) -> Example:
     return replace(example, id=example.groups[SAMPLE_OF], groups=groups)
 
 
+def same_sample(extended: Example, sample: Example) -> Example:
+    """An example that the task has extended, as the sample that it was extended from."""
+    if SAMPLE_OF not in sample.groups:
+        return extended
+    groups = {**extended.groups, SAMPLE_OF: sample.groups[SAMPLE_OF]}
+    return replace(extended, id=sample.id, groups=groups)
+
+
 def sampled_request(request: Request, temperature: float | None) -> Request:
     """The request at the configuration's temperature; choices and probabilities are not sampled."""
     if temperature is None or not isinstance(request, Generate) or request.choices:

@@ -363,7 +363,8 @@ class Store(RowReader):
             return matches[0]
         if matches:
             ids = ", ".join(run.id for run in matches[:_MAX_LISTED_RUNS])
-            raise StoreError(f"'{name}' matches {len(matches)} runs ({ids} …); write more of the id")
+            more = " …" if len(matches) > _MAX_LISTED_RUNS else ""
+            raise StoreError(f"'{name}' matches {len(matches)} runs ({ids}{more}); write more of the id")
         if not runs:
             raise StoreError(f"there are no runs in {self.folder} yet; start one with `lmassay run`")
         raise StoreError(f"there is no run '{name}' in {self.folder}; {_suggestion(name, runs)}")
