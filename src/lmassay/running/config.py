@@ -442,8 +442,8 @@ def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
 def set_value(text: str, override: str, option: str = "--set") -> Any:
     """Return the value in ``--set key=value``.
 
-    It can be a list or mapping in brackets, a number, true, false or null. Everything else is plain text. Error messages
-    begin with ``option`` and the key of ``override``.
+    It can be a list or mapping in brackets, a number, true, false or null. Everything else is plain text. Error
+    messages begin with ``option`` and the key of ``override``.
     """
     if text.lstrip()[:1] in ("[", "{"):
         return read_brackets(text, f"{option} {override.partition('=')[0]}")

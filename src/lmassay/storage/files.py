@@ -56,7 +56,7 @@ class TextFile:
     bom: bool
     """Whether it begins with a byte-order mark."""
     name: str
-    """Its name in error messages: what the user gave. A stream is read from a copy, whose path tells the user nothing."""
+    """What error messages call it. A stream is read from a copy, whose path would tell the user nothing."""
 
     def read(self, *, keep_bom: bool = False) -> Iterator[str]:
         """Yield its lines without trailing white space and, unless ``keep_bom`` is set, without byte-order mark."""
@@ -394,8 +394,8 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         raise DataError(_not_utf8_message(path)) from None
 
 
-def _encoding_of_mark(path: Path) -> str:
-    """The encoding that a byte-order mark or NUL bytes at the beginning show; empty if they show none."""
+def _detected_encoding(path: Path) -> str:
+    """UTF-32 or UTF-16 if a byte-order mark or NUL bytes at the beginning indicate it; otherwise empty."""
     with open_bytes(path) as stream:
         beginning = stream.read(64)
     # UTF-32 comes first: its mark begins with that of UTF-16.
@@ -415,7 +415,7 @@ def _encoding_of_mark(path: Path) -> str:
 
 def _not_utf8_message(path: Path) -> str:
     """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
-    encoding = _encoding_of_mark(path)
+    encoding = _detected_encoding(path)
     if encoding:
         return f"{path} is {encoding.upper()}, not UTF-8; convert it: iconv -f {encoding} -t utf-8"
     number = 0
