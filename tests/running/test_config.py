@@ -70,6 +70,11 @@ def test_a_reference_to_nothing_is_an_error(tmp_path):
     assert "'${task.nothing}'" in refuse(tmp_path, GOOD + 'name: "${task.nothing}"\n')
 
 
+def test_references_in_a_circle_are_reported_as_such(tmp_path):
+    model = 'model: {name: outputs, files: {out: "${model.files.adv_out}", adv_out: "${model.files.out}"}}'
+    assert "refers to itself through other keys" in refuse(tmp_path, GOOD.replace("model: echo", model))
+
+
 def test_an_environment_variable_is_filled_in_when_the_run_is_built_and_not_before(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_LABEL", "secret-label")
     (run,) = load(tmp_path, GOOD.replace("model: echo", 'model: {name: echo, label: "${MY_LABEL}"}'))

@@ -541,6 +541,31 @@ def test_requests_that_depend_on_answers_are_sent_in_rounds(store, model, regist
     assert sorted(model.prompts) == sorted(["a", "aa", "aaaa", "bb", "bbbb", "ccccc"]), "nothing is asked twice"
 
 
+class Grouped(Chains):
+    """Finds its examples by their ids, and gives extended ones new groups."""
+
+    name = "grouped"
+
+    def follow_up(self, examples: Sequence[Example], responses: Sequence[Sequence[Response]]) -> list[Example]:
+        own_examples = {example.id: example for example in self.examples()}
+        extended = []
+        for before, after in zip(examples, super().follow_up(examples, responses), strict=True):
+            assert before.groups.keys() <= {*own_examples[before.id].groups, "rounds"}
+            if after is not before:
+                after = replace(after, groups={"rounds": "several"})
+            extended.append(after)
+        return extended
+
+
+def test_a_task_that_asks_in_rounds_sees_its_own_examples_and_not_samples(store, registry):
+    registry.add("task", "grouped", Grouped)
+    configured = {"task": {"name": "grouped", "words": ["a", "bb"]}, "samples": 2, "temperature": 0.7}
+    record = runner.start(planned(**configured), store)
+    rows = {row.example.id: row.example.groups for row in store.rows(record.id)}
+    assert list(rows) == ["0~1", "0~2", "1~1", "1~2"]
+    assert rows["0~2"] == {"rounds": "several", "sampled_example": "0"}
+
+
 def test_a_later_request_that_fails_is_an_error_and_resumed_from_there(store, model, registry):
     registry.add("task", "chains", Chains)
     model.fail = {"aa"}

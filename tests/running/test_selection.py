@@ -45,6 +45,11 @@ def test_a_number_may_be_written_in_any_way(tmp_path, text):
     assert selected.task["success_threshold"] == 1e-5
 
 
+def test_brackets_that_do_not_match_are_reported_with_the_option_and_the_key(runs):
+    with pytest.raises(ConfigError, match=r"--only task\.attack: the brackets of .* do not match"):
+        select(runs, ["attack=[homoglyph"])
+
+
 def test_a_number_is_not_a_truth_value(tmp_path):
     task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
     runs = expand({"task": task, "model": {"name": "outputs", "files": {}, "keep_bom": [True, False]}}, tmp_path)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import sys
 import threading
 import time
@@ -123,6 +124,17 @@ def test_files_of_different_length_name_the_line_without_a_partner(tmp_path):
     long, short = write_lines(tmp_path / "long", "abc"), write_lines(tmp_path / "short", "ab")
     with pytest.raises(DataError, match=r"line 3 of the src file .*long has no counterpart.*short has 2"):
         open_parallel({"src": long, "adv_src": short})
+
+
+def test_a_pipe_of_another_length_is_named_as_the_user_gave_it(tmp_path):
+    short = write_lines(tmp_path / "short", "ab")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a\nb\nc\n",))
+    writer.start()
+    with pytest.raises(DataError, match=rf"line 3 of the src file {re.escape(str(pipe))} has no counterpart"):
+        open_parallel({"src": pipe, "adv_src": short})
+    writer.join()
 
 
 def test_chunks_hold_all_rows_in_order(tmp_path):

@@ -56,7 +56,7 @@ def test_a_run_is_found_by_part_of_its_id_and_latest(store):
     assert store.run(first).id == first
     assert store.run(second[-4:]).id == second
     assert store.run("latest").id == second
-    with pytest.raises(StoreError, match="matches 2 runs"):
+    with pytest.raises(StoreError, match=rf"matches 2 runs \({first}, {second}\); write more of the id"):
         store.run(first[:4])
     with pytest.raises(StoreError, match="there is no run"):
         store.run("zzz")

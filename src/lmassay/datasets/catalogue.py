@@ -59,6 +59,7 @@ def catalogue() -> Catalogue:
 
 @functools.cache
 def _catalogue_on(_path: tuple[str, ...]) -> Catalogue:
+    """The catalogue of the packages on a search path, which is the cache key: a change of it may add packages."""
     entries: dict[str, DataSet] = {}
     origins: dict[str, str] = {}
     problems: list[str] = []

@@ -160,7 +160,9 @@ class DataSet(YamlModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name):
-            raise ValueError("must have lower-case letters, digits, hyphens and underscores only")
+            raise ValueError(
+                "must have only lower-case letters, digits, hyphens and underscores, and begin with a letter or digit"
+            )
         return name
 
     @property
@@ -215,7 +217,7 @@ class DataSet(YamlModel):
         return candidates
 
     def _check_label(self, name: str, wanted: Sequence[str], files: Sequence[DataFile]) -> None:
-        """Raise a DataError if no file has a label of this name, or none has one of the values."""
+        """Raise a DataError if no file has a label of this name, or if no file has one of the wanted values."""
         available_names: set[str] = set()
         available_values: set[str] = set()
         for file in files:

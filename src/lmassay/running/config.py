@@ -49,7 +49,8 @@ _TOO_MANY = f"this expands to more than {MAX_RUNS} runs; shorten the lists"
 _ANY_REFERENCE = re.compile(r"\$\{[^}]*\}?")
 _ENVIRONMENT = re.compile(r"\$\{[A-Z][A-Z0-9_]*\}")
 _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
-# A reference may point to a value that contains a reference. This many levels are resolved; then it must be a circle.
+# A reference may point to a value that contains a reference. This many levels are resolved; deeper ones are most
+# likely a circle, and are refused.
 _MAX_REFERENCE_DEPTH = 5
 _MOST_REPLACED = 6
 
@@ -381,6 +382,11 @@ def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
             break
         text = _REFERENCE.sub(lambda match: _referenced_value(match[1], root, path), text)
     for unresolved in _ANY_REFERENCE.findall(text):
+        if _REFERENCE.fullmatch(unresolved):
+            raise ConfigError(
+                f"{path}: '{unresolved}' refers to itself through other keys, or through more than "
+                f"{_MAX_REFERENCE_DEPTH} of them; write the value itself"
+            )
         # Environment variables are filled in when the plug-in is built, so that secrets are not stored.
         if not _ENVIRONMENT.fullmatch(unresolved):
             raise ConfigError(
@@ -433,13 +439,14 @@ def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
     )
 
 
-def set_value(text: str, override: str) -> Any:
+def set_value(text: str, override: str, option: str = "--set") -> Any:
     """Return the value in ``--set key=value``.
 
-    It can be a list or mapping in brackets, a number, true, false or null. Everything else is plain text.
+    It can be a list or mapping in brackets, a number, true, false or null. Everything else is plain text. Error
+    messages begin with ``option`` and the key of ``override``.
     """
     if text.lstrip()[:1] in ("[", "{"):
-        return read_brackets(text, f"--set {override.partition('=')[0]}")
+        return read_brackets(text, f"{option} {override.partition('=')[0]}")
     try:
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):

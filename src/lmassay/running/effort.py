@@ -30,7 +30,7 @@ class Effort:
 def measured_cpu_operations() -> float:
     """How many floating-point operations per second transformers should reach on this machine's CPU.
 
-    It is half the speed of a matrix product in float32 with all cores, the best of a few, measured now.
+    It is half the speed of a matrix product in float32, the fastest of a few that are timed now.
     """
     matrix = np.ones((_WIDTH, _WIDTH), dtype=np.float32)
     shortest = float("inf")
@@ -38,6 +38,7 @@ def measured_cpu_operations() -> float:
         start = time.perf_counter()
         matrix @ matrix
         shortest = min(shortest, time.perf_counter() - start)
+    # A product of two n × n matrices takes n³ multiplications and n³ additions.
     return _CPU_SHARE * 2 * _WIDTH**3 / shortest
 
 

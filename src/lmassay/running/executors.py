@@ -21,12 +21,12 @@ from lmassay.errors import ClusterError, ConfigError, MissingExtra
 from lmassay.running.jobs import SCHEDULER_STOPPED, JobFunction, Resources
 
 _SECONDS_BETWEEN_PARENT_CHECKS = 1.0
-# Workers that are restarted, or that wait in the queue of a cluster for a moment, deserve no warning.
+# No warning while workers are only being restarted, or wait in the queue of a cluster for a moment.
 _SECONDS_UNTIL_NO_WORKERS_WARNING = 5.0
 _SECONDS_TO_WAIT_FOR_WORKERS = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
-_SECONDS_BETWEEN_LOOKS = 0.1
-# Each look is a request to the scheduler, which has other work to do.
+_SECONDS_BETWEEN_POLLS = 0.1
+# Each poll is a request to the scheduler, which has other work to do.
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
 _ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
 _SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")
@@ -93,7 +93,7 @@ class ProcessExecutor:
         self._workers: list[_WorkerProcess] = []
 
     def capacity(self, resources: Resources) -> int:
-        # Whoever starts several processes on one machine knows what it has.
+        # Resources are not checked: whoever chooses the number of processes knows what this machine has.
         return self._max_workers
 
     def submit(self, function: JobFunction, payload: dict[str, Any], resources: Resources) -> Future[Any]:
@@ -116,7 +116,7 @@ class ProcessExecutor:
             if worker.is_idle:
                 return worker
         if len(self._workers) >= self._max_workers:
-            # More jobs than workers; the job waits for the process that got its last job first.
+            # More jobs than workers; the job waits until the first process is free.
             return self._workers[0]
         worker = _WorkerProcess(self._new_pool())
         self._workers.append(worker)
@@ -205,7 +205,7 @@ class DaskExecutor:
             ) from error
         try:
             self._wait_for_workers({})
-            self._had_workers.add(_written({}))
+            self._had_workers.add(_resources_text({}))
             self._check_versions()
         except BaseException:
             self._client.close()
@@ -219,11 +219,11 @@ class DaskExecutor:
         return max(1, len(self._workers_with(resources)))
 
     def submit(self, function: JobFunction, payload: dict[str, Any], resources: Resources) -> Future[Any]:
-        if _written(resources) not in self._had_workers:
-            # Dask itself would wait for ever, without a message. Later, a worker may be missing because it is being
+        if _resources_text(resources) not in self._had_workers:
+            # Dask itself would wait forever, without a message. Later, a worker may be missing because it is being
             # restarted; then the job waits for it, see check_workers.
             self._wait_for_workers(resources)
-            self._had_workers.add(_written(resources))
+            self._had_workers.add(_resources_text(resources))
         # pure=False: every submitted job is run. Otherwise Dask would return the result of an earlier one with the same
         # payload.
         executor = self._client.get_executor(pure=False, resources=dict(resources) or None)
@@ -292,20 +292,22 @@ class DaskExecutor:
         deadline = time.monotonic() + _SECONDS_TO_WAIT_FOR_WORKERS
         while not self._workers_with(resources):
             if time.monotonic() > deadline:
-                what = "no workers"
+                problem = "no workers"
                 if any(worker.is_paused for worker in self._workers.values()):
-                    what = _ONLY_PAUSED_WORKERS
+                    problem = _ONLY_PAUSED_WORKERS
                 elif resources:
-                    what = f"no worker with the resources that the model needs ({_written(resources)})"
-                raise ConfigError(f"--scheduler: the cluster has {what}; start some: {self._worker_command(resources)}")
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+                    problem = f"no worker with the resources that the model needs ({_resources_text(resources)})"
+                raise ConfigError(
+                    f"--scheduler: the cluster has {problem}; start some: {self._worker_command(resources)}"
+                )
+            time.sleep(_SECONDS_BETWEEN_POLLS)
             self._workers_known_until = 0.0
 
     def _worker_command(self, resources: Resources) -> str:
         # Without --memory-limit, Dask gives a worker with one thread the memory of one core.
         command = f"dask worker {self._scheduler} --nthreads 1 --memory-limit 0"
         if resources:
-            command += f' --resources "{_written(resources)}"'
+            command += f' --resources "{_resources_text(resources)}"'
         return command
 
     def _check_versions(self) -> None:
@@ -338,7 +340,7 @@ def _first_cause(error: BaseException) -> str:
     return reason
 
 
-def _written(resources: Resources) -> str:
+def _resources_text(resources: Resources) -> str:
     """Write resources as the command ``dask worker`` expects them: ``GPU=1 MEMORY=64e9``."""
     parts = []
     for name, amount in resources.items():

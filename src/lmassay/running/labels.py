@@ -83,6 +83,7 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
             values_of_run = values_of_path.setdefault(key.shown_path, {})
             for number, value in _values_or_defaults(key, members).items():
                 values_of_run.setdefault(number, []).append(identity(value))
+        # Keys with the same division of the runs always change together: they belong to the items of one list.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
         for path, values_of_run in values_of_path.items():
             distinct_values = {value for values in values_of_run.values() for value in values}
@@ -90,8 +91,8 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
                 # One run states the default and another leaves it out, so this key does not distinguish them.
                 continue
             division = (path[0], _division(values_of_run))
-            same_list, _ = list_of_division.get(division, (path, 0))
-            list_of_division[division] = (_shared_beginning(same_list, path), len(distinct_values))
+            path_so_far, _ = list_of_division.get(division, (path, 0))
+            list_of_division[division] = (_shared_beginning(path_so_far, path), len(distinct_values))
         values_of_list: dict[KeyPath, int] = {}
         for path, values in list_of_division.values():
             if path in values_of_list:

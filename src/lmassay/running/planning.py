@@ -146,7 +146,7 @@ def plan(config: RunConfig) -> Plan:
         built_model = config.build_model()
     model = None if built_model is None else as_model(built_model, config.model)
     if model is not None:
-        # First, because what a task needs of a model depends on how it asks (``answer_by: auto``).
+        # First, because what a task needs from a model depends on how it asks (``answer_by: auto``).
         task.choose_for(model)
     # Mistakes in the configuration come before checks that read files and load tokenizers, which take longer.
     _check_fit(task, model)

@@ -30,7 +30,7 @@ from lmassay.running.jobs import Executor
 from lmassay.running.planning import Plan as Plan
 from lmassay.running.planning import digest_of_model_files, model_identity
 from lmassay.running.planning import plan as plan
-from lmassay.running.sampling import original_example, sampled_examples, sampled_request
+from lmassay.running.sampling import original_example, same_sample, sampled_examples, sampled_request
 from lmassay.running.trainings import TrainingJob, run_trainings
 from lmassay.running.worker_model import ModelDescription
 from lmassay.statistics.intervals import mean_result
@@ -202,7 +202,7 @@ def _carry_out(
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, status, note)
-            # The same mistake would only be repeated.
+            # Resuming without a fix would only repeat the same error.
             condition = "" if isinstance(error, KeyboardInterrupt) else "when this is fixed, "
             error.add_note(f"all answers so far are stored; {condition}{_how_to_continue(planned, store, run)}")
             raise
@@ -211,7 +211,10 @@ def _carry_out(
 
 
 def recompute(record: RunRecord, store: Store) -> None:
-    """Compute the results of a run again from its stored examples. Raises StoreError if its inputs have changed."""
+    """Compute the results of a run again from its stored examples, all of which must be there.
+
+    Raises StoreError if its inputs have changed.
+    """
     with store.lock(record.id):
         planned = replan(record, store.folder)
         _compute_results(planned, store, record.id)
@@ -267,8 +270,11 @@ def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
         store.set_status(run, "incomplete", f"{counted(counts['error'], 'example')} with errors")
     elif not counts["scored"]:
         reasons = store.unscored_reasons(store.run(run))
-        why = "" if not reasons else f" ({'; '.join(reason for reason, _ in reasons[:_MAX_REASONS])})"
-        store.set_status(run, "incomplete", f"none of {counted(counts['unscored'], 'example')} could be scored{why}")
+        explanation = ""
+        if reasons:
+            explanation = f" ({'; '.join(reason for reason, _ in reasons[:_MAX_REASONS])})"
+        unscored = counted(counts["unscored"], "example")
+        store.set_status(run, "incomplete", f"none of {unscored} could be scored{explanation}")
     else:
         store.set_status(run, "done")
         store.forget_lock(run)
@@ -286,7 +292,7 @@ class _Item:
     requests: list[Request]
     keys: list[str]
     responses: list[Response] | None = None
-    """None if the budget did not allow all requests."""
+    """None until all requests are answered; it stays None if the budget did not allow all of them."""
     earlier: dict[str, Response] = field(default_factory=dict)
     """The responses of earlier rounds, by key, if later requests depend on them."""
 
@@ -387,6 +393,7 @@ class Worker:
         """Process all examples that are not finished yet. Raises BudgetReached when the budget is used up."""
         if self.model is not None:
             self.model.use_budget(self.budget)
+            # Here, a model records what it has open at a provider, so that a resumed run can collect the answers.
             self.model.use_folder(self.store.folder / "open")
         # Examples whose rows were changed from outside are scored again.
         self.store.drop_damaged_rows(self.run)
@@ -432,7 +439,7 @@ class Worker:
         if self.model is not None:
             size = max(size, self.model.chunk)
         if self.worker_model is not None:
-            # Each chunk ends with a wait for the slowest worker.
+            # Each chunk ends with a wait for the slowest worker, so fewer and larger chunks waste less time.
             size *= min(self.worker_model.workers, _MAX_CHUNK_FACTOR)
         seen_ids: set[str] = set()
         questions = islice(self.task.examples(), self.config.limit)
@@ -498,32 +505,36 @@ class Worker:
             for item in open_items:
                 if item.responses is not None and all(response.usable for response in item.responses):
                     answered.append(item)
-            examples = [item.example for item in answered]
+            # The task sees its own examples, not samples of them; the samples are restored below.
+            examples = [original_example(item.example) for item in answered]
             responses = [item.responses or [] for item in answered]
             extended = _list_of(Example, task.follow_up(examples, responses), f"the task {task.name}: follow_up")
             if len(extended) != len(answered):
                 raise PluginError(f"the task {task.name}: follow_up gave {len(extended)} of {len(answered)} examples")
             open_items = []
-            for item, example in zip(answered, extended, strict=True):
-                if example is item.example:
+            for item, example, extended_example in zip(answered, examples, extended, strict=True):
+                if extended_example is example:
                     continue
                 if self.budget_reached is not None:
                     # Half of an example's requests cannot be scored.
                     item.responses = None
                     continue
-                self._extend(item, example)
+                self._extend(item, example, extended_example)
                 open_items.append(item)
             self._fill_in_responses(open_items)
 
-    def _extend(self, item: _Item, example: Example) -> None:
-        """Give an item the requests of its extended example."""
-        requests = self._requests(example)
-        keys = [self.key(request, example, number) for number, request in enumerate(requests)]
-        if example.id != item.example.id or keys[: len(item.keys)] != item.keys:
+    def _extend(self, item: _Item, example: Example, extended: Example) -> None:
+        """Give an item the requests of its extended example; ``example`` is what the task extended."""
+        sample = same_sample(extended, item.example)
+        requests = self._requests(sample)
+        keys = [self.key(request, sample, number) for number, request in enumerate(requests)]
+        if extended.id != example.id or keys[: len(item.keys)] != item.keys:
             raise PluginError(
                 f"the task {self.task.name}: follow_up changed the id or the earlier requests of {item.example.id}"
             )
-        item.example, item.requests, item.keys = example, requests, keys
+        item.example = sample
+        item.requests = requests
+        item.keys = keys
         # Answered again from the cache; the responses of a model without a cache are kept.
         item.earlier = dict(zip(keys, item.responses or [], strict=False))
         item.responses = None

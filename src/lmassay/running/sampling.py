@@ -1,7 +1,7 @@
 """Repeated sampling: each example is asked several times, at a temperature above 0.
 
-A sample is a separate row, with the id ``example~2`` and the group ``sampled_example``. The task never sees that: its
-requests are made from the original example, and so are its scores.
+A sample is a separate row, with the id ``example~2`` and the group ``sampled_example``. A task need not know:
+its ``requests``, ``follow_up`` and ``score`` get the original example.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ def original_example(example: Example) -> Example:
     return replace(example, id=example.groups[SAMPLE_OF], groups=groups)
 
 
+def same_sample(extended: Example, sample: Example) -> Example:
+    """An example that the task has extended, as the sample that it was extended from."""
+    if SAMPLE_OF not in sample.groups:
+        return extended
+    groups = {**extended.groups, SAMPLE_OF: sample.groups[SAMPLE_OF]}
+    return replace(extended, id=sample.id, groups=groups)
+
+
 def sampled_request(request: Request, temperature: float | None) -> Request:
     """The request at the configuration's temperature; choices and probabilities are not sampled."""
     if temperature is None or not isinstance(request, Generate) or request.choices:
@@ -69,10 +77,10 @@ def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
     if example is None:
         return
     requests = [sampled_request(request, config.temperature) for request in task.requests(example)]
-    texts = [request for request in requests if isinstance(request, Generate) and not request.choices]
-    if not texts:
+    free_texts = [request for request in requests if isinstance(request, Generate) and not request.choices]
+    if not free_texts:
         raise ConfigError(f"{key}: the task {task.name} takes the most probable choice, which is not sampled")
-    if config.samples > 1 and all(request.temperature == 0 for request in texts):
+    if config.samples > 1 and all(request.temperature == 0 for request in free_texts):
         raise ConfigError("samples: all answers at temperature 0 are the same; set temperature above 0, such as 0.7")
     model.check_requests(requests)
 

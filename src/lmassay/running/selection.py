@@ -102,7 +102,7 @@ def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool
         value = value.get("name")
     for text in wanted:
         # `true` means the truth value, and `rte` the text.
-        if str(value) == text or identity(value) == identity(set_value(text, "--only")):
+        if str(value) == text or identity(value) == identity(set_value(text, ".".join(path), "--only")):
             return True
         if _is_same_number(value, text):
             return True

@@ -18,7 +18,7 @@ _M_MMAP_THRESHOLD = -3
 # The largest value that glibc accepts; blocks above it are always returned to the system.
 _MAX_MMAP_THRESHOLD = 32 * 1024 * 1024
 _KEPT_BYTES = 512 * 1024 * 1024
-# Dask's names for its statistical profiler and its clock among the things that a worker does from time to time.
+# Dask's names for its statistical profiler and its clock among the periodic callbacks of a worker.
 _PROFILER = "profile"
 _CLOCK = "tick"
 # Dask warns if the clock is three seconds late.

@@ -16,7 +16,7 @@ from lmassay.errors import DamageError, StoreError
 from lmassay.redaction import excerpt
 from lmassay.storage.batches import BATCHES
 from lmassay.storage.commands import command_line, command_on_results
-from lmassay.storage.digests import text_of
+from lmassay.storage.digests import decoded_cell
 from lmassay.storage.journals import has_foreign_journal, has_open_journal, logs_of, obstacle
 from lmassay.storage.migration import add_missing_digests
 
@@ -78,15 +78,15 @@ _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
 OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
-# What the statements of lmassay's own tables do not contain: views, virtual tables, computed columns and defaults, and
-# tests of values.
+# What the statements that create lmassay's own tables do not contain: views, virtual tables, computed columns and
+# defaults, and CHECK constraints.
 _COMPUTED = re.compile(r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(", re.IGNORECASE)
-# An index of columns, also of some rows only, calls no functions: its columns are in the only pair of brackets, and it
-# has no operator that is a function.
+# An index that calls no functions, with or without a WHERE clause: the only pair of brackets has its columns, and there
+# is no operator that SQLite implements as a function.
 _PLAIN_INDEX = re.compile(r"(?!.*\b(?:LIKE|GLOB|REGEXP|MATCH)\b)[^()]*\([^()]*\)[^()]*", re.IGNORECASE | re.DOTALL)
 _MAX_MESSAGE_LENGTH = 200
 _MAX_NAME_LENGTH = 40
-# The primary results of SQLite that come from the disk, the operating system or another process, not from the file.
+# The primary result codes of SQLite whose cause is the disk, the operating system or another process, not the file.
 _NOT_DAMAGE = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -110,7 +110,7 @@ _WRITE_ERRORS = {
     sqlite3.SQLITE_IOERR_SHMSIZE,
     sqlite3.SQLITE_IOERR_SHMMAP,
 }
-# Windows has no disk quotas.
+# EDQUOT, an exceeded disk quota, is not defined on every system.
 _FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -141,9 +141,9 @@ def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
 def _only_own_statements(
     action: int, argument: str | None, other: str | None, database: str | None, view_or_trigger: str | None
 ) -> int:
-    """Refuse what a view or a trigger of the file asks for.
+    """Refuse what a view or a trigger of the file asks for; this is SQLite's authorizer callback.
 
-    lmassay writes neither. In a file of somebody else, they are programs: a view in place of a table may never end.
+    lmassay writes neither. In a file from somebody else, they are programs: reading a view may never end.
     SQLite reports a named WITH query in the same way, so lmassay's own statements have subqueries instead.
     """
     return sqlite3.SQLITE_OK if view_or_trigger is None else sqlite3.SQLITE_DENY
@@ -152,23 +152,24 @@ def _only_own_statements(
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
     """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
 
-    These are programs, and nobody can tell which runs the file has. lmassay writes none; they are no damage to repair.
-    Tables and views with other names, which a user may have added, are not used; triggers are not run.
+    These are programs, so what such a table contains depends on what they compute. lmassay does not write them; they
+    are not damage that could be repaired. Tables and views with other names, which a user may have added, are not
+    used; triggers are not run.
     """
-    # SQLite refuses a file in which types and names are not those of the statements.
+    # SQLite itself refuses a file in which the type or name contradicts the statement, so both can be relied on.
     query = (
         "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master"
     )
     for row in connection.execute(query).fetchall():
-        kind, name, table, statement = map(text_of, row)
-        # SQLite does not distinguish between capitals and small letters.
+        kind, name, table, statement = map(decoded_cell, row)
+        # Names of tables are not case-sensitive in SQLite.
         kind = kind.lower()
         if table.lower() not in OWN_TABLES:
             continue
         shown_name = excerpt(name, _MAX_NAME_LENGTH)
         if kind in ("table", "view") and _COMPUTED.search(statement):
             raise StoreError(
-                f"{file}: '{shown_name}' is no plain table as lmassay writes it, so lmassay does not use the file; "
+                f"{file}: '{shown_name}' is not a plain table as lmassay writes it, so lmassay does not use the file; "
                 "ask for another copy of the folder, or choose another --results folder"
             )
         # The index of a primary key has no statement.
@@ -240,7 +241,7 @@ class Database:
         with suppress(sqlite3.DatabaseError):
             # Digests that cannot be read are missing, so their runs are damaged.
             for columns in self.execute(query):
-                run, part, value = map(text_of, columns)
+                run, part, value = map(decoded_cell, columns)
                 if run:
                     digests.setdefault(run, {})[part] = value
         return digests
@@ -250,7 +251,7 @@ class Database:
         if not self.has_digests:
             return {}
         query = "SELECT CAST(part AS BLOB), CAST(value AS BLOB) FROM digests WHERE run = ?"
-        return {text_of(part): text_of(value) for part, value in self.execute(query, (run,))}
+        return {decoded_cell(part): decoded_cell(value) for part, value in self.execute(query, (run,))}
 
     def set_digest(self, run: str, part: str, value: str) -> None:
         """Store the digest of a part of a run."""
@@ -273,7 +274,7 @@ class Database:
         if self._has_log():
             raise StoreError(
                 f"{self.file} is still being written, or its writer was killed, and you cannot write to {self.folder}; "
-                "copy the folder, with all its files, to where you can"
+                "copy the folder, with all its files, to a place where you can"
             )
         return self._connect_to_file_only()
 
@@ -291,7 +292,8 @@ class Database:
 
     def _open_schema(self, create: bool) -> None:
         require_plain_tables(self.connection, self.file)
-        # First: if another process is just creating the tables, what is read below belongs to these tables.
+        # Read before the version: another process may be creating the tables right now. The version that is read below
+        # is then that of the tables found here, or a later one.
         tables = self._table_names()
         version = self._schema(tables)
         (application,) = self.execute("PRAGMA application_id").fetchone()
@@ -345,7 +347,7 @@ class Database:
 
     def _table_names(self) -> set[str]:
         query = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table'"
-        return {text_of(name) for (name,) in self.execute(query)}
+        return {decoded_cell(name) for (name,) in self.execute(query)}
 
     def _column_names(self, table: str, database: str = "main") -> list[str]:
         return [name for _, name, *_ in self.execute(f"PRAGMA {database}.table_info({table})")]
@@ -379,8 +381,8 @@ class Database:
         query = "SELECT CAST(value AS BLOB) FROM digests WHERE run = '' AND part = ?"
         with suppress(sqlite3.DatabaseError):
             row = self.execute(query, (_SCHEMA_PART,)).fetchone()
-            if row is not None and text_of(row[0]).isdecimal():
-                return int(text_of(row[0]))
+            if row is not None and decoded_cell(row[0]).isdecimal():
+                return int(decoded_cell(row[0]))
         return None
 
     def _add_column(self, table: str, declaration: str) -> None:
@@ -451,7 +453,7 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
         text = f"{text} ({error.sqlite_errorname}): the disk cannot be read or written; copy the folder to another disk"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
-        text = f"{text}; allow writing to the file, or copy the folder to where you can write"
+        text = f"{text}; allow writing to the file, or copy the folder to a place where you can write"
     elif error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
         text = f"{text}; check that it is a file and that you may write to it, or choose another --results folder"
     return StoreError(f"{file}: {text}")

@@ -14,13 +14,13 @@ from typing import Any
 from lmassay.types import canonical, digest
 
 RECORD = "record"
-"""The columns of a run that never change."""
+"""The columns of a run that are written when it is recorded; of these, only signature and provenance may change."""
 STATE = "state"
 """Status, note and times of a run (since schema 7)."""
 RESULTS = "results"
 """The results of a run."""
 ROWS = "rows"
-"""Not a digest: how many examples of each state the results were computed from (before schema 7: how many)."""
+"""Not a digest: how many examples of each state the results were computed from (before schema 7: only the total)."""
 SPENDING = "spending"
 """What a run spent (since schema 7)."""
 ANNOTATION = "annotation"
@@ -36,7 +36,7 @@ ASKED = "asked"
 
 
 def record_digest(fields: Mapping[str, Any]) -> str:
-    """Return the digest of the columns of a run that never change."""
+    """Return the digest of :data:`RECORD_FIELDS`."""
     return digest(*(fields[name] for name in RECORD_FIELDS))
 
 
@@ -92,8 +92,8 @@ def keys_digest(run: str, example_id: str, keys: str) -> bytes:
     return short_digest(f"{run}\n{example_id}\n{keys}")
 
 
-def text_of(value: Any) -> str:
-    """Return a cell that was read as bytes as a text that can always be shown."""
+def decoded_cell(value: Any) -> str:
+    """Return a cell that was read as bytes as text; bytes that are not UTF-8 are escaped."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return "" if value is None else str(value)

@@ -197,8 +197,8 @@ def _batch_rows(store: RowReader, run: str, positions: Iterable[int]) -> dict[in
         if number >= 0 and position in ranges[number]:
             by_batch.setdefault(starts[number], []).append(position)
     rows: dict[int, Row] = {}
-    for first, wanted in by_batch.items():
+    for first, positions_in_batch in by_batch.items():
         batch = store.batch_at(run, first)
-        selected = batch.selected([position - first for position in wanted])
-        rows |= dict(zip(wanted, selected.rows(), strict=True))
+        selected = batch.selected([position - first for position in positions_in_batch])
+        rows |= dict(zip(positions_in_batch, selected.rows(), strict=True))
     return rows

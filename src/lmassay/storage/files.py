@@ -55,8 +55,8 @@ class TextFile:
     """The digest of its contents."""
     bom: bool
     """Whether it begins with a byte-order mark."""
-    name: str = ""
-    """How error messages call it. A stream is read from a copy, whose path tells the user nothing."""
+    name: str
+    """What error messages call it. A stream is read from a copy, whose path would tell the user nothing."""
 
     def read(self, *, keep_bom: bool = False) -> Iterator[str]:
         """Yield its lines without trailing white space and, unless ``keep_bom`` is set, without byte-order mark."""
@@ -195,7 +195,7 @@ class ParallelText:
             for role, reader in readers.items():
                 columns[role] = list(islice(reader, size))
                 if len(columns[role]) < stop - start:
-                    raise DataError(f"{self.files[role].path} has changed since it was checked; start again")
+                    raise DataError(f"{self.files[role].name} has changed since it was checked; start again")
             yield columns
 
     def chunks(self, size: int, *, keep_bom: bool = False) -> Iterator[list[dict[str, str]]]:
@@ -225,8 +225,8 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
         if long.lines < short.lines:
             long_role, long, short_role, short = short_role, short, long_role, long
         raise DataError(
-            f"line {short.lines + 1} of the {long_role} file {long.path} has no counterpart: it has {long.lines} "
-            f"lines, but the {short_role} file {short.path} has {short.lines}; they must have the same number"
+            f"line {short.lines + 1} of the {long_role} file {long.name} has no counterpart: it has {long.lines} "
+            f"lines, but the {short_role} file {short.name} has {short.lines}; they must have the same number"
         )
     return ParallelText(files)
 
@@ -394,8 +394,8 @@ def _decoded_lines(path: Path) -> Iterator[str]:
         raise DataError(_not_utf8_message(path)) from None
 
 
-def _encoding_of_mark(path: Path) -> str:
-    """The encoding that a byte-order mark or NUL bytes at the beginning show; empty if they show none."""
+def _detected_encoding(path: Path) -> str:
+    """UTF-32 or UTF-16 if a byte-order mark or NUL bytes at the beginning indicate it; otherwise empty."""
     with open_bytes(path) as stream:
         beginning = stream.read(64)
     # UTF-32 comes first: its mark begins with that of UTF-16.
@@ -415,7 +415,7 @@ def _encoding_of_mark(path: Path) -> str:
 
 def _not_utf8_message(path: Path) -> str:
     """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
-    encoding = _encoding_of_mark(path)
+    encoding = _detected_encoding(path)
     if encoding:
         return f"{path} is {encoding.upper()}, not UTF-8; convert it: iconv -f {encoding} -t utf-8"
     number = 0

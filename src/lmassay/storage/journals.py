@@ -9,6 +9,7 @@ from pathlib import Path
 
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite keeps next to the database."""
+# The magic number of a rollback journal, which SQLite also writes after the name of another journal.
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _NOT_FILES = {
     stat.S_ISDIR: "a folder",
@@ -29,7 +30,7 @@ def logs_of(file: Path) -> list[Path]:
 def obstacle(file: Path) -> str:
     """Return what SQLite cannot use as a file, and what to do about it; an empty text if nothing is in the way.
 
-    SQLite opens no link as a log, and waits without end for somebody to write to a pipe.
+    SQLite refuses a link in place of a log, and would wait forever for somebody to write to a pipe.
     """
     try:
         logs = logs_of(file)
@@ -38,7 +39,7 @@ def obstacle(file: Path) -> str:
                 return f"{log} is a link; delete the link"
         problems = [_problem_of(path) for path in (file, *logs)]
     except ValueError:
-        # A name that no file can have; the check of the folder says so.
+        # No file can have this name, e.g. because of a zero byte; whoever opens the folder gets an error that says so.
         return ""
     return next(filter(None, problems), "")
 

@@ -15,7 +15,7 @@ from lmassay.storage.database import KEPT_MODELS
 from lmassay.storage.file_names import run_file, safe_name
 from lmassay.storage.single_rows import UNREADABLE
 
-# Of folders inside folders; a trained model has files only.
+# How deeply folders may be nested; a trained model has files only.
 _MAX_DEPTH = 20
 _MAX_SHOWN = 100
 
@@ -27,7 +27,7 @@ def list_file(results: Path, run: str) -> Path:
 
 def listed_models(listing: Path) -> dict[str, list[str]]:
     """Read the names of the model folders of each example. Raises ValueError if lmassay did not write the list."""
-    # Whoever reads a pipe waits for ever.
+    # Reading from a pipe would wait forever.
     if not listing.is_file():
         raise ValueError("it is not a file")
     try:

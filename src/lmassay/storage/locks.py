@@ -20,7 +20,7 @@ REPAIR_LOCK = "repair"
 def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
     """Hold a lock file within a ``with`` block; it is created if necessary.
 
-    ``what`` names what is locked, and ``advice`` says what to do if the file cannot be written, for error messages.
+    For error messages, ``what`` names what is locked, and ``advice`` is added if the lock file cannot be used.
     """
     ending = f"; {advice}" if advice else ""
     # lmassay creates no links. In a folder of somebody else, one could lead to a file that is deleted with the lock.
@@ -36,8 +36,8 @@ def exclusive(file: Path, what: str, advice: str = "") -> Iterator[None]:
         raise StoreError(f"cannot lock {what}: lmassay did not write {journal_of(file)}; delete it{ending}")
     try:
         file.parent.mkdir(exist_ok=True, parents=True)
-        # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is longer
-        # than a reader needs that checks whether the lock is held.
+        # An exclusive SQLite transaction is a lock that works in the same way on all platforms. The timeout is long
+        # enough to wait for a process that only checks whether the lock is held.
         held = sqlite3.connect(file, timeout=2, isolation_level=None)
         held.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
@@ -63,6 +63,6 @@ def is_held(file: Path) -> bool:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as reader:
             reader.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        # Any other error means that the holder has just finished and removed the file.
+        # Any other error means that nobody holds the lock: its holder may just have finished and removed the file.
         return "locked" in str(error)
     return False

@@ -35,7 +35,7 @@ from lmassay.storage.database import (
     is_damage,
     plain_errors,
 )
-from lmassay.storage.digests import ANNOTATION, keys_digest, text_of
+from lmassay.storage.digests import ANNOTATION, decoded_cell, keys_digest
 from lmassay.storage.files import atomic_write
 from lmassay.storage.in_memory import INPUTS_FOLDER
 from lmassay.storage.kept_models import is_own, list_file, listed_models
@@ -57,9 +57,9 @@ class MergedFolder:
     copied: list[str] = field(default_factory=list)
     """The runs that were copied."""
     duplicates: list[str] = field(default_factory=list)
-    """The runs that another folder had already, with the same examples."""
+    """The runs that the target already had, with the same examples."""
     conflicts: list[str] = field(default_factory=list)
-    """One sentence for each run that differs from another folder's copy."""
+    """One sentence for each run that differs from the copy that the target already had."""
     damaged: list[str] = field(default_factory=list)
     """The runs that are damaged; they are not copied."""
     answers: int = 0
@@ -96,11 +96,11 @@ def merge(folders: Sequence[Path], target: Path) -> list[MergedFolder]:
 
 
 def _check_folders(folders: Sequence[Path], target: Path) -> None:
-    seen: dict[Path, Path] = {target.resolve(): target}
+    resolved_paths = {target.resolve()}
     for folder in folders:
-        if folder.resolve() in seen:
+        if folder.resolve() in resolved_paths:
             raise StoreError(f"{folder} is given twice; give each folder once, and another one for -o")
-        seen[folder.resolve()] = folder
+        resolved_paths.add(folder.resolve())
         if not os.path.lexists(folder / STORE_FILE):
             raise StoreError(f"there are no results in {folder}; give folders that contain {STORE_FILE}")
         with Store(folder) as store:
@@ -162,7 +162,7 @@ def _sort_runs(target: Path, orders: Sequence[Sequence[tuple[str, str]]]) -> Non
 def _is_whole(*cells: Any) -> bool:
     """Return whether an answer matches its digest; all cells are bytes."""
     *columns, stored_digest = cells
-    response = StoredResponse(*map(text_of, columns))
+    response = StoredResponse(*map(decoded_cell, columns))
     return not response.is_damaged(stored_digest, needs_digest=True)
 
 
@@ -187,14 +187,14 @@ class _Merge:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             copied = self._copy_runs(records, present)
-            if not self._is_saved(self._copy_answers, copied):
+            if not self._try_to_copy(self._copy_answers, copied):
                 self._outcome.damaged_answers = True
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
         self._db.execute("DETACH source")
-        # Also those of runs that were there before: a merge may have been killed after the transaction.
+        # The files of duplicates too: an earlier merge may have been killed between its transaction and its files.
         merged = [*copied, *self._outcome.duplicates]
         self._copy_kept_models(merged)
         if merged:
@@ -209,7 +209,7 @@ class _Merge:
             if record.status == DAMAGED:
                 self._outcome.damaged.append(record.id)
             elif record.id not in present:
-                if self._is_saved(self._copy_run, record.id):
+                if self._try_to_copy(self._copy_run, record.id):
                     copied.append(record.id)
                 else:
                     self._outcome.damaged.append(record.id)
@@ -226,11 +226,11 @@ class _Merge:
         self._outcome.copied = copied
         return copied
 
-    def _is_saved(self, copy: Callable[[T], None], what: T) -> bool:
-        """Copy something from the source, or nothing of it if the file is damaged; return whether it was copied."""
+    def _try_to_copy(self, copy: Callable[[T], None], argument: T) -> bool:
+        """Call a function that copies from the source; undo it if the file is damaged. Return whether it succeeded."""
         self._db.execute("SAVEPOINT copying")
         try:
-            copy(what)
+            copy(argument)
         except (sqlite3.DatabaseError, *UNREADABLE) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
                 raise
@@ -241,7 +241,7 @@ class _Merge:
         return True
 
     def _is_same(self, run: str) -> bool:
-        """Whether both copies of a run have the same record, results and examples; times may differ."""
+        """Whether both copies of a run have the same record, results and examples; status and times may differ."""
         columns = {
             "runs": "sweep, name, task, model, label, config, signature, provenance, planned, results",
             "rows": "id, position, state, inputs, reference, groups, scores, unscored, details, error, outcomes",

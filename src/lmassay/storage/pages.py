@@ -1,7 +1,9 @@
 """Reads records directly from the pages of a SQLite file, for files that SQLite itself cannot read any more.
 
-Neither the header, nor the table of tables, nor the inner pages of a table are needed: every page that looks like a
-leaf is read, whatever table it belongs to. The caller recognizes records by their values and verifies their digests.
+Neither the header, nor the schema table, nor the interior pages of a table are needed: every page that looks like a
+leaf is read, whatever table it belongs to. Interior pages of indexes are read as well, because they contain records of
+their own, and SQLite stores a table WITHOUT ROWID as an index. The caller recognises records by their values and
+verifies their digests.
 The format is described at https://www.sqlite.org/fileformat2.html.
 """
 
@@ -58,11 +60,12 @@ def read_records(file: Path) -> Iterator[Record]:
 
 def _page_size(content: mmap.mmap) -> int:
     stored = int.from_bytes(content[16:18], "big")
+    # 65536 does not fit into the two bytes of the header, so the format writes 1 for it.
     size = 65536 if stored == 1 else stored
     is_power_of_two = size & (size - 1) == 0
     if size < 512 or not is_power_of_two:
         return DEFAULT_PAGE_SIZE
-    # A size that does not divide the file is damaged, because lmassay always uses the default size.
+    # A file consists of whole pages, and lmassay always uses the default size.
     if len(content) % size and len(content) % DEFAULT_PAGE_SIZE == 0:
         return DEFAULT_PAGE_SIZE
     return size
@@ -75,9 +78,10 @@ def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
     kind = data[start]
     header_size = 12 if kind == _INDEX_INTERIOR else 8
     cells = int.from_bytes(data[start + 3 : start + 5], "big")
+    # A cell takes at least four bytes, two of them for its pointer. A larger count is damaged.
     for number in range(min(cells, size // 4)):
-        place = start + header_size + 2 * number
-        pointer = int.from_bytes(data[place : place + 2], "big")
+        pointer_start = start + header_size + 2 * number
+        pointer = int.from_bytes(data[pointer_start : pointer_start + 2], "big")
         try:
             yield _cell(kind, data, pointer, content, size)
         except (_DamagedCellError, IndexError, UnicodeDecodeError, struct.error):
@@ -87,8 +91,10 @@ def _records_on(page: _Page, content: mmap.mmap, size: int) -> Iterator[Record]:
 
 def _cell(kind: int, data: bytes, position: int, content: mmap.mmap, size: int) -> Record:
     if position < 8:
+        # Inside the header of the page.
         raise _DamagedCellError
     if kind == _INDEX_INTERIOR:
+        # The number of the child page comes first.
         position += 4
     length, position = _varint(data, position)
     number = 0

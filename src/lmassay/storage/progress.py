@@ -18,7 +18,6 @@ from lmassay.storage.file_names import run_file
 from lmassay.storage.single_rows import UNREADABLE
 
 _FOLDER = ".progress"
-# A run that is shorter than this writes no file at all.
 _SECONDS_BETWEEN_WRITES = 1.0
 
 
@@ -71,8 +70,8 @@ class ProgressFile:
             if self._file.parent.is_symlink():
                 return
             self._file.parent.mkdir(exist_ok=True)
-            # Whoever reads it finds a whole file. It is not synchronized with the disk, which would take longer than
-            # everything else, because after a power failure nobody needs it.
+            # Renamed when it is complete, so that a reader never finds half a file. There is no fsync: it would take
+            # longer than everything else, and after a power failure nobody needs the file.
             unfinished = self._file.with_suffix(".new")
             # A link, which only somebody else can have put there, would lead to another file.
             unfinished.unlink(missing_ok=True)
@@ -108,7 +107,7 @@ def recorded_progress(results: Path, run: str) -> RunProgress | None:
     """Return how far a run was when its process last recorded it; None if there is no record."""
     file = _file(results, run)
     try:
-        # Whoever reads a pipe, which only somebody else can have put there, waits for ever.
+        # Reading from a pipe, which only somebody else can have put there, would wait forever.
         if not file.is_file():
             return None
         fields = json.loads(file.read_text(encoding="utf-8"))

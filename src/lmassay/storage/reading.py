@@ -24,7 +24,7 @@ from lmassay.storage.batches import (
 )
 from lmassay.storage.blanking import batch_without_keys, json_without_keys
 from lmassay.storage.database import Database, first_line, plain_errors
-from lmassay.storage.digests import SHORT_SIZE, text_of
+from lmassay.storage.digests import SHORT_SIZE, decoded_cell
 from lmassay.storage.provenance import command_line
 from lmassay.storage.single_rows import (
     ROW_COLUMNS,
@@ -120,12 +120,12 @@ class RowReader:
 
     def example_error(self, run: str, example_id: object) -> DamageError:
         """Return the error about a damaged example."""
-        shown_id = excerpt(text_of(example_id), _MAX_ID_LENGTH)
+        shown_id = excerpt(decoded_cell(example_id), _MAX_ID_LENGTH)
         return self.damage_error(run, f"example '{shown_id}' is not what lmassay wrote")
 
     def _batch_error(self, run: str, batch: StoredBatch | StoredScores) -> DamageError:
-        which = positions_text(batch.first, batch.examples)
-        return self.damage_error(run, f"{which} are not what lmassay wrote")
+        positions = positions_text(batch.first, batch.examples)
+        return self.damage_error(run, f"{positions} are not what lmassay wrote")
 
     def check_counts(self, run: str) -> None:
         """Compare the numbers of examples with those that the results were computed from."""
@@ -192,8 +192,8 @@ class RowReader:
     def errors(self, run: str, limit: int = 3) -> list[tuple[str, int]]:
         """Return the most frequent errors of a run's examples, with their counts."""
         with self.reading(run):
-            numbers = Counter(row.error or "" for _, row in self.single_score_rows(run, "state = 'error'"))
-        return sorted(numbers.items(), key=_by_frequency)[:limit]
+            counts = Counter(row.error or "" for _, row in self.single_score_rows(run, "state = 'error'"))
+        return sorted(counts.items(), key=_by_frequency)[:limit]
 
     def unscored_reasons(self, record: RunRecord) -> list[tuple[str, int]]:
         """Return why examples have no score, each reason with its number of examples, the most frequent first.
@@ -203,7 +203,7 @@ class RowReader:
         if record.results and not any(result.n_unscored for result in record.results):
             return []
         run = record.id
-        numbers: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         with self.reading(run):
             for row, is_damaged in self.single_rows(run, "unscored != '{}'"):
                 if is_damaged:
@@ -212,8 +212,9 @@ class RowReader:
                 if row.state != "unscored" and record.design.headline:
                     reasons = {metric: reasons[metric] for metric in reasons if metric in record.design.headline}
                 if reasons:
-                    numbers["; ".join(dict.fromkeys(reasons.values()))] += 1
-        return sorted(numbers.items(), key=_by_frequency)
+                    distinct_reasons = dict.fromkeys(reasons.values())
+                    counts["; ".join(distinct_reasons)] += 1
+        return sorted(counts.items(), key=_by_frequency)
 
     # --- which examples are there ---------------------------------------------------------------------------------
 
@@ -310,7 +311,7 @@ class RowReader:
 
     def rows(self, run: str) -> Iterator[Row]:
         """Yield all rows of a run in the order of its data. Raises StoreError if one is damaged or missing."""
-        return self._in_order(run, self._single_rows(run), self.batches(run))
+        return self._in_order(run, self._parsed_single_rows(run), self.batches(run))
 
     def selected_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
         """Yield some rows of a run, in the order of its data. Other rows and their batches are not read.
@@ -322,7 +323,8 @@ class RowReader:
             yield from self._selected_single_rows(run, numbers)
             return
         if self.has_single_rows(run):
-            # A run that was resumed after damage. What comes before a row is not known without reading it.
+            # A run that was resumed after damage has both. How many rows come before a given row is not known without
+            # reading them.
             selected_numbers = set(numbers)
             for number, row in enumerate(self.rows(run)):
                 if number in selected_numbers:
@@ -362,7 +364,7 @@ class RowReader:
         return None
 
     def _in_order(self, run: str, single_rows: Iterable[tuple[int, Row]], batches: Iterable[RowBatch]) -> Iterator[Row]:
-        """Yield rows with their positions and the rows of batches in the order of the data, and count them."""
+        """Yield single rows and the rows of batches in the order of the data; raise DamageError if some are missing."""
         count = 0
         rows_of_batches = (pair for batch in batches for pair in enumerate(batch.rows(), start=batch.first))
         for _, row in heapq.merge(single_rows, rows_of_batches, key=position_of):
@@ -371,7 +373,7 @@ class RowReader:
         with self.reading(run):
             self._check_total(run, count)
 
-    def _single_rows(self, run: str) -> Iterator[tuple[int, Row]]:
+    def _parsed_single_rows(self, run: str) -> Iterator[tuple[int, Row]]:
         with self.reading(run):
             for row, is_damaged in self.single_rows(run):
                 if is_damaged:
@@ -379,7 +381,7 @@ class RowReader:
                 yield row.position, self.parsed_row(row)
 
     def score_rows(self, run: str, *, with_test_scores: bool = False) -> Iterator[Row]:
-        """Yield the rows without their texts, which is all that statistics need.
+        """Yield the rows without their texts, because statistics need only ids, groups and scores.
 
         ``with_test_scores`` adds the score on each test item (few-shot).
         """
@@ -434,7 +436,7 @@ class RowReader:
             return []
         with plain_errors(self.file):
             query = "SELECT DISTINCT CAST(run AS BLOB) FROM batches ORDER BY run"
-            return [text_of(run) for (run,) in self.database.execute(query)]
+            return [decoded_cell(run) for (run,) in self.database.execute(query)]
 
     @property
     def row_columns(self) -> str:
@@ -448,10 +450,10 @@ def _start_of_sequence(indexed_number: tuple[int, int]) -> int:
     return number - index
 
 
-def _by_frequency(error: tuple[str, int]) -> tuple[int, str]:
-    """Sort the most frequent errors first."""
-    text, number = error
-    return -number, text
+def _by_frequency(text_and_count: tuple[str, int]) -> tuple[int, str]:
+    """Sort the most frequent texts first."""
+    text, count = text_and_count
+    return -count, text
 
 
 def position_of(entry: tuple[int, object]) -> int:

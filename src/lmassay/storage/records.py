@@ -32,26 +32,26 @@ class StoredRecord:
     fields: Mapping[str, Any]
     """Column → value; a text that is not UTF-8 has escapes."""
     digests: Mapping[str, str]
-    is_text: bool = True
-    """Whether all columns can be read."""
+    is_readable: bool = True
+    """Whether no required column is empty, and all texts are UTF-8."""
 
     @staticmethod
     def of(columns: Sequence[Any], stored_digests: Mapping[str, Mapping[str, str]]) -> StoredRecord:
         """Return a run as :data:`RECORDS_QUERY` returns it."""
         fields: dict[str, Any] = {}
-        is_text = True
+        is_readable = True
         for name, value in zip(FIELDS, columns, strict=True):
             if value is None and name not in _OPTIONAL:
-                is_text = False
+                is_readable = False
             if isinstance(value, bytes):
                 try:
                     fields[name] = value.decode("utf-8")
                 except UnicodeDecodeError:
-                    is_text = False
-                    fields[name] = digests.text_of(value)
+                    is_readable = False
+                    fields[name] = digests.decoded_cell(value)
             else:
-                fields[name] = value if name in _OPTIONAL else digests.text_of(value)
-        return StoredRecord(fields, stored_digests.get(fields["id"], {}), is_text)
+                fields[name] = value if name in _OPTIONAL else digests.decoded_cell(value)
+        return StoredRecord(fields, stored_digests.get(fields["id"], {}), is_readable)
 
     @property
     def id(self) -> str:
@@ -59,11 +59,11 @@ class StoredRecord:
         return str(self.fields["id"])
 
     def has_damaged_record(self, *, needs_digest: bool) -> bool:
-        """Return whether what never changes about a run is not what was written."""
+        """Return whether what was recorded about a run before it started is not what was written."""
         expected = self.digests.get(digests.RECORD)
         if expected is None:
-            return needs_digest or not self.is_text
-        return not self.is_text or expected != digests.record_digest(self.fields)
+            return needs_digest or not self.is_readable
+        return not self.is_readable or expected != digests.record_digest(self.fields)
 
     def has_damaged_state(self, *, needs_digest: bool) -> bool:
         """Return whether status, note or times are not what was written."""
@@ -95,9 +95,9 @@ class StoredRecord:
         }
         return RunRecord(**{**fields, **parsed})
 
-    def damaged(self, file: Path, what: str) -> RunRecord:
+    def damaged(self, file: Path, problem: str) -> RunRecord:
         """Return the run without configuration and numbers, because its record cannot be trusted."""
-        return _damaged_record(self.fields, file, what)
+        return _damaged_record(self.fields, file, problem)
 
 
 def lost_record(run: str, file: Path) -> RunRecord:
@@ -106,8 +106,8 @@ def lost_record(run: str, file: Path) -> RunRecord:
     return _damaged_record(fields, file, "cannot be read")
 
 
-def _damaged_record(fields: Mapping[str, Any], file: Path, what: str) -> RunRecord:
+def _damaged_record(fields: Mapping[str, Any], file: Path, problem: str) -> RunRecord:
     repair = command_line("doctor", "--results", file.parent, "--fix")
-    note = f"its record {what}; restore {file} from a backup, or remove the run (`{repair}`) and start a new run"
+    note = f"its record {problem}; restore {file} from a backup, or remove the run (`{repair}`) and start a new run"
     empty = {"config": {}, "provenance": Provenance(), "results": [], "planned": None}
     return RunRecord(**{**fields, **empty, "status": DAMAGED, "note": note})

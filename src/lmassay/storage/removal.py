@@ -33,7 +33,7 @@ class Removal:
     answers: int
     """How many cached answers were deleted."""
     kept_answers: int
-    """How many cached answers only the removed runs used, and which were kept."""
+    """How many cached answers were kept although only the removed runs used them."""
     models: int
     """How many trained models were deleted."""
     models_are_elsewhere: bool = False
@@ -65,7 +65,7 @@ def remove_runs(store: Store, records: Sequence[RunRecord], *, with_answers: boo
         for run in removed:
             locks.enter_context(store.lock(run))
         unused_answers: set[str] = set()
-        # If nothing is to be deleted, they are only counted, and a damaged run can be removed without the count.
+        # Unless answers are to be deleted, they are only counted, and a damaged run can be removed without the count.
         with nullcontext() if with_answers else suppress(DamageError):
             unused_answers = _answers_of_no_other_run(store, removed)
         with plain_errors(store.file), store.database.transaction():

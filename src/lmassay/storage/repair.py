@@ -1,8 +1,8 @@
 """Checks a whole results folder for damage, and rebuilds its file from what is undamaged.
 
 The rebuilt file has every row, batch and answer that matches its digest, whether SQLite can still find it or not. Runs
-whose examples are complete keep their results. Runs that lost examples are left to ``lmassay resume``, which scores
-only what is missing. A run without a readable record is removed. The damaged file is kept under another name.
+whose examples, results and status are undamaged keep them. Other runs are left to ``lmassay resume``, which scores only
+what is missing. A run without a readable record is removed. The damaged file is kept under another name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lmassay.storage.store import Store
 from lmassay.types import RunRecord
 from lmassay.types.wording import counted
 
-# How many columns a table has in the file: from the first schema to the present one, each of which appended columns.
+# How many columns the tables may have: later schemas appended some to rows, responses and keys.
 _ROW_SIZES = range(11, 14)
 _RESPONSE_SIZES = range(6, 8)
 _BATCH_SIZE = 7
@@ -62,7 +62,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Repair:
-    """What the rebuilt file has."""
+    """What a repair could not save, and where the damaged file is."""
 
     backup: Path
     """The damaged file."""
@@ -116,7 +116,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
         damages.append(Damage(str(store.file), f"its structure is damaged: {excerpt(first, 120)}{more}"))
     with suppress(sqlite3.DatabaseError):
         # A view in place of a table is found when the table is read; other views are never read. Triggers on a user's
-        # own tables are no damage.
+        # own tables are not damage.
         tables_with_triggers = store.database.execute(
             "SELECT lower(tbl_name) FROM sqlite_master WHERE type = 'trigger'"
         )
@@ -142,7 +142,7 @@ def _damage_of_answers(store: Store) -> list[Damage]:
     damaged = 0
     try:
         for *values, stored_digest in store.database.execute(query):
-            response = StoredResponse(*map(digests.text_of, values))
+            response = StoredResponse(*map(digests.decoded_cell, values))
             damaged += response.is_damaged(stored_digest, needs_digest=needs_digest)
     except sqlite3.DatabaseError as error:
         return [Damage("the cached answers", f"they cannot be read: {first_line(error)}")]
@@ -453,7 +453,9 @@ class _Rebuilding:
             if digests.ANNOTATION in parts:
                 self._database.set_digest(run, digests.ANNOTATION, parts[digests.ANNOTATION])
         if not is_whole:
-            self._store.set_status(run, "interrupted", "repaired after damage; not all examples could be saved")
+            self._store.set_status(
+                run, "interrupted", "repaired after damage; some examples or results could not be saved"
+            )
             self._repair.incomplete.append(run)
 
     def _is_whole(self, run: str, fields: Mapping[str, Any], parts: Mapping[str, str]) -> bool:
@@ -495,7 +497,7 @@ def _storable_state(fields: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the columns of a run that its record does not cover as texts, because the table requires texts."""
     state: dict[str, str | None] = {}
     for name in ("status", "note", "created", "results", "finished"):
-        state[name] = digests.text_of(fields[name]).encode("utf-8", "backslashreplace").decode()
+        state[name] = digests.decoded_cell(fields[name]).encode("utf-8", "backslashreplace").decode()
     if fields["finished"] is None:
         state["finished"] = None
     return state

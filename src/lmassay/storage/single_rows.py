@@ -117,6 +117,7 @@ def digest_of_scores(
     error: str | None,
     outcomes: str | None,
 ) -> bytes:
+    """Return the digest of the columns that statistics need, the first half of a row's digest."""
     text = f"{run}\n{example_id}\n{position}\n{state}\n{groups}\n{scores}\n{error or ''}"
     # Rows without outcomes have the same digest as in schema 4.
     return short_digest(text if outcomes is None else f"{text}\n{outcomes}")

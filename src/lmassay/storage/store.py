@@ -9,8 +9,9 @@ disk or a manual edit cannot change a result unnoticed. A run whose record or re
 shows no numbers; reading a row that does not match is an error; an answer that does not match is requested again.
 Versions before schema 4 did not write digests; their data is read as it is.
 
-Secrets are blanked here, before anything is written: in rows and answers the keys in use, in records, notes and errors
-also everything that looks like a key. Reports and exports are written from the store, so they have no secrets either.
+Secrets are blanked here, before anything is written. In configurations, results, examples and answers, these are the
+keys in use; in names, labels, signatures, provenance, notes and errors, also everything that looks like a key. Reports
+and exports are written from the store, so they have no secrets either.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from lmassay.storage.blanking import (
 from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, first_line, plain_errors
 from lmassay.storage.digests import (
     RECORD_FIELDS,
+    decoded_cell,
     keys_digest,
     record_digest,
     results_digest,
     spending_digest,
     state_digest,
-    text_of,
 )
 from lmassay.storage.file_names import run_file
 from lmassay.storage.locks import LOCKS, REPAIR_LOCK, exclusive, is_held
@@ -82,8 +83,8 @@ __all__ = [
     "is_cacheable_response",
 ]
 
-# Answers about more words are not stored: a local model computes them again in milliseconds, and those of a large data
-# set would fill a disk.
+# Answers about more candidate words than this are not stored: a local model computes them again in milliseconds, and
+# those of a large data set would fill a disk.
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
 # The id of a run begins with the time at which it was recorded.
@@ -363,7 +364,8 @@ class Store(RowReader):
             return matches[0]
         if matches:
             ids = ", ".join(run.id for run in matches[:_MAX_LISTED_RUNS])
-            raise StoreError(f"'{name}' matches {len(matches)} runs ({ids} …); write more of the id")
+            more = " …" if len(matches) > _MAX_LISTED_RUNS else ""
+            raise StoreError(f"'{name}' matches {len(matches)} runs ({ids}{more}); write more of the id")
         if not runs:
             raise StoreError(f"there are no runs in {self.folder} yet; start one with `lmassay run`")
         raise StoreError(f"there is no run '{name}' in {self.folder}; {_suggestion(name, runs)}")
@@ -373,12 +375,12 @@ class Store(RowReader):
         with plain_errors(self.file):
             stored_digests = self.database.all_digests()
             try:
-                found = list(self.database.execute(RECORD_QUERY, (run,)))
+                rows = list(self.database.execute(RECORD_QUERY, (run,)))
             except sqlite3.DatabaseError:
                 return None
-        if len(found) != 1:
+        if len(rows) != 1:
             return None
-        record = self._verified_record(StoredRecord.of(found[0], stored_digests))
+        record = self._verified_record(StoredRecord.of(rows[0], stored_digests))
         # A damaged index may lead to another run.
         if record.id != run or record.status == DAMAGED:
             return None
@@ -452,7 +454,7 @@ class Store(RowReader):
         row = self.database.execute(query, (key,)).fetchone()
         if row is None:
             return None
-        response = text_of(row[0])
+        response = decoded_cell(row[0])
         if is_damaged_response(key, response, row[1], needs_digest=self.database.has_all_digests):
             return None
         return response
@@ -460,8 +462,8 @@ class Store(RowReader):
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Store a response immediately, because it may have been paid for.
 
-        If it contains a key, the key is blanked out, and the response is not used again: a task would score another
-        text than the model's.
+        If it contains a key, the key is blanked out, and the response is not used again: otherwise a task would score a
+        text that the model did not write.
         """
         original = compact(response_as_dict(response))
         stored = json_without_keys(original)
@@ -517,7 +519,7 @@ class Store(RowReader):
         if amounts is None or (has_digest and spending_digest(run, amounts) != expected):
             repair = command_line("doctor", "--results", self.folder, "--fix")
             problem = "what it spent is not what lmassay wrote"
-            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes it"
+            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes only its costs"
             raise DamageError(message, problem)
         return Spending(*amounts)
 
@@ -586,7 +588,7 @@ class Store(RowReader):
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
         """Yield each example's id with its requests and responses, as far as they are stored.
 
-        The examples come in the order of the data. Those in batches have none: no model was asked.
+        The examples come in the order of the data. Those in batches have none, because no requests were sent for them.
         """
         for _, exchanges in heapq.merge(self._exchanges(run), self._examples_without_exchanges(run), key=position_of):
             yield exchanges
@@ -678,7 +680,7 @@ class Store(RowReader):
         if response.is_damaged(stored_digest, needs_digest=self.database.has_all_digests):
             repair = command_line("doctor", "--results", self.folder, "--fix")
             problem = "one of its answers is not what lmassay wrote"
-            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes it"
+            message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` removes only this answer"
             raise DamageError(message, problem)
         return response
 
@@ -713,7 +715,7 @@ class Store(RowReader):
 
 
 def _with_lost_records(records: Sequence[RunRecord], lost: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return all runs in their order. Those of which only the id is left go where their ids, which are times, say."""
+    """Return all runs in their order. Those of which only the id is left are inserted by the time in their id."""
     ordered = list(records)
     for record in lost:
         later = (number for number, other in enumerate(ordered) if other.id > record.id)
@@ -742,15 +744,16 @@ def _matching_runs(name: str, runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 def _suggestion(name: str, runs: Sequence[RunRecord]) -> str:
     """Return what to do about a name that no run has."""
-    known_names = ["latest"]
+    accepted_names = ["latest"]
     for run in runs:
-        known_names.append(run.id)
+        accepted_names.append(run.id)
     for run in runs:
-        known_names.append(run.id.rpartition("-")[2])
-    meant = closest(name, known_names)
-    if meant is None:
-        return "`lmassay ls` lists all"
-    return f"did you mean '{meant}'?"
+        # The end of an id, which is random, is what users type most often.
+        accepted_names.append(run.id.rpartition("-")[2])
+    suggestion = closest(name, accepted_names)
+    if suggestion is None:
+        return "`lmassay ls` lists all runs"
+    return f"did you mean '{suggestion}'?"
 
 
 def _time_of_id(run: str) -> str | None:

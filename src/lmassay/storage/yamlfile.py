@@ -134,7 +134,7 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
                 # Written in C and several times faster.
                 return _loaded(yaml.CSafeLoader(text), source)
             except yaml.YAMLError:
-                # The loader below describes a mistake in other words, which users find explained in more places.
+                # The messages of the Python loader are worded differently, and explained in more places online.
                 pass
         return _loaded(yaml.SafeLoader(text), source)
     except yaml.YAMLError as error:
