@@ -211,9 +211,12 @@ class FewShot(Task):
 
     @property
     def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
-        """One training, or the questions of a prompt method about the dev and test examples of its largest split."""
+        """The trainings behind a score, or a prompt method's questions about the dev and test examples of a split.
+
+        Splits may differ in size, so the largest one counts.
+        """
         if not isinstance(self._method, PromptMethod):
-            return 1
+            return self._regime.trainings_per_score
         if self._is_model_informed:
             return None
         counts = []
