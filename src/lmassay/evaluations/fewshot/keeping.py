@@ -71,7 +71,7 @@ def keep(
 
     def fill(new_folder: Path) -> None:
         classifier.save(new_folder)
-        # The method may have written a card on the training.
+        # ``save`` may have written a file with the course of the training, which is merged into the card.
         course = _read_json(new_folder / CARD) if (new_folder / CARD).is_file() else {}
         card = {**_description(inputs, spec, base_dir, new_folder), "training": folder.name, **course}
         card["dev"] = dict(dev_scores[best])
@@ -202,7 +202,7 @@ class KeptModel:
 
 
 def open_kept(folder: Path) -> KeptModel:
-    """The kept model in a folder; a DataError if it is something else or was deleted."""
+    """The kept model in a folder; a DataError if there is none."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
     try:
