@@ -38,7 +38,7 @@ def test_the_number_is_the_gain_over_the_run_without_examples(store):
     assert 0.1 < shown_number.result.low < 0.2 < shown_number.result.high < 0.3
     assert shown_number.scope == "p < 0.0001, 8 examples shown, 4 splits, 100 tests"
     assert shown_number.details[0].startswith("accuracy with 8 examples shown: 0.80 [")
-    assert shown_number.details[1] == "none shown: 0.60 [0.50, 0.69]"
+    assert shown_number.details[1] == "no examples shown: 0.60 [0.50, 0.69]"
     assert shown_number.result.method == "t/test/split"
 
 

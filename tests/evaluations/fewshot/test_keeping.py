@@ -73,6 +73,13 @@ def test_a_kept_model_scores_as_it_did_when_it_was_trained(tmp_path, tiny: Opene
     assert np.allclose(logits, outcome["choices"][0]["test_logits"], atol=2e-5)
 
 
+@pytest.mark.parametrize(("labelled", "is_same"), [(["train"], True), (["train", "dev"], False)])
+def test_a_training_is_another_one_if_a_file_that_it_learned_from_has_changed(labelled, is_same):
+    spec = {"data": "superglue/rte", "labelled": labelled, "files": {"train": "a", "dev": "b"}, "test": TESTED}
+    changed = {**spec, "files": {"train": "a", "dev": "c"}}
+    assert (keeping.training_identity(spec) == keeping.training_identity(changed)) is is_same
+
+
 def test_the_card_of_a_kept_model_says_how_to_use_it(tmp_path, tiny: Opened, rte: NluTask):  # noqa: F811
     kept(tmp_path / "kept", rte, tiny("bert"), {"name": "pet", "pattern": 1})
     card = json.loads((tmp_path / "kept" / "lmassay.json").read_text(encoding="utf-8"))

@@ -65,7 +65,12 @@ METRICS = (
     Metric(
         "acc", "accuracy", bounds=_RATE, meaning="The share of test examples that are labelled correctly.", verdict=True
     ),
-    Metric("f1", "F1", bounds=_RATE, meaning="The F1 score of the second label."),
+    Metric(
+        "f1",
+        "F1",
+        bounds=_RATE,
+        meaning="The F1 score of the second label; for ReCoRD, the F1 over the words of the chosen entity.",
+    ),
     Metric("f1-macro", "macro-F1", bounds=_RATE, meaning="The mean of the labels' F1 scores."),
     Metric(
         "em", "exact match", bounds=_RATE, meaning="The share of questions answered entirely correctly.", verdict=True
@@ -98,7 +103,7 @@ def _method(path: str, summary: str) -> Component:
 
 
 def _optional_packages() -> list[Finding]:
-    """What ``lmassay doctor`` reports: the optional packages of the methods and of the search."""
+    """What ``lmassay doctor`` reports: the optional packages that some methods and ``lmassay search`` need."""
     return [
         Finding.of_package("peft", "few-shot: LoRA", extra=_EXTRA),
         Finding.of_package("safetensors", "few-shot: weights on disk", extra=_EXTRA),
@@ -112,7 +117,7 @@ evaluation = Evaluation(
     name="fewshot",
     question="Does it learn from a few examples?",
     order=40,
-    datasets=Path(__file__).parent / "datasets",
+    datasets=_HERE / "datasets",
     reproductions=(
         Reproduction(
             "fewnlu",

@@ -32,6 +32,8 @@ _LIMITS_OF_TASKS = (
     "examples and other tests of these tasks, not other tasks."
 )
 _BASELINES = ("majority", "random")
+# The default of icl, which a configuration without the option uses.
+_DEFAULT_SHOTS = 8
 _DATA = Path(__file__).parent / "card_data"
 # By size of the card: numbers of demonstrations, splits and updates.
 _SHOTS = {"quick": [0, 8], "standard": [0, 4, 8], "full": [0, 2, 4, 8, 16]}
@@ -189,14 +191,14 @@ def _mean_references(records: Sequence[RunRecord], parts: Sequence[Headline], af
     """The mean accuracies without examples and of always giving the most frequent label."""
     metric = parts[0].compared_by
     rows: list[ReferenceRow] = []
-    for label, is_wanted in (("the model without examples", _shows_none), ("most frequent label", _is_majority)):
+    for label, is_reference in (("the model without examples", _shows_none), ("most frequent label", _is_majority)):
         # The value of the first such run of each task; a mean is shown only if every task has one.
         values: list[float] = []
         for part in parts:
             same_data = part.records[0].depends_on.get("data")
             for record in records:
                 result = record.result(metric)
-                if is_wanted(record) and record.depends_on.get("data") == same_data and result is not None:
+                if is_reference(record) and record.depends_on.get("data") == same_data and result is not None:
                     if result.value is not None:
                         values.append(result.value)
                     break
@@ -300,7 +302,7 @@ def _baseline(record: RunRecord, baselines: Sequence[RunRecord]) -> RunRecord | 
 def _shows_none(record: RunRecord) -> bool:
     """Whether the run is in-context learning without any example in the prompt."""
     name, options = _method_of(record)
-    return name == "icl" and options.get("shots", 8) == 0
+    return name == "icl" and options.get("shots", _DEFAULT_SHOTS) == 0
 
 
 def _splits_text(store: Store, record: RunRecord, result: Result) -> str:
@@ -334,8 +336,8 @@ def _described(record: RunRecord) -> str:
     """What the model was given to learn from."""
     name, options = _method_of(record)
     if name == "icl":
-        shots = options.get("shots", 8)
-        return f"{counted(shots, 'example')} shown" if shots else "none shown"
+        shots = options.get("shots", _DEFAULT_SHOTS)
+        return f"{counted(shots, 'example')} shown" if shots else "no examples shown"
     if name == "majority":
         return "always the most frequent label"
     if name == "random":

@@ -33,17 +33,18 @@ _SEPARATOR = "\n\n"
 _FIRST_REPEATED_PATTERN = 10
 # The parser names choices by letters. No letters are shown, so it gets characters that no answer contains.
 _FIRST_LETTER = 0xE100
+# With ``choices`` the server allows only the label words, so this limit need only be longer than any of them.
 _TOKENS_OF_A_CHOICE = 16
 
 
 class InContext(PromptMethod):
     """Demonstrations before the question; the label's word is read after it.
 
-    ``shots`` examples of the split's train part are shown, equally many of every label, in an order drawn with the
-    seed. ``answer_by: logprobs`` compares the log-probabilities of the label words (with ``per_token`` their means);
-    ``choices`` lets a model choose one of them; ``generate`` asks in chat form, with at most ``max_tokens`` for the
-    answer, and reads the label from the text. ``auto`` takes the first of these that the model can do. ``pattern`` must
-    end with its mask, except for ``generate``.
+    ``shots`` examples of the split's train part are shown, as far as possible equally many of every label, in an order
+    drawn with the seed. ``answer_by: logprobs`` compares the log-probabilities of the label words (with ``per_token``
+    divided by their numbers of tokens); ``choices`` lets a model choose one of them; ``generate`` asks in chat form,
+    with at most ``max_tokens`` for the answer, and reads the label from the text. ``auto`` takes the first of these
+    that the model can do. ``pattern`` must end with its mask, except for ``generate``.
     """
 
     pattern: int

@@ -36,8 +36,10 @@ CARD = "lmassay.json"
 """The file that describes a kept model."""
 _TASK_FILE = "task.yaml"
 _FORMAT = 1
-# Parts of a training's spec that say what it is tested on, and of its files.
-_TESTED_ON = ("test", "version")
+# Parts of a training's spec that do not decide which kept weights fit it: what it is tested on, and the version of the
+# trainer, so that models that an earlier version kept can be tested again.
+_NOT_IDENTIFYING = ("test", "version")
+# Files that trainings are tested on, unless they are among the labelled parts.
 _TEST_FILES = ("dev", "test")
 
 
@@ -69,7 +71,7 @@ def keep(
 
     def fill(new_folder: Path) -> None:
         classifier.save(new_folder)
-        # The method may have written a card on the training.
+        # ``save`` may have written a file with the course of the training, which is merged into the card.
         course = _read_json(new_folder / CARD) if (new_folder / CARD).is_file() else {}
         card = {**_description(inputs, spec, base_dir, new_folder), "training": folder.name, **course}
         card["dev"] = dict(dev_scores[best])
@@ -135,8 +137,14 @@ def _portable_data(data: str, base_dir: Path, folder: Path) -> str:
 
 def training_identity(spec: Mapping[str, Any]) -> str:
     """What a training depends on, without what it is tested on."""
-    parts = {name: value for name, value in spec.items() if name not in _TESTED_ON}
-    parts["files"] = {name: value for name, value in spec["files"].items() if name not in _TEST_FILES}
+    parts = {name: value for name, value in spec.items() if name not in _NOT_IDENTIFYING}
+    files = {}
+    for name, file_digest in spec["files"].items():
+        is_trained_on = name in spec["labelled"]
+        if is_trained_on or name not in _TEST_FILES:
+            files[name] = file_digest
+    parts["files"] = files
+    # Only the name: the same task may be in another folder now. Its contents are among the files.
     parts["data"] = Path(spec["data"]).name
     return digest(parts)
 
@@ -194,7 +202,7 @@ class KeptModel:
 
 
 def open_kept(folder: Path) -> KeptModel:
-    """The kept model in a folder; a DataError if it is something else or was deleted."""
+    """The kept model in a folder; a DataError if there is none."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
     try:

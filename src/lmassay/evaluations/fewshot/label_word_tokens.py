@@ -34,19 +34,22 @@ class LabelWordTokens:
         return f"{self.task.name}, pattern {self.pattern}: {', '.join(words)}"
 
     def check(self, *, reads_left_to_right: bool) -> None:
-        """Raise an UnsuitableModel for words outside the vocabulary, and for labels with the same tokens."""
+        """Raise an UnsuitableModel for words outside the vocabulary, and for labels with the same tokens.
+
+        If the model ``reads_left_to_right``, no label's word may begin with the word of another label either.
+        """
         self._require_known_words()
-        first_words: dict[tuple[tuple[int, ...], ...], str] = {}
+        label_of_tokens: dict[tuple[tuple[int, ...], ...], str] = {}
         for label, tokens in self._tokens_by_label().items():
-            if tokens in first_words:
+            if tokens in label_of_tokens:
                 raise UnsuitableModel(
-                    f"{self._where}: the labels '{first_words[tokens]}' and '{label}' have the same tokens "
+                    f"{self._where}: the labels '{label_of_tokens[tokens]}' and '{label}' have the same tokens "
                     f"({self._spelled(tokens[0])}), so no model can tell them apart",
                     "choose other words",
                 )
-            first_words[tokens] = label
+            label_of_tokens[tokens] = label
         if reads_left_to_right:
-            self._require_no_beginnings()
+            self._require_no_prefixes()
 
     def _require_known_words(self) -> None:
         unknown = special_ids(self.tokenizer)
@@ -58,8 +61,8 @@ class LabelWordTokens:
                     "choose another word",
                 )
 
-    def _require_no_beginnings(self) -> None:
-        """By the chain rule, a word is never more probable than the words that its tokens begin with."""
+    def _require_no_prefixes(self) -> None:
+        """By the chain rule, a sequence of tokens is never more probable than a shorter one that it begins with."""
         single_words: dict[str, tuple[int, ...]] = {}
         for label, words in self._tokens_by_label().items():
             # The score of a label with several words is their mean, which can exceed that of any other word.

@@ -59,7 +59,8 @@ def score(
     """Metrics on dev and test of a training, or of several whose logits are averaged.
 
     ``outcomes`` has one stored outcome per training. ``every`` is the evaluation ratio whose choice of weights counts:
-    see :func:`eval_ratios_of`. ``dev`` and ``tested`` are the dev and test examples, in the order of the logits.
+    see :func:`eval_ratios_of`. ``dev`` and ``tested`` are the dev and test examples, in the order of the logits. If
+    there are several trainings, their sizes, updates, losses and dev curve are those of the first.
     """
     choices = [_choice(outcome, every) for outcome in outcomes]
     first_outcome = outcomes[0]
@@ -78,7 +79,7 @@ def score(
     unscored = {}
     predictions: list[int | None] = []
     for logits in test_logits:
-        # A prompted model may give answers that cannot be read; they have no logits.
+        # A prompted model may give answers that cannot be read as a label; these have None instead of logits.
         predictions.append(None if logits is None else predicted_label(logits))
     n_unreadable = predictions.count(None)
     if on_test:
@@ -125,7 +126,8 @@ def _per_test_scores(
 ) -> PerTestScores:
     """Which test examples were right, and which answers cannot be read as a label.
 
-    An accuracy that is not the share of right labels has no scores of single examples: ReCoRD's compares texts.
+    ReCoRD's accuracy compares texts, so it need not be the share of right labels. It then has no scores of single
+    examples.
     """
     scores: dict[str, list[int | None]] = {}
     scores[OUT_OF_CHOICE] = [int(prediction is None) for prediction in predictions]

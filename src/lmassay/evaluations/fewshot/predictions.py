@@ -34,7 +34,7 @@ def predictions(
     logits_of_models: list[list[list[float]]] = []
     answers: list[str] | None = None
     for model in models:
-        # One after the other: only one model is in memory.
+        # Loaded one after the other, so that only one model is in memory.
         classifier = model.classifier(task, device=device)
         logits_of_model = []
         for row in classifier.logits(examples):

@@ -38,11 +38,14 @@ class _Task:
     metrics: Mapping[str, str]
     """Our name of a metric → the table's."""
     patterns: int
+    """The search covers the patterns 0 to this number - 1."""
     max_seq_length: int = 256
     tokens: int = 0
     """Tokens per example, measured on FewGLUE with the tokenizer of SmolLM2."""
     tests: int = 0
+    """Test examples."""
     dev: int = 32
+    """Dev examples of a split. MultiRC has several answers per question, each of which is an example."""
     has_words_as_answers: bool = False
     """True if the answer consists of words of the text, which ADAPET fills in one example at a time."""
     excuse: str = ""
@@ -132,7 +135,7 @@ def _cells(row: str, task: str) -> list[str]:
 
 
 def fewnlu() -> list[ReproductionPart]:
-    """All methods and tasks of the leaderboard that need no unlabeled generations, by model."""
+    """All methods of the leaderboard that do not train generations of teachers, on each of its tasks, by model."""
     parts: list[ReproductionPart] = []
     for model in (_DEBERTA, _ALBERT):
         for method in _TITLES:
@@ -189,13 +192,13 @@ def _method_options(method: str, task: str, model: str) -> dict[str, Any]:
     """The selected setting of PET, and the search space of the other methods."""
     definition = _TASKS[task]
     if method == "pet":
-        rate, steps, pattern, interval = _SELECTED[model][task]
+        rate, steps, pattern, eval_ratio = _SELECTED[model][task]
         return {
             "name": "pet",
             "learning_rate": rate,
             "max_steps": steps,
             "pattern": pattern,
-            "eval_ratios": interval,
+            "eval_ratios": eval_ratio,
         }
     if method == "cls":
         return {
@@ -235,6 +238,7 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
         updates: list[int] = []
         for steps in _as_list(options["max_steps"]):
             updates += [steps] * _combinations(options, without="max_steps")
+        # The dev set is evaluated after every such share of the training, and once more with the chosen weights.
         evaluations = 1 + 1 / min(_as_list(options["eval_ratios"]))
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens

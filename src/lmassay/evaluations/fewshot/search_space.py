@@ -128,7 +128,7 @@ class _FirstValues:
 
 @dataclass(frozen=True, slots=True)
 class _GridLists:
-    """Not a sampler: choices stay the lists that they are, and ranges become lists."""
+    """Instead of a sampler: nothing is decided. Lists of choices are kept, and ranges become lists."""
 
     values: Callable[[Range, str], Sequence[float]]
 
@@ -150,8 +150,8 @@ class _Decider:
             return self._from_list(value, key, name, lambda entry, inner: self.plugin(kind, entry, key, inner))
         if isinstance(value, dict) and isinstance(value.get("name"), list):
             # A list of names is short for a list of plug-ins with the same options.
-            named = [{**value, "name": each} for each in value["name"]]
-            return self.plugin(kind, named, key, name)
+            plugins = [{**value, "name": plugin_name} for plugin_name in value["name"]]
+            return self.plugin(kind, plugins, key, name)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             # A bare name. Anything else is reported when the run is checked.
             return value

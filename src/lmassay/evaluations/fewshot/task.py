@@ -1,7 +1,8 @@
 """The few-shot evaluation: how well does a model learn from a few examples, and do dev scores predict test scores?
 
 A run is one configuration of hyper-parameters. Its examples are trainings: one per split, pattern and repetition. A
-request asks for one training, and its score is how well the trained classifier does on dev and test.
+request asks for one training, and its score is how well the trained classifier does on dev and test. A method that
+trains nothing (``PromptMethod``) has one example per split, and its requests are questions to the model.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ from lmassay.types import (
 
 Part = Literal["dev", "test", "dev32"]
 LabelledPart = Literal["train", "dev32", "dev", "test"]
-# Why an answer of a prompted model is unusable, in the words of the report, by the reason why the model stopped.
+# Why an answer of a prompted model is unusable, as the report says it, by the reason why the model stopped. An answer
+# that ended normally ("stop") is unusable if it does not name a label.
 _REASONS: dict[Finish, str] = {
     "stop": "out of choice",
     "length": "cut off",
@@ -84,7 +86,8 @@ class Splits(BaseModel):
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
     stratify: bool = False
     grouped: bool = True
-    """False keeps together only what FewNLU does: not the questions of ReCoRD or the passages of MultiRC."""
+    """False keeps together only what FewNLU keeps together (``NluTask.original_group``): not, for example, the
+    questions about one passage of BoolQ, MultiRC or ReCoRD."""
 
 
 class FewShot(Task):
@@ -93,10 +96,10 @@ class FewShot(Task):
     ``data`` is ``superglue/rte`` or similar, a .yaml that describes your own task, or ``file.py:name`` with classes in
     FewNLU's style. The files are in ``data_dir``, or are those that ``lmassay data get fewglue`` fetched. The examples
     of the ``labelled`` parts are split; ``test`` is the part that is tested on. ``labelled_examples``, ``unlabeled``
-    and ``test_examples`` limit those files. ``extra`` is a file with further training examples; with ``relabel_extra``
-    the teachers of later generations give their labels. ``sampler_seeds`` are the seeds for the order of examples, one
-    per repetition. ``keep: best`` keeps the trained models in the results folder, each with its best weights on dev;
-    ``lmassay predict`` uses them.
+    and ``test_examples`` are the maximum numbers of examples. ``extra`` is a file with further training examples; with
+    ``relabel_extra`` its labels are ignored, and the teachers of each generation label its examples for the next one.
+    ``sampler_seeds`` are the seeds for the order of examples, one per repetition. ``keep: best`` keeps the trained
+    models in the results folder, each with its best weights on dev; ``lmassay predict`` uses them.
     """
 
     name = "fewshot"
@@ -114,7 +117,10 @@ class FewShot(Task):
             "how labelled examples are divided into train and dev: strategy, k splits, the ratio of train, "
             "stratify by label, grouped"
         ),
-        "splits.strategy": "how examples are divided",
+        "splits.strategy": (
+            "how examples are divided: multi_splits, cross_validation, mdl, bagging, random, model_informed, dev32 or "
+            "fixed"
+        ),
         "splits.k": "number of splits",
         "splits.ratio": "share of the examples in train",
         "splits.stratify": "keep the shares of the labels in each part",
@@ -123,12 +129,14 @@ class FewShot(Task):
             "whether teachers label unlabelled examples, and how: name, patterns, repetitions, generations and more"
         ),
         "regime.name": "how models are combined or teach each other",
-        "regime.patterns": "the patterns to train; empty for that of the method",
+        "regime.patterns": "the patterns to train; if empty, the pattern of the method",
         "regime.repetitions": "trainings per pattern",
         "regime.generations": "number of generations of teachers",
         "regime.scale_factor": "how much the training set grows per generation",
         "regime.logits_percentage": "share of the teachers whose answers are used",
-        "regime.n_most_likely": "number of most certain examples per label; -1 for all",
+        "regime.n_most_likely": (
+            "for the second generation, the number of most likely examples per label to draw from; -1 for all"
+        ),
         "regime.cross": "let models of all splits teach",
         "regime.dropout_rate": "share of embedding dimensions dropped by a noisy student",
         "regime.temperature": "temperature of soft labels",
@@ -190,7 +198,7 @@ class FewShot(Task):
         # A split has hundreds of questions; a refusal costs one of them, not the split.
         self.scores_unusable = not self.trains
         regime_name = "" if regime.name == "default" else f" {regime.name}"
-        # Of a method in a file, the folder is left out, which makes tables too wide.
+        # If the method is in a file, its folder is left out of the label; the path would make tables too wide.
         short_method_name = self._method_name.rpartition("/")[2]
         self.label = label or f"{Path(data).stem} {short_method_name}{regime_name}"
 
@@ -211,9 +219,12 @@ class FewShot(Task):
 
     @property
     def requests_each(self) -> int | None:  # type: ignore[override]  # depends on the method and the data
-        """One training, or the questions of a prompt method about the dev and test examples of its largest split."""
+        """The trainings behind a score, or a prompt method's questions about the dev and test examples of a split.
+
+        Splits may differ in size, so the largest one counts.
+        """
         if not isinstance(self._method, PromptMethod):
-            return 1
+            return self._regime.trainings_per_score
         if self._is_model_informed:
             return None
         counts = []
@@ -238,12 +249,13 @@ class FewShot(Task):
         # FewNLU can also report scores on dev32, a part of which it has trained on.
         if self._test_part in self._labelled and self._test_part != "dev32":
             raise ConfigError(
-                f"task.labelled: '{self._test_part}' is tested on, so it cannot be trained on; name another part, or "
-                f"test on another one (test)"
+                f"task.labelled: '{self._test_part}' is tested on, so it cannot be trained on; remove it here, or "
+                "choose another part as task.test"
             )
         if not self.trains and self._regime.name != "default":
             raise ConfigError(
-                f"task.regime: the method {self._method_name} trains nothing, so {self._regime.name} is impossible"
+                f"task.regime: the method {self._method_name} trains nothing, so {self._regime.name} is impossible; "
+                "leave regime out"
             )
         self._method.check_task(self._task)
         self._check_keep()
@@ -265,14 +277,18 @@ class FewShot(Task):
             self._check_training_sizes()
 
     def check_model(self, model: Model) -> None:
-        """Raise a UserError for a model that the method cannot train."""
+        """Raise a UserError for a model that the method cannot use, or whose tokens do not distinguish the labels."""
         self._model = model
         self._method.check_model(model)
         for words in self._label_words():
             words.check(reads_left_to_right=not model.sees_right)
 
     def notes(self) -> list[str]:
-        """How a prompt method asks, and warnings about the splits: missing labels, repetitions, leaks, no labels."""
+        """How a prompt method asks, and warnings about the data.
+
+        The warnings are about labels that a split lacks, splits that are equal, groups that are in both train and dev,
+        and test examples without labels.
+        """
         method_notes: list[str] = []
         if isinstance(self._method, PromptMethod):
             method_notes = list(self._method.notes())
@@ -306,6 +322,8 @@ class FewShot(Task):
     def _label_words(self) -> list[LabelWordTokens]:
         """The label words of each pattern, if the method reads them and the model's tokenizer is on this machine."""
         method = self._method
+        # A method with a pattern that can be restored is one of lmassay's own, which all read label words. A user's
+        # method may have a pattern and no use for the words.
         if not isinstance(self._model, HuggingFace) or method.pattern is None or not method.can_restore:
             return []
         if self._task.kind != "labels":
@@ -315,7 +333,7 @@ class FewShot(Task):
         return [LabelWordTokens(self._task, pattern, tokenizer) for pattern in patterns]
 
     def size(self) -> int | None:
-        """The number of trainings; None if the model decides about the splits."""
+        """The number of examples, see ``examples``; None if the splits depend on the model."""
         if self._is_model_informed:
             return None
         return sum(1 for _ in self.examples())
@@ -420,7 +438,7 @@ class FewShot(Task):
 
     @cached_property
     def _test_part(self) -> Part:
-        """The part that is tested on: the one that the user names, else dev, or test in an own task without dev."""
+        """The part that is tested on: the one that the user names, else dev, or test if a user's task has no dev."""
         if self._given_test is not None:
             return self._given_test
         if self._task.own_files and self._task.has("test") and not self._task.has("dev"):
@@ -591,21 +609,21 @@ class FewShot(Task):
         inputs, examples = self._prompt_inputs(example)
         logits: list[list[float] | None] = []
         unusable: dict[str, int] = {}
-        first_unread = ""
+        first_unreadable = ""
         start = 0
-        for questions, asked_about in zip(method.questions(inputs, examples), examples, strict=True):
+        for questions, nlu_example in zip(method.questions(inputs, examples), examples, strict=True):
             answers = responses[start : start + len(questions)]
             start += len(questions)
-            lacking = [answer for answer in answers if not answer.usable]
-            if lacking:
-                reason = _REASONS[lacking[0].finish]
+            without_answer = [answer for answer in answers if not answer.usable]
+            if without_answer:
+                reason = _REASONS[without_answer[0].finish]
             else:
                 try:
-                    logits.append(method.logits(self._task, asked_about, answers))
+                    logits.append(method.logits(self._task, nlu_example, answers))
                     continue
                 except NoChoiceError as error:
                     reason = _REASONS[answers[0].finish]
-                    first_unread = first_unread or str(error)
+                    first_unreadable = first_unreadable or str(error)
             # The example counts neither as right nor as wrong.
             logits.append(None)
             unusable[reason] = unusable.get(reason, 0) + 1
@@ -622,8 +640,8 @@ class FewShot(Task):
         outcome: dict[str, Any] = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
         if unusable or method.answers_in_words:
             outcome["unusable"] = {"n": len(examples), **unusable}
-        if first_unread:
-            outcome["notes"] = [f"not a label: {first_unread}"]
+        if first_unreadable:
+            outcome["notes"] = [f"not a label: {first_unreadable}"]
         score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
         prices = None if self._model is None else self._model.prices
         return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
@@ -646,7 +664,7 @@ class FewShot(Task):
             raise ConfigError(f"task.keep: classifiers of the method {name} cannot be saved; leave it out")
 
     def _check_unlabeled(self) -> None:
-        """Raise a ConfigError if regime or method need unlabeled examples that are not there."""
+        """Raise a ConfigError if the regime or the method needs unlabeled examples and the task has none."""
         needed = self._regime.uses_unlabeled or self._method.uses_unlabeled
         if not needed or self._task.has("unlabeled"):
             return

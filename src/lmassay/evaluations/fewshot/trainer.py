@@ -67,7 +67,7 @@ def teach(
     check_files(task, spec["files"])
     method = _regime_method(spec, base_dir)
     if data_paths.get("keep"):
-        # Before the training, so that no time is lost.
+        # Checked before the training: an error after hours of training would lose its result.
         keeping.check_folder(Path(data_paths["keep"]))
 
     labelled = labelled_of(task, spec)
@@ -105,7 +105,7 @@ def teach(
 
 
 def test_again(kept_model: keeping.KeptModel, task: NluTask, spec: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The outcome of a kept model on the dev and test examples of a spec, which may be new to it."""
+    """The outcome of a kept model on the dev and test examples of a spec; the test examples may be other ones now."""
     labelled = labelled_of(task, spec)
     dev = [labelled[index] for index in spec["dev"]]
     inputs = TrainingInputs(task=task, model=None, train=[], dev=dev, test=test_examples(task, spec))
@@ -220,14 +220,16 @@ def training_examples(
     pseudo = spec.get("pseudo")
     if not pseudo:
         return train, []
-    # iPET: each generation has ``scale`` times the examples of the first.
+    # iPET: this generation has ``scale`` times as many examples as the first one.
     n_new = selftraining.count_new_examples(len(train), pseudo["scale"])
     train_labels = [str(example.label) for example in train]
     sizes = selftraining.label_sizes(train_labels, task.labels, n_new)
     recipe = selftraining.Recipe(pseudo["logits_percentage"], pseudo["n_most_likely"])
     generators = selftraining.generators(spec["seed"] + pseudo["draw"])
     drawn = selftraining.draw(teachers, task.labels, sizes, generators, recipe)
-    new_examples = [replace(unlabeled[one.index], label=one.label) for one in drawn.examples]
+    new_examples = []
+    for pseudo_label in drawn.examples:
+        new_examples.append(replace(unlabeled[pseudo_label.index], label=pseudo_label.label))
     return train + new_examples, list(drawn.notes)
 
 
@@ -237,7 +239,7 @@ def _unlabeled_logits(outcome: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.asarray(outcome["choices"][0]["unlabeled_logits"], dtype=np.float64)
 
 
-# --- data and method must be those of the plan ------------------------------------------------------------------------
+# --- checks that data and method have not changed since the run was planned -------------------------------------------
 
 
 def check_files(task: NluTask, planned: Mapping[str, str]) -> None:
@@ -249,12 +251,13 @@ def check_files(task: NluTask, planned: Mapping[str, str]) -> None:
             changed.append(name)
     if changed:
         raise DataError(
-            f"the data of {task.dataset}/{task.name} are not those of the run: {', '.join(changed)} differs"
+            f"the data of {task.dataset}/{task.name} have changed since the run began ({', '.join(changed)}); start a "
+            "new run, or restore the files"
         )
 
 
 def _regime_method(spec: Mapping[str, Any], base: Path) -> Method:
-    """The method with what its regime adds: noise, and a student's temperature unless the method has its own."""
+    """The method with what its regime adds: noise, and a student's temperature unless its options set one."""
     name, options = split_spec(spec["method"], "task.method")
     if spec.get("noise"):
         options["spatial_dropout"] = spec["noise"]

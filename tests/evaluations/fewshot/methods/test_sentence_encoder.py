@@ -130,6 +130,14 @@ def test_the_best_entity_of_a_question_decides():
     assert logits.argmax(1).tolist() == [1]
 
 
+def test_a_task_whose_metrics_compare_texts_has_only_an_accuracy_on_dev():
+    task = open_task("superglue/record")
+    meta = {"candidates": ["author", "movie"], "answers": ["author"], "group": "p", "question_idx": 0}
+    example = InputExample("train-0", "some authors laugh", "the @placeholder is old", label="1", meta=meta)
+    fitted = method(pair_generations=0, l2=0.01).fit(TrainingInputs(task, None, [example], dev=[example]))
+    assert fitted.choices[0].dev == {"acc": 1.0}
+
+
 def test_what_is_asked_stands_before_the_passage_and_marks_are_no_text():
     meta = {"answer": "yes", "group": "p7", "question_idx": "3"}
     assert marked_texts("labels", InputExample("train-0", "A passage.", "Who?", meta=meta)) == [

@@ -57,6 +57,19 @@ def test_a_chain_begins_again_with_each_generation_and_teaches_nobody():
     assert keys(chain(pupils[2].after[0])) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
 
 
+@pytest.mark.parametrize("name", ["default", "ensemble", "distillation", "self_training", "ipet", "noisy_student"])
+def test_the_number_of_trainings_per_score_includes_those_of_teachers(name):
+    regime = Regime(name=name, patterns=[0, 3], repetitions=2, generations=3)
+    groups = groups_of(regime)
+    trainings: dict[str, Train] = {}
+    remaining = [member for group in groups for member in group.members]
+    while remaining:
+        training = remaining.pop()
+        trainings[training.key] = training
+        remaining += training.after
+    assert len(trainings) == regime.trainings_per_score * len(groups)
+
+
 def test_an_ensemble_answers_as_one_a_split():
     groups = groups_of(Regime(name="ensemble", patterns=[0, 1, 2]))
     assert [(unit.id, len(unit.members)) for unit in groups] == [("split-0", 3), ("split-1", 3)]

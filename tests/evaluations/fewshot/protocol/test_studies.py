@@ -93,6 +93,21 @@ def test_models_methods_regimes_and_test_sets_are_studies_of_their_own():
     assert titles[0].startswith("pet on tiny")
 
 
+def test_runs_with_other_labelled_examples_are_studies_of_their_own():
+    runs = [
+        fewshot_run("a", task(splits=TWO, labelled_examples=8), [row(0), row(1)]),
+        fewshot_run("b", task(splits=TWO, labelled_examples=16), [row(0), row(1)]),
+        fewshot_run("c", task(splits=TWO, extra="more.jsonl"), [row(0), row(1)]),
+        fewshot_run("d", task(splits=TWO, extra="more.jsonl", relabel_extra=True), [row(0), row(1)]),
+    ]
+    assert [study.title for study in studies(runs)] == [
+        "pet on tiny (labelled_examples 8)",
+        "pet on tiny (labelled_examples 16)",
+        "pet on tiny (extra more.jsonl)",
+        "pet on tiny (extra more.jsonl, relabel_extra True)",
+    ]
+
+
 def test_strategies_stand_in_the_papers_order_whatever_they_are_called_by():
     rows = [row(0), row(1)]
     runs = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmassay.evaluations.fewshot.protocol.judging import Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.studies import Strategy
+from lmassay.evaluations.fewshot.report.table_blocks import selected_table
 from lmassay.evaluations.fewshot.report.tables import correlation_table, criteria_table, performance_table
 from lmassay.evaluations.fewshot.task import Splits
 
@@ -33,6 +34,20 @@ def test_tables_have_the_papers_layout_and_other_tasks_behind():
     ]
     row = table.rows[0]
     assert (row.cells[1].note, row.cells[-1].note) == ("not run", "1 of 3 tasks have a number")
+
+
+def test_only_the_f1_of_multirc_is_that_over_answers():
+    two_metrics = judge([Trial("a", {}, 0, 1.0, 0.8, {"f1": 0.9, "em": 0.7})])
+    table = performance_table({MS: {"superglue/multirc": two_metrics, "own/questions": two_metrics}})
+    assert table.columns == ("MultiRC F1a/EM", "own/questions F1/EM", "Avg")
+
+
+def test_options_that_are_the_same_in_all_configurations_are_listed_below_the_selected_one():
+    params = {"learning_rate": 1e-5, "embedding_learning_rate": 1e-4}
+    verdict = judge([Trial("embedding_learning_rate=0.0001", params, 0, 1.0, 0.8, {"acc": 0.8})])
+    strategy = Strategy(MS, Splits(k=1), {"rte": verdict}, {}, ran_every_k=False)
+    selected = selected_table(strategy).bodies[0].rows[0].cells[1]
+    assert list(selected.small) == ["for all: learning_rate=1e-05"]
 
 
 def test_a_missing_correlation_carries_its_reason_into_the_table():

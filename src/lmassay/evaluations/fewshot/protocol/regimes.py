@@ -53,6 +53,20 @@ class Regime(BaseModel):
         """Whether the regime learns from unlabelled examples."""
         return self.name == "distillation" or (self.name in GENERATIONS and self.generations > 1)
 
+    @property
+    def trainings_per_score(self) -> int:
+        """How many trainings there are for each score of a run, including those of teachers."""
+        trainings_per_split = max(1, len(self.patterns)) * self.repetitions
+        if self.name == "ensemble":
+            return trainings_per_split
+        if self.name == "distillation":
+            # The ensemble that teaches, and the student.
+            return trainings_per_split + 1
+        if self.name in GENERATIONS:
+            # Every learner is trained once per generation, and only the last generation is scored.
+            return self.generations
+        return 1
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingKey:

@@ -30,12 +30,15 @@ ONLY_CONFIGURATION = "the only one"
 # Regimes whose patterns answer together, so that none of them can be selected.
 _PATTERNS_TOGETHER = ("ensemble", "distillation")
 # Options that are not hyper-parameters, with their defaults: runs that differ in them answer different questions.
+# If one were missing here, two such runs would pass for the same training done twice, and only the later would count.
 _FIXED = {
     "labelled": ["train", "dev32"],
+    "labelled_examples": None,
     "test": "dev",
     "test_examples": None,
     "unlabeled": None,
     "extra": None,
+    "relabel_extra": False,
     "seed": 42,
 }
 # The scores of a row that are not the task's metrics.

@@ -72,9 +72,11 @@ def _shared_options(selected: Configuration | None) -> str:
     """The options that all configurations share, which the name of the selected one leaves out."""
     if selected is None:
         return ""
+    # Whole keys are compared: "learning_rate=" is also the end of "embedding_learning_rate=".
+    varied_keys = {part.partition("=")[0] for part in selected.name.split(", ")}
     shared = []
     for key, value in selected.params.items():
-        if f"{key}=" not in selected.name:
+        if key not in varied_keys:
             shared.append(f"{key}={value}")
     if not shared:
         return ""

@@ -37,7 +37,9 @@ TASK_TITLES = {
 """The paper's tasks, in the order of its tables."""
 # MultiRC's accuracy over answers counts for selection, but the paper does not show it.
 _SHOWN_METRICS = {"cb": ("acc", "f1-macro"), "multirc": ("f1", "em"), "record": ("acc", "f1")}
-_METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1a", "em": "EM"}
+_METRIC_TITLES = {"acc": "acc", "f1-macro": "F1", "f1": "F1", "em": "EM"}
+# The paper's name for F1 over all answers, as opposed to a mean over questions; only MultiRC has both.
+_MULTIRC_METRIC_TITLES = {**_METRIC_TITLES, "f1": "F1a"}
 AVERAGE = "Avg"
 CORRELATION = "dev–test correlation"
 # If more configurations than this lack splits, they are counted instead of named.
@@ -60,7 +62,7 @@ def explanation(study: Study) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolCell:
-    """One number, or two if a task has two metrics; ``note`` says why there is none."""
+    """One number for each metric that the table shows; if there is none, ``note`` says why."""
 
     parts: tuple[ProtocolEstimate, ...]
     note: str = ""
@@ -349,7 +351,7 @@ def correlation_cell(task: str, verdict: ProtocolVerdict) -> ProtocolCell:
 
 
 def average(cells: Sequence[ProtocolCell]) -> ProtocolCell:
-    """The mean over tasks (a task with two metrics counts as their mean); empty unless every task has a number."""
+    """The mean over tasks (a task with several metrics counts as their mean); empty unless every task has a number."""
     values = [cell.value for cell in cells if cell.value is not None]
     if not values or len(values) < len(cells):
         return ProtocolCell((), f"{len(values)} of {len(cells)} tasks have a number")
@@ -369,7 +371,8 @@ def _columns(tasks: Sequence[str], verdicts: Sequence[Mapping[str, ProtocolVerdi
                 break
         title = task_title(task)
         if len(metrics) > 1:
-            metric_titles = [_METRIC_TITLES.get(metric, metric) for metric in metrics]
+            titles = _MULTIRC_METRIC_TITLES if _paper_name(task) == "multirc" else _METRIC_TITLES
+            metric_titles = [titles.get(metric, metric) for metric in metrics]
             title += f" {'/'.join(metric_titles)}"
         columns.append(title)
     return (*columns, AVERAGE)
