@@ -53,7 +53,7 @@ FAULTS = {
     "a bomb": (BOMB, "larger than 16 MiB"),
     "two lengths": ((200, {"Transfer-Encoding": "chunked", "Content-Length": "9"}, LONG), "larger than 16 MiB"),
     "an odd charset": ((500, {"Content-Type": "text/html; charset=hex"}, b"<p>oops"), "HTTP 500"),
-    "an error in an answer": ((200, servers.JSON, b'{"error": {"code": 500}}'), "but an error"),
+    "an error in an answer": ((200, servers.JSON, b'{"error": {"code": 500}}'), "an error instead of an answer"),
     "a bad request": (failure(400, f"no {KEY}"), "HTTP 400"),
     "no choice": ((200, servers.JSON, b'{"choices": [], "content": 7}'), "the server's answer has no c"),
 }

@@ -77,6 +77,16 @@ def test_a_folder_is_as_readable_as_other_files(tmp_path):
     assert (folder / "one.txt").stat().st_mode == (tmp_path / "plain.txt").stat().st_mode
 
 
+def test_a_folder_may_have_subfolders(tmp_path):
+    def fill_with_subfolder(new: Path) -> None:
+        fill(new)
+        (new / "additional_chat_templates").mkdir()
+        (new / "additional_chat_templates" / "tools.jinja").write_text("{{ messages }}", encoding="utf-8")
+
+    folder = cache.populated(tmp_path / "model", fill_with_subfolder)
+    assert (folder / "additional_chat_templates" / "tools.jinja").is_file()
+
+
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
 def test_what_fails_leaves_nothing(tmp_path, error):
     def fail(new: Path) -> None:

@@ -331,6 +331,8 @@ def hub_environment(tmp_path: Path, endpoint: str) -> dict[str, str]:
 
 def test_a_hub_model_is_fetched_without_weights_that_can_run_code(lmassay_process, tmp_path):
     files = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}", "vocab.txt": b"a"}
+    # Marian's tokenizers.
+    files |= {"source.spm": b"source", "target.spm": b"target"}
     # A sentence encoder has a folder for each of its layers.
     files["1_Pooling/config.json"] = b"{}"
     others = {"pytorch_model.bin": b"code", "README.md": b"# mine", "onnx/config.json": b"{}"}

@@ -16,14 +16,14 @@ from typing import Any
 from lmassay.errors import MissingExtra, UserError
 from lmassay.storage.cache import cache_folder
 
-# The files of a model on a hub that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can
-# run code when they are read, and are not downloaded.
-HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
-# Folders hold the same weights in other formats. Only those of sentence encoders, such as 1_Pooling, are needed; their
-# names begin with a digit.
+# The files of a hub model that are downloaded, and looked up afterwards. Weights in other formats (.bin, .pt) can run
+# code when they are read, and are not downloaded. Marian's tokenizers are in .spm files.
+HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "*.jinja"]
+# Subfolders usually contain the same weights in other formats. Only those of sentence encoders, such as 1_Pooling, are
+# needed; their names begin with a digit.
 NOT_HUB_FILES = ["[!0-9]*/*"]
 _CARD = "lmassay.json"
-# The version of the conversion of GGUF files. Folders of an older version are not used any more.
+# The version of the conversion of GGUF files, part of the folder's name: folders of older versions are no longer used.
 _CONVERSION = 1
 # Temporary folders begin with this; a folder older than a day was left behind by a killed process.
 _UNFINISHED = ".part-"
@@ -93,7 +93,7 @@ def require_converter(purpose: str, then: str = "") -> None:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Record in a model folder what it contains and where that came from. Unrelated to the card of a model."""
+    """Record in a model folder what it contains and where that came from. This is not a model card."""
     (folder / _CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
 
 
@@ -115,7 +115,11 @@ def _flush_and_open_up(folder: Path) -> None:
     # The umask can only be read by setting it.
     umask = os.umask(0)
     os.umask(umask)
-    for path in folder.iterdir():
+    # A tokenizer with several chat templates is saved with a subfolder.
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o777 & ~umask)
+            continue
         with path.open("r+b") as stream:
             os.fsync(stream.fileno())
         path.chmod(0o666 & ~umask)

@@ -32,7 +32,7 @@ class Echo(Model):
         for request in requests:
             text = request.prompt or "\n".join(content for _, content in request.messages)
             words = text.split(" ")
-            # A token is a word here.
+            # For this model, a token is a word.
             answer_words = words[: request.max_tokens]
             finish: Finish = "length" if len(answer_words) < len(words) else "stop"
             answer = self._transformed(" ".join(answer_words))

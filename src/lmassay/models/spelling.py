@@ -1,4 +1,4 @@
-"""Which of the candidates for a blank can be compared when a model reads them from the left."""
+"""Which candidates for a blank a causal model cannot compare, because one is spelled as the beginning of another."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 
 def not_comparable(spellings: Sequence[tuple[int, ...] | None]) -> list[int]:
-    """The indices of candidates whose tokens are the beginning of another's, or the other way round.
+    """The indices of candidates whose tokens begin with those of another candidate, or the other way round.
 
-    A model that reads from the left can never find the longer one more probable.
+    By the chain rule, a causal model can never give the longer of the two a higher probability. ``spellings`` are the
+    tokens of each candidate; one without tokens is ignored.
 
     >>> not_comparable([(1,), (1, 2), (3,)])
     [0, 1]
@@ -23,5 +24,5 @@ def not_comparable(spellings: Sequence[tuple[int, ...] | None]) -> list[int]:
 
 
 def _one_begins_other(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    shared = min(len(a), len(b))
-    return a[:shared] == b[:shared]
+    shorter = min(len(a), len(b))
+    return a[:shorter] == b[:shorter]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import threading
 from contextlib import suppress
 
@@ -172,8 +173,13 @@ def test_requests_that_expired_were_cancelled_or_failed_at_anthropic_are_named()
 def test_a_batch_that_fails_as_a_whole_names_the_reason_for_each_request(tmp_path):
     with openai_server(answer_of("openai"), office=Batches(status="failed")) as server:
         answers = asked(model_of("openai", server, tmp_path), "ab")
-    assert [a.error for a in answers] == ["the batch is failed: token_limit_exceeded: too many tokens"] * 2
+    assert [a.error for a in answers] == ["the batch failed: token_limit_exceeded: too many tokens"] * 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_without_a_response_or_an_error_is_described():
+    ((_, failure_without_reason),) = OpenAIBatches("/chat/completions").results(b'{"custom_id": "a"}')
+    assert failure_without_reason.message == "in the batch: an error without a reason"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -339,7 +345,10 @@ def test_sampled_requests_are_different_draws_and_the_same_ones_in_the_next_atte
     assert all(len(custom_id) <= 64 for custom_id in ids)
 
 
-@pytest.mark.parametrize("options", [{"poll": 0.0}, {"batch_size": -1}, {"prices": Prices(-1.0, 0.0)}])
+@pytest.mark.parametrize(
+    "options",
+    [{"poll": 0.0}, {"poll": math.inf}, {"poll": math.nan}, {"batch_size": -1}, {"prices": Prices(-1.0, 0.0)}],
+)
 def test_odd_options_are_refused(options):
     with pytest.raises(ConfigError):
         OpenAICompatible(**{**OPTIONS, "base_url": "http://127.0.0.1:1/v1", **options}).check()

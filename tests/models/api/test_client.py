@@ -32,6 +32,11 @@ def test_an_address_that_would_lead_elsewhere_is_refused(url):
         checked_host(url)
 
 
+def test_an_address_with_a_space_is_quoted_once():
+    with pytest.raises(ConfigError, match=r"model\.base_url: 'http://h/v 1' contains spaces"):
+        checked_host("http://h/v 1")
+
+
 def test_a_host_that_only_ends_like_the_providers_needs_no_key(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI"):
         monkeypatch.delenv(name, raising=False)

@@ -108,7 +108,7 @@ def test_a_server_that_asks_to_come_much_later_ends_the_run(wait, expected_text)
     failure = failure_of_status(429, {"retry-after": wait}, b"no")
     assert failure.fatal
     assert expected_text in failure.message
-    assert "continue later with resume" in failure.message
+    assert "continue later with `lmassay resume`" in failure.message
     assert not failure_of_status(429, {"retry-after": "120"}, b"no").fatal
 
 

@@ -191,7 +191,7 @@ def test_claude_gets_system_turns_as_system_and_its_text_is_cut_at_white_space()
 @pytest.mark.parametrize("body", [b"{}", b'{"content": 7}', b"[1]"])
 def test_a_message_without_content_is_an_error_at_once(body):
     with openai_server(lambda *_: (200, {}, body)) as server:
-        assert "has no content" in answer_of(Claude("m", base_url=server.root)).error
+        assert "no text in its `content`" in answer_of(Claude("m", base_url=server.root)).error
         assert len(server.bodies) == 1
 
 
@@ -254,7 +254,7 @@ def test_organization_and_project_are_sent_to_openai_only(monkeypatch):
 )
 def test_an_error_under_a_good_status_is_tried_again_and_then_named(kind, error):
     whole = completion if kind is OpenAICompatible else message
-    for good_after, expected in ((2, None), (99, "but an error")):
+    for good_after, expected in ((2, None), (99, "an error instead of an answer")):
         with openai_server(
             lambda _, before, n=good_after: whole("ok") if before >= n else (200, {}, json.dumps(error).encode())
         ) as server:

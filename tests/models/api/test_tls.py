@@ -152,7 +152,7 @@ def test_a_server_that_ends_stops_the_run_after_seconds(monkeypatch):
         stop = threading.Thread(target=server.stop)
         stop.start()
         started = time.monotonic()
-        with pytest.raises(FatalModelError, match=r"has ended: connection refused for .* start it again"):
+        with pytest.raises(FatalModelError, match=r"has stopped: connection refused for .* start it again"):
             answers += list(stream)
         stop.join()
     assert time.monotonic() - started < 30

@@ -193,6 +193,8 @@ def test_a_blank_at_the_beginning_is_spelled_with_the_space_that_the_model_reads
 def test_options_that_do_not_apply_are_refused(folder_of):
     with pytest.raises(ConfigError, match=r"model\.prefix: a masked model"):
         HuggingFace(str(folder_of("bert")), prefix="bos").check()
+    with pytest.raises(ConfigError, match=r"model\.pll: this option is for masked models"):
+        HuggingFace(str(folder_of("gpt2")), pll="original").check()
     with pytest.raises(ConfigError, match="both directions"):
         HuggingFace(str(folder_of("bert")), kind="causal").check()
 
@@ -304,6 +306,20 @@ def test_a_text_that_just_fits_the_window_is_scored(folder_of):
         fitting = local._word_tokenizer.tokenizer.decode(tokens[: 64 - special]) if family != "gpt2" else "The " * 10
         response = answers(local, "logprobs", [LogProbs("", fitting)])[0]
         assert response.usable, (family, response)
+
+
+def test_a_text_whose_last_boundary_is_beyond_the_window_is_reported(folder_of):
+    local = HuggingFace(str(folder_of("gpt2")), prefix="none")
+    words = 1
+    while len(local._word_tokenizer.continuation("", "The " * words + "The").ids) <= local._engine._loaded.window:
+        words += 1
+    text = "The " * words + "The"
+    # The last token is not read unless the boundary after it is scored.
+    assert len(local._word_tokenizer.continuation("", text).ids) == local._engine._loaded.window + 1
+    ((_, scored),) = local.token_scores([text], "none")
+    assert len(scored.logprobs) == local._engine._loaded.window + 1
+    ((_, error),) = local.token_scores([text], "space")
+    assert "longer than the model's window" in str(error)
 
 
 def test_running_out_of_memory_halves_the_batch_and_goes_on(folder_of, monkeypatch):

@@ -50,6 +50,25 @@ def test_a_device_that_only_workers_have_need_not_exist_here(folder_of):
     assert "resources" not in identity
 
 
+@pytest.mark.parametrize("device", ["mps", "xpu"])
+def test_check_finds_a_device_that_does_not_exist(folder_of, device):
+    import torch
+
+    if torch.backends.mps.is_available() or torch.xpu.is_available():
+        pytest.skip("this machine has one of the devices")
+    with pytest.raises(ConfigError, match=rf"model\.device: there is no {device.upper()} device here"):
+        HuggingFace(str(folder_of("gpt2")), device=device).check()
+
+
+def test_the_merges_of_an_older_tokenizer_are_part_of_the_identity(folder_of, tmp_path):
+    folder = shutil.copytree(folder_of("gpt2"), tmp_path / "older")
+    (folder / "tokenizer.json").unlink()
+    (folder / "merges.txt").write_text("#version: 0.2\na b\n", encoding="utf-8")
+    before = HuggingFace(str(folder)).source.fingerprint
+    (folder / "merges.txt").write_text("#version: 0.2\na c\n", encoding="utf-8")
+    assert HuggingFace(str(folder)).source.fingerprint != before
+
+
 _CHECK_AND_LIST_IMPORTS = """
 import sys
 from lmassay.cli import main

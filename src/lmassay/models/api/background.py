@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Seconds between two looks at the queue. A bounded wait lets Ctrl-C through on every platform.
+# Seconds that a wait for the queue lasts at most. Without a limit, Ctrl-C would not end the wait on every platform.
 _POLL_INTERVAL = 0.5
-# Seconds that cancelled work has to finish.
+# Seconds that work has to finish after it was cancelled.
 _STOP_TIMEOUT = 10
 
 

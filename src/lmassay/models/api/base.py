@@ -1,4 +1,4 @@
-"""What all models behind an API share: asking one by one or by batch, prices, and the budget."""
+"""What all models behind an API share: sending requests one by one or in batches, prices, and the budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ from lmassay.models.api.client import (
     first_set,
     open_client,
 )
-from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, RequestPolicy, answers_as_they_arrive
+from lmassay.models.api.concurrency import (
+    IndexedResponse,
+    RequestExecutorOptions,
+    RequestPolicy,
+    SendRequest,
+    answers_as_they_arrive,
+)
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import read_json
 from lmassay.redaction import redact, remember_variable
@@ -54,11 +60,12 @@ class Batching:
 
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
-        # Not written as ``poll <= 0``, which is also False for NaN.
-        is_poll_valid = self.poll > 0
+        # NaN fails both comparisons.
+        is_poll_valid = 0 < self.poll < math.inf
         if not is_poll_valid or self.batch_size < 0:
             raise ConfigError(
-                "model: poll must be above 0 seconds, and batch_size at least 1 (or 0 for the provider's maximum)"
+                "model: poll must be a finite number of seconds above 0, and batch_size at least 1 (or 0 for the "
+                "provider's maximum)"
             )
 
 
@@ -82,18 +89,18 @@ class ApiModel(Model):
         "api_key_env": "the environment variable with the key; by default that of the provider",
         "system": "a system message",
         "concurrency": "maximum number of requests at the same time",
-        "timeout": "seconds for a whole response",
-        "tries": "how often a request is sent at most if it fails temporarily",
-        "wait": "seconds before the first retry; the delay grows",
+        "timeout": "seconds until a response must be complete",
+        "tries": "maximum number of attempts if a request fails temporarily; a busy server may get more",
+        "wait": "seconds before the first retry; the delay doubles with each retry",
         "label": "name in tables",
         "parameters": "any other parameters that the server understands",
         "prices": "USD per million tokens, {input: …, output: …}; without them, the cost is unknown",
         "token_parameter": "the parameter for the maximum length of an answer; some models reject the usual one",
         "temperature": "omit does not send the temperature, for models that reject it",
         "constrain": "how the server restricts answers to given choices; none if it cannot",
-        "batch": "send the requests as one batch, at half the price; the answer may take a day",
+        "batch": "send the requests in batches, at half the price; answers may take a day",
         "poll": "seconds between two checks whether a batch is done",
-        "batch_size": "maximum number of requests per batch; 0 for no limit",
+        "batch_size": "maximum number of requests per batch; 0 for the provider's maximum",
     }
 
     def __init__(
@@ -156,6 +163,7 @@ class ApiModel(Model):
     def check_requests(self, requests: Sequence[Request]) -> None:
         if self.dialect.sends_temperature:
             return
+        # 0 is the default of the tasks. It is accepted, although such a model answers at its own temperature.
         for request in requests:
             if isinstance(request, Generate) and request.temperature not in (0, _DEFAULT_TEMPERATURE):
                 raise ConfigError(
@@ -183,7 +191,7 @@ class ApiModel(Model):
                     )
 
     def use_budget(self, budget: Budget) -> None:
-        """Send no more requests than the budget allows."""
+        """Stop sending requests when the budget is used up."""
         self._budget = budget
 
     def use_folder(self, folder: Path) -> None:
@@ -193,7 +201,7 @@ class ApiModel(Model):
         """
         self._folder = folder
 
-    def generate(self, requests: Sequence[Generate]) -> Iterator[Answered]:
+    def generate(self, requests: Sequence[Generate]) -> Iterator[IndexedResponse]:
         if self._batching is not None:
             connect = partial(self._client, MAX_BATCH_BODY)
             yield from answers_by_batch(connect, requests, self._batch_options(self._batching))
@@ -226,12 +234,12 @@ class ApiModel(Model):
         return open_client(self.endpoint(), self._policy, max_body=max_body)
 
     @asynccontextmanager
-    async def _open_sender(self) -> AsyncIterator[Ask]:
+    async def _open_sender(self) -> AsyncIterator[SendRequest]:
         """Open the connections and yield a function that sends one request."""
         identity = self.identity()
         async with self._client(MAX_BODY) as client:
 
-            async def ask(request: Generate) -> Response:
+            async def send(request: Generate) -> Response:
                 headers = {}
                 if request.temperature == 0:
                     # A server that supports this answers a repeated request, e.g. after a crash, without charging
@@ -245,4 +253,4 @@ class ApiModel(Model):
                 seconds = time.monotonic() - started
                 return self.dialect.read(request, read_json(raw), seconds)
 
-            yield ask
+            yield send

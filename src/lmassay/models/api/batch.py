@@ -22,7 +22,7 @@ from lmassay.errors import BudgetReached, FatalModelError, ModelError
 from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.batch_services import BatchResult, BatchService
 from lmassay.models.api.client import Client
-from lmassay.models.api.concurrency import Answered, RequestPolicy, with_tries
+from lmassay.models.api.concurrency import IndexedResponse, RequestPolicy, with_tries
 from lmassay.models.api.dialects import Dialect
 from lmassay.models.api.failures import ErrorInAnswerError, Failure, failure_of
 from lmassay.storage.files import atomic_write
@@ -30,7 +30,7 @@ from lmassay.types import Generate, Response, digest, request_as_dict
 
 T = TypeVar("T")
 
-# Seconds. One call may carry hundreds of megabytes.
+# Seconds for one call, unless the user's timeout is longer. A call may send or receive hundreds of megabytes.
 _TIMEOUT = 600.0
 _NO_RESULTS = "the provider no longer has the results of this batch"
 # Seconds. Providers keep the results of a batch for about a month.
@@ -55,9 +55,10 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchIntent:
-    """A batch that is about to be created: what identifies it at the provider, and the ids of its requests."""
+    """A batch that is about to be created."""
 
     mark: str
+    """What identifies it at the provider, see :meth:`BatchService.mark`; may be empty."""
     requests: tuple[str, ...]
     noted: float = 0.0
     """When it was recorded, in seconds since 1970; 0 if it was not recorded yet."""
@@ -102,7 +103,7 @@ class Ledger:
         return entries
 
     def intend(self, intent: BatchIntent) -> None:
-        """Write down that a batch is about to be created, in case the process ends before its id arrives."""
+        """Record that a batch is about to be created, in case the process ends before its id arrives."""
         path = self.path_of(intent)
         if path is None:
             return
@@ -133,7 +134,7 @@ class Ledger:
         return intents
 
     def _rows(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """The contents of all notes of a kind. Old notes are deleted, but only if they could be read."""
+        """The contents of all notes of a kind. Expired notes are deleted; one that cannot be parsed is kept."""
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob(f"{prefix}*.json")):
@@ -154,6 +155,7 @@ def _read_note(path: Path) -> dict[str, Any]:
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        # Another process has deleted it.
         return {}
     except OSError as error:
         raise FatalModelError(
@@ -201,13 +203,13 @@ class BatchOptions:
 
 def answers_by_batch(
     connect: Callable[[], AbstractAsyncContextManager[Client]], requests: Sequence[Generate], options: BatchOptions
-) -> Iterator[Answered]:
+) -> Iterator[IndexedResponse]:
     """Submit all requests in batches; yield (index, response) when a batch has ended.
 
     Open batches that an earlier attempt left behind are collected first, so that their requests are not paid for twice.
     """
 
-    async def work(results: ResultQueue[Answered]) -> None:
+    async def work(results: ResultQueue[IndexedResponse]) -> None:
         async with connect() as client:
             await _BatchRun(client, requests, options, results).work()
 
@@ -218,7 +220,7 @@ class _BatchRun:
     """One call of :func:`answers_by_batch`; all of its methods run in the event loop."""
 
     def __init__(
-        self, client: Client, requests: Sequence[Generate], options: BatchOptions, results: ResultQueue[Answered]
+        self, client: Client, requests: Sequence[Generate], options: BatchOptions, results: ResultQueue[IndexedResponse]
     ) -> None:
         self._client = client
         self._requests = requests
@@ -260,7 +262,7 @@ class _BatchRun:
             )
 
     async def _left_behind(self) -> list[OpenBatch]:
-        """Open batches with requests of this call. Those that the provider no longer has are forgotten."""
+        """Batches of earlier attempts with requests of this call. Those that the provider has deleted are forgotten."""
         ledger = self._options.ledger
         entries = []
         for entry in ledger.open_batches_with(self._index_of):
@@ -299,12 +301,13 @@ class _BatchRun:
         return FatalModelError(f"{reason}; {advice}")
 
     def _parts(self, ids: Sequence[str]) -> Iterator[list[str]]:
-        """The requests in parts that the provider takes as one batch."""
+        """The requests in parts, each of which the provider accepts as one batch."""
         service = self._options.service
         max_requests = min(self._options.batch_size or service.max_requests, service.max_requests)
         part: list[str] = []
         size = 0
         for custom_id in ids:
+            # One byte for the line break or comma between requests.
             length = len(self._line_of(custom_id)) + 1
             if part and (len(part) >= max_requests or size + length > service.max_bytes):
                 yield part
@@ -379,7 +382,7 @@ class _BatchRun:
         except ModelError as error:
             return Response(error=str(error))
 
-    def _on_taken(self, answered: Answered) -> None:
+    def _on_taken(self, answered: IndexedResponse) -> None:
         index, _ = answered
         self._untaken.discard(self._id_at[index])
         if not self._untaken:
@@ -387,15 +390,15 @@ class _BatchRun:
 
     def _settle(self, entry: OpenBatch) -> None:
         """Forget a batch if all of its answers are stored; else keep the requests whose answers are not."""
-        # Requests of other calls stay, too: this call has not asked for their answers.
-        left: list[str] = []
+        # Requests of other calls are kept, too: this call has not stored their answers.
+        unstored: list[str] = []
         for custom_id in entry.requests:
             if custom_id not in self._index_of or custom_id in self._untaken:
-                left.append(custom_id)
-        if not left:
+                unstored.append(custom_id)
+        if not unstored:
             self._options.ledger.forget(entry.batch)
-        elif tuple(left) != entry.requests:
-            self._options.ledger.note(OpenBatch(entry.batch, tuple(left), entry.noted))
+        elif tuple(unstored) != entry.requests:
+            self._options.ledger.note(OpenBatch(entry.batch, tuple(unstored), entry.noted))
 
     async def _with_retries(self, call: Callable[[], Awaitable[T]], *, costs_money: bool = False) -> T:
         """Call the provider and retry temporary failures a limited number of times.
@@ -405,7 +408,7 @@ class _BatchRun:
         policy = self._options.policy
         clock = asyncio.get_running_loop().time
         tries = 0
-        # A busy server is waited for by time, not by the number of tries, so these tries are not counted as failures.
+        # How long to wait for a busy server is limited by time, so these attempts do not count towards `tries`.
         busy_tries = 0
         busy_since = math.inf
         while True:
@@ -466,7 +469,10 @@ class _GoneError(FatalModelError):
 
 
 def _was_surely_rejected(failure: Failure) -> bool:
-    """Whether the provider did not accept a call. After a time-out or a server error (5xx), it may have."""
+    """Whether the provider certainly did not accept a call.
+
+    After a time-out or a server error (5xx), it may have accepted it, unless it said that it is too busy (503, 529).
+    """
     if failure.busy or failure.unreachable:
         return True
     if failure.status is None or failure.retryable:
@@ -482,7 +488,7 @@ def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> 
     occurrences: Counter[str] = Counter()
     index_of = {}
     for index, request in enumerate(requests):
-        # At temperature 0 all draws are the same, and their ids stay those of a request without a draw.
+        # At temperature 0 all draws are the same, so the draw is not part of the id.
         draw = [request.draw] if request.temperature > 0 else []
         key = digest(dict(identity), request_as_dict(request), *draw)[:32]
         occurrences[key] += 1

@@ -25,16 +25,17 @@ BatchResult = Any
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How far a batch is. ``reason`` says why some of its requests may have no answer."""
+    """Whether a batch has ended, and where its results are."""
 
     ended: bool
     reason: str = ""
+    """Why some of its requests may have no answer; empty if the batch was completed."""
     files: tuple[str, ...] = ()
     """The paths of its results."""
 
 
 class BatchService(Protocol):
-    """What the batch API of a provider must be able to do."""
+    """The batch API of a provider."""
 
     max_requests: ClassVar[int]
     max_bytes: ClassVar[int]
@@ -43,7 +44,10 @@ class BatchService(Protocol):
         """One request in the format of the batch."""
 
     async def prepare(self, client: Client, lines: Sequence[bytes]) -> bytes:
-        """Do whatever comes before, and return what is posted to create the batch. May be repeated."""
+        """Do what is needed before the batch is created, such as an upload, and return what :meth:`create` posts.
+
+        It costs nothing and may be repeated.
+        """
 
     async def create(self, client: Client, payload: bytes) -> str:
         """Create the batch, which costs money, and return its id."""
@@ -52,10 +56,10 @@ class BatchService(Protocol):
         """What identifies a batch at the provider if its id never arrived; empty if nothing does."""
 
     async def find(self, client: Client, mark: str) -> str | None:
-        """The id of the batch with this mark; None if there is none. Raises if that cannot be known."""
+        """The id of the batch with this mark; None if there is none. Raises a ModelError if that is unknown."""
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
-        """How far a batch is."""
+        """Whether a batch has ended."""
 
     def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
         """The content of one file of results: (custom id, result)."""
@@ -150,7 +154,7 @@ class ClaudeBatches:
         return ""
 
     async def find(self, client: Client, mark: str) -> str | None:
-        raise ModelError("a batch was started, but the provider never sent its id")
+        raise ModelError("an earlier attempt ended before it received the id of its batch")
 
     async def state(self, client: Client, batch: str) -> BatchStatus:
         path = f"/v1/messages/batches/{quote(batch, safe='')}"
@@ -171,6 +175,7 @@ class ClaudeBatches:
             if kind == "succeeded":
                 yield custom_id, result.get("message")
             elif kind == "errored":
+                # The error comes without an HTTP status. As a 400, its text is searched for filters and long prompts.
                 yield custom_id, failure_of_status(400, {}, _as_ascii_json(result.get("error")))
             else:
                 yield custom_id, Failure(f"in the batch: {kind or 'no result'}")
@@ -184,7 +189,7 @@ def _as_ascii_json(value: Any) -> bytes:
 def _json_object(raw: bytes) -> dict[str, Any]:
     row = read_json(raw)
     if not isinstance(row, dict):
-        raise ModelError(f"the server's answer has no id: {excerpt(raw)}")
+        raise ModelError(f"the server's answer is not a JSON object: {excerpt(raw)}")
     return row
 
 
@@ -205,18 +210,19 @@ def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _ending_reason(status: str, errors: Any) -> str:
+    """Why a batch at OpenAI ended early, with the first of its errors; empty if it was completed."""
     if status == "completed":
         return ""
-    reason = f"the batch is {status}"
+    reason = "the batch was cancelled" if status == "cancelled" else f"the batch {status}"
     error_list = errors.get("data") if isinstance(errors, dict) else None
     if isinstance(error_list, list) and error_list:
-        first_error = _error_text(error_list[0])
-        if first_error:
-            return f"{reason}: {first_error}"
+        return f"{reason}: {_error_text(error_list[0])}"
     return reason
 
 
 def _error_text(error: Any) -> str:
+    if not error:
+        return "an error without a reason"
     if not isinstance(error, dict):
         return redact(str(error))[:_REASON_LENGTH]
     parts = [str(error[name]) for name in ("code", "message") if error.get(name)]

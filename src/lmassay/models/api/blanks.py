@@ -32,7 +32,7 @@ from lmassay.models.hf.logits import candidate_columns
 from lmassay.models.spelling import not_comparable
 from lmassay.types import Candidates, Response, Slot
 
-# More tokens than any vocabulary has. vLLM rejects such a request and says how many it allows.
+# More tokens than any vocabulary has. vLLM rejects a request for so many probabilities and says how many it allows.
 MORE_THAN_ANY_VOCABULARY = 1 << 20
 # Ids and counts of tokens have few digits; a longer number is not an id, and Python may refuse to read it.
 _MAX_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
@@ -81,7 +81,7 @@ class CompletionsBlanks(CompletionsScorer):
         vocabulary_size: int | None = None,
     ) -> None:
         super().__init__(post, post_native, settings, method, prefix)
-        # None if the server does not return the probabilities of its whole vocabulary.
+        # How many probabilities are requested; None if the server does not return those of its whole vocabulary.
         self._vocabulary_size = vocabulary_size
         self._spellings: dict[str, tuple[int, ...]] = {}
         # Several blanks need the same words at the same time; with the lock, each word is requested once.
@@ -143,7 +143,7 @@ class CompletionsBlanks(CompletionsScorer):
     # --- the whole vocabulary -----------------------------------------------------------------------------------------
 
     async def next_tokens(self, context: str, count: int) -> NextTokens:
-        """The log-probabilities of all tokens after a text. Raises a ModelError if they are not those of all tokens."""
+        """The log-probabilities of all tokens after a text. Raises a ModelError if some tokens are missing."""
         body = {
             "model": self._settings.model,
             "prompt": context,
@@ -156,7 +156,7 @@ class CompletionsBlanks(CompletionsScorer):
             **self._settings.parameters,
         }
         data = await self._post("/completions", body)
-        refuse_error(data, "choice")
+        refuse_error(data)
         try:
             top = data["choices"][0]["logprobs"]["top_logprobs"][0]
             entries = list(top.items())
@@ -212,24 +212,30 @@ class CompletionsBlanks(CompletionsScorer):
 
     async def _spellings_of(self, words: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """The tokens of words inside a sentence: "the cat the dog the" is split at each " the"."""
+        # The separator at the beginning of a text may have other tokens than inside a text, after a space.
         first = await self.tokenize(_SEPARATOR)
         twice = await self.tokenize(f"{_SEPARATOR} {_SEPARATOR}")
-        between = twice[len(first) :]
+        separator_inside = twice[len(first) :]
         text = _SEPARATOR
         for word in words:
             text += f" {word} {_SEPARATOR}"
         tokens = await self.tokenize(text)
-        segments = _split(tokens[len(first) :], between)
+        segments = _split(tokens[len(first) :], separator_inside)
         same_beginning = twice[: len(first)] == first == tokens[: len(first)]
         if same_beginning and len(segments) == len(words):
             return dict(zip(words, segments, strict=True))
-        # A word may contain the separator.
+        # One of the words may contain the separator, so each word is requested by itself.
         if len(words) > 1:
-            return {word: (await self._spellings_of([word]))[word] for word in words}
-        both = await self.tokenize(f"{_SEPARATOR} {words[0]}")
-        if both[: len(first)] != first:
-            raise ModelError(f"the server's tokens do not show where the word '{words[0]}' begins")
-        return {words[0]: both[len(first) :]}
+            spellings: dict[str, tuple[int, ...]] = {}
+            for word in words:
+                spellings.update(await self._spellings_of([word]))
+            return spellings
+        # For a single word, no separator is needed after it.
+        (word,) = words
+        separator_and_word = await self.tokenize(f"{_SEPARATOR} {word}")
+        if separator_and_word[: len(first)] != first:
+            raise ModelError(f"the server's tokens do not show where the word '{word}' begins")
+        return {word: separator_and_word[len(first) :]}
 
     async def tokenize(self, text: str) -> tuple[int, ...]:
         """The server's tokens of a text, without special tokens such as the one at the beginning of a prompt."""

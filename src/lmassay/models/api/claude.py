@@ -62,5 +62,5 @@ class Claude(ApiModel):
         key = self._key.value()
         if key:
             headers["x-api-key"] = key
-        # The version is part of the path, as in Anthropic's own library; people also write it into the address.
+        # Our paths begin with /v1, as in Anthropic's own library, but people also write it into the address.
         return Endpoint(self.base_url.removesuffix("/v1"), headers)

@@ -37,8 +37,8 @@ MAX_SCORES_BODY = 128 << 20
 
 # Seconds for a handshake that only tests whether a server speaks TLS.
 _TLS_TIMEOUT = 3.0
-# Digits of a Content-Length.
-_LONGEST_LENGTH = 20
+# Digits of a Content-Length. A longer number is not a length, and Python refuses to convert thousands of digits.
+_MAX_LENGTH_DIGITS = 19
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -216,11 +216,14 @@ class _BoundedClient(httpx2.AsyncClient):
         return complete
 
     def _is_known_to_be_small(self, headers: httpx2.Headers) -> bool:
-        """An uncompressed body is as long as its header says, or the connection breaks."""
+        """Whether the headers alone show that the body is within the limit.
+
+        An uncompressed body is as long as its header says, or the HTTP library raises an error.
+        """
         if "content-encoding" in headers or "transfer-encoding" in headers:
             return False
         length = headers.get("content-length", "")
-        return length.isdecimal() and len(length) < _LONGEST_LENGTH and int(length) <= self._max_body
+        return length.isdecimal() and len(length) <= _MAX_LENGTH_DIGITS and int(length) <= self._max_body
 
 
 def _speaks_tls(url: httpx2.URL) -> bool:
@@ -249,7 +252,7 @@ def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:
         return _unchanged
     if encoding not in ("gzip", "x-gzip"):
         raise ModelError(f"the server's answer is compressed as '{encoding:.40}', which was not requested")
-    # 16 stands for gzip.
+    # In zlib, 16 stands for the gzip format.
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     def decompress(piece: bytes, room: int) -> bytes:
@@ -262,6 +265,7 @@ def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:
 
 
 def _unchanged(piece: bytes, room: int) -> bytes:
+    # A piece as it was received is small, so it need not be cut; the caller checks the total.
     return piece
 
 
@@ -270,7 +274,7 @@ def checked_host(base_url: str, option: str = "base_url") -> str:
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""
-        # Reading the port checks it.
+        # urlsplit checks the port only when it is read.
         _ = parts.port
     except ValueError as error:
         raise ConfigError(f"model.{option}: '{redact(base_url)}' is not a valid address: {error}") from None
@@ -283,6 +287,6 @@ def checked_host(base_url: str, option: str = "base_url") -> str:
             f"model.{option}: leave out user, password, query and fragment; put the key into an environment variable"
         )
     if any(character.isspace() or not character.isprintable() for character in base_url):
-        raise ConfigError(f"model.{option}: '{redact(base_url)!r}' contains spaces or line breaks")
+        raise ConfigError(f"model.{option}: {redact(base_url)!r} contains spaces, line breaks or invisible characters")
     refuse_written_keys(base_url, f"model.{option}")
     return host

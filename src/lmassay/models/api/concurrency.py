@@ -21,28 +21,29 @@ from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.failures import Failure, failure_of, no_connection_message
 from lmassay.types import Request, Response
 
-Answered = tuple[int, Response]
+IndexedResponse = tuple[int, Response]
 """The index of a request, and the response to it."""
 
-Ask = Callable[[Any], Awaitable[Response]]
-"""Sends one request of the kind that the executor was given."""
+SendRequest = Callable[[Any], Awaitable[Response]]
+"""Sends one request, of the type that the executor was given, and returns the response."""
 
-# Turns of the event loop until a request that was started is on its way, headers and body.
+# Turns of the event loop until headers and body of a request that was started are sent.
 _TURNS_TO_SEND = 3
 # Once there was an answer, key and address are known to be good: then these statuses concern one request only. A
 # gateway may redirect single requests, e.g. to a login page; they are not followed.
 _ABOUT_ONE_REQUEST = frozenset({403, 404, *range(300, 400)})
-# Seconds.
+# Seconds between two attempts, before the jitter is added.
 _MAX_BACKOFF = 60.0
-# A server that answers nobody is not sent thousands of requests, each several times.
+# After this many failed requests in a row, the run stops: a server that answers nothing is not sent thousands of
+# requests, each several times.
 MAX_CONSECUTIVE_FAILURES = 50
 # Seconds. Rate limits are counted per minute, so a request that the server is too busy for is not given up before more
 # than a minute has passed, however often it was tried; after the longer time it is given up in any case.
 BUSY_PATIENCE = 90.0
 MAX_BUSY_PATIENCE = 300.0
-# Seconds during which all connections are refused.
+# Seconds. A server that refuses all connections for this long is not restarting, but has stopped.
 REFUSED_PATIENCE = 8.0
-# Requests in flight at the start.
+# The limit at the start, if the concurrency is not lower.
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
 _ANSWERS_FOR_ONE_MORE = 19
@@ -114,7 +115,7 @@ class Limiter:
     Each rejection means "one too many" and lowers the limit by one. Answers raise it again: quickly up to half of what
     it was before, then slowly. A rejection now and then thus changes nothing, and a server that takes three requests at
     a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
-    rejects everybody. Then nothing is sent until the latest time that the server asked for, and after that one request
+    rejects everything. Then nothing is sent until the latest time that the server asked for, and after that one request
     alone, as a probe.
     """
 
@@ -122,10 +123,12 @@ class Limiter:
         self._concurrency = concurrency
         # May be above the concurrency: after a long time without rejections, the first ones are forgiven.
         self._limit = float(min(concurrency, _FIRST_LIMIT))
-        self._known_good = float(concurrency)
+        # Below this, each answer raises the limit by one: TCP's slow-start threshold.
+        self._fast_growth_until = float(concurrency)
         self._in_flight = 0
         self._sent = 0
-        self._lowered_at = 0
+        # The last ticket that was given out when the threshold was set.
+        self._threshold_ticket = 0
         self._rejected_in_a_row = 0
         self._asked_to_wait_until = -math.inf
         self._held_until = -math.inf
@@ -140,7 +143,7 @@ class Limiter:
 
     @property
     def probing(self) -> bool:
-        """Whether everybody was rejected, so that one request is sent alone as a probe."""
+        """Whether the server rejected everything, so that one request is sent alone as a probe."""
         return self._probing
 
     @property
@@ -155,7 +158,7 @@ class Limiter:
         return max(0.0, self._held_until - now)
 
     def sent(self) -> int:
-        """Count a request that is sent. The ticket is passed to :meth:`rejected` if the server rejects it."""
+        """Count a request that is sent, and return its ticket for :meth:`rejected`, in case the server rejects it."""
         self._in_flight += 1
         self._sent += 1
         return self._sent
@@ -166,7 +169,7 @@ class Limiter:
         self._rejected_in_a_row = 0
         self._asked_to_wait_until = -math.inf
         self._probing = False
-        step = 1.0 if self._limit < self._known_good else 1 / _ANSWERS_FOR_ONE_MORE
+        step = 1.0 if self._limit < self._fast_growth_until else 1 / _ANSWERS_FOR_ONE_MORE
         self._limit = min(self._concurrency + _FORGIVEN, self._limit + step)
 
     def failed(self) -> None:
@@ -181,10 +184,10 @@ class Limiter:
             self._held_until = max(self._held_until, self._asked_to_wait_until)
             self._probing = True
         self._in_flight -= 1
-        if ticket > self._lowered_at:
-            # The first rejection among the requests in flight. The others speak of the same moment.
-            self._known_good = self._limit / 2
-            self._lowered_at = self._sent
+        if ticket > self._threshold_ticket:
+            # The first rejection among the requests in flight. Further ones among them have the same cause.
+            self._fast_growth_until = self._limit / 2
+            self._threshold_ticket = self._sent
         self._limit = max(1.0, self._limit - 1)
 
 
@@ -204,20 +207,21 @@ class RequestExecutorOptions:
 
 
 def answers_as_they_arrive(
-    open_sender: Callable[[], AbstractAsyncContextManager[Ask]],
+    open_sender: Callable[[], AbstractAsyncContextManager[SendRequest]],
     requests: Sequence[Request],
     options: RequestExecutorOptions,
-) -> Iterator[Answered]:
+) -> Iterator[IndexedResponse]:
     """Send all requests, several at a time; yield (index, response) in the order of arrival.
 
     One request is sent first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
-    are in flight or answered and not yet taken by the consumer, which bounds what a sudden end can cost. A request that
-    has to wait does not keep others from being sent. If the work ends early, requests in flight are still yielded.
+    are in flight or answered and not yet taken by the consumer, which bounds what a crash can cost. A request that has
+    to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are still
+    yielded.
     """
 
-    async def work(results: ResultQueue[Answered]) -> None:
-        async with open_sender() as ask:
-            await _Executor(ask, requests, options, results).work()
+    async def work(results: ResultQueue[IndexedResponse]) -> None:
+        async with open_sender() as send:
+            await _Executor(send, requests, options, results).work()
 
     return in_background(work)
 
@@ -235,23 +239,30 @@ class _Job:
     probe_tries: int = field(default=0, compare=False)
     """Those of them that were sent alone, as a probe."""
     busy_since: float = field(default=math.inf, compare=False)
+    """When the server first was too busy for it, by the clock of the event loop."""
 
 
 class _Executor:
     """Sends the requests of one call; all of its methods run in the event loop."""
 
     def __init__(
-        self, ask: Ask, requests: Sequence[Request], options: RequestExecutorOptions, results: ResultQueue[Answered]
+        self,
+        send: SendRequest,
+        requests: Sequence[Request],
+        options: RequestExecutorOptions,
+        results: ResultQueue[IndexedResponse],
     ) -> None:
-        self._ask = ask
+        self._send_request = send
         self._results = results
         self._policy = options.policy
         self._budget = options.budget
         self._server = options.server
-        # Whether a request was handled, whether the server was reached, and whether there was a good answer.
-        self._proved = options.server_has_answered
-        self._reached = options.server_has_answered
-        self._succeeded = options.server_has_answered
+        # Whether a request has got its final response, be it an answer or an error. Until then, one is sent at a time.
+        self._has_response = options.server_has_answered
+        # Whether a connection to the server could be made.
+        self._has_connected = options.server_has_answered
+        # Whether there was a response without an error.
+        self._has_succeeded = options.server_has_answered
         self._limiter = Limiter(options.policy.concurrency)
         self._new_jobs = iter(_Job(0.0, index, request) for index, request in enumerate(requests))
         self._next: _Job | None = next(self._new_jobs, None)
@@ -259,6 +270,7 @@ class _Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Requests in flight, or answered and not yet taken by the consumer.
         self._unsaved = 0
+        # Requests that were given up, and attempts that failed temporarily although the server was not too busy.
         self._failed_in_a_row = 0
         self._broken_in_a_row = 0
         self._refused_since = math.inf
@@ -275,8 +287,8 @@ class _Executor:
                 self._changed.clear()
                 wait = self._send_next()
                 if wait == 0:
-                    # Several requests that are prepared in turns are all sent as late as the last of them. This one is
-                    # sent first; its answer then also comes first, and finds the others out of its way.
+                    # Let this request go out before the next one is prepared. If the event loop prepared several of
+                    # them in turns, all would be sent only when the last one is ready.
                     for _ in range(_TURNS_TO_SEND):
                         await asyncio.sleep(0)
                 elif not self._finished():
@@ -296,11 +308,11 @@ class _Executor:
         return self._ending is not None or (self._next is None and not self._waiting)
 
     def _send_next(self) -> float:
-        """Send a request and return 0, or return the seconds until the next look: infinity until something changes."""
+        """Send a request and return 0, or return the seconds until the next try: infinity if something must change."""
         now = self._loop.time()
         if self._ending is not None or self._unsaved >= self._policy.concurrency:
             return math.inf
-        if self._tasks and not self._proved:
+        if self._tasks and not self._has_response:
             return math.inf
         wait = self._limiter.wait(now)
         if wait:
@@ -328,12 +340,13 @@ class _Executor:
                     heapq.heappush(self._waiting, job)
             return chosen
         if self._waiting:
-            # Until one request was answered, it is sent alone, also when it has to wait.
-            if not self._proved:
+            # Until there is a response to the first request, no other is sent, even if the first one has to wait.
+            if not self._has_response:
                 return None
-            # A server that fails everybody gets no new requests while old ones wait.
+            # A server that fails all requests gets no new ones while as many as allowed in flight are unanswered.
+            concurrency = self._policy.concurrency
             unanswered = len(self._waiting) + len(self._tasks)
-            if unanswered >= self._policy.concurrency <= self._broken_in_a_row:
+            if unanswered >= concurrency and self._broken_in_a_row >= concurrency:
                 return None
         new_job = self._next
         self._next = next(self._new_jobs, None)
@@ -356,14 +369,15 @@ class _Executor:
             if failure is not None:
                 self._on_failure(job, ticket, failure, is_probe)
         except Exception as bug:
-            # Not a matter of the network, so it is shown with its traceback. No request may be lost in silence.
+            # Not a failure of the network, so it is shown with its traceback. No request may be lost silently.
             self._bug = self._bug or bug
 
     async def _attempt(self, job: _Job) -> Failure | None:
         try:
-            # The client's own timeouts start again with every byte, so a server that drips would never be given up.
+            # The client's own timeouts start again with every byte, so a server that sends a byte now and then would
+            # never time out.
             async with asyncio.timeout(self._policy.timeout):
-                response = await self._ask(job.request)
+                response = await self._send_request(job.request)
         except Exception as error:
             failure = failure_of(error)
             if failure is None:
@@ -376,12 +390,12 @@ class _Executor:
         return None
 
     def _on_failure(self, job: _Job, ticket: int, failure: Failure, is_probe: bool) -> None:
-        if failure.unreachable and not self._reached:
+        if failure.unreachable and not self._has_connected:
             # Nothing ever answered at this address: every further request would fail in the same way, slowly.
             failure = Failure(no_connection_message(self._server, failure), fatal=True)
         failure = self._fatal_if_refused_for_long(failure)
-        self._reached = self._reached or not failure.unreachable
-        if self._succeeded and failure.status in _ABOUT_ONE_REQUEST:
+        self._has_connected = self._has_connected or not failure.unreachable
+        if self._has_succeeded and failure.status in _ABOUT_ONE_REQUEST:
             failure = replace(failure, fatal=False)
         pause = self._pause(job, failure, is_probe)
         if failure.busy:
@@ -405,14 +419,17 @@ class _Executor:
             self._put_back(job)
 
     def _fatal_if_refused_for_long(self, failure: Failure) -> Failure:
-        """A server that ended is not waited for as long as requests may be tried; a restart takes seconds."""
+        """Make a refused connection fatal if all connections have been refused for too long.
+
+        A restart of the server takes seconds. If it takes longer, the server has stopped, and retries are in vain.
+        """
         if not failure.refused:
             self._refused_since = math.inf
             return failure
         self._refused_since = min(self._refused_since, self._loop.time())
         if self._loop.time() - self._refused_since < REFUSED_PATIENCE:
             return failure
-        message = f"the server at {self._server} has ended: {failure.message} for {REFUSED_PATIENCE:.0f} seconds"
+        message = f"the server at {self._server} has stopped: {failure.message} for {REFUSED_PATIENCE:.0f} seconds"
         return Failure(f"{message}; start it again", fatal=True)
 
     def _pause(self, job: _Job, failure: Failure, is_probe: bool) -> float | None:
@@ -428,11 +445,11 @@ class _Executor:
         return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:
-        self._proved = True
-        self._reached = True
+        self._has_response = True
+        self._has_connected = True
         self._results.put((job.index, response))
         if response.error is None:
-            self._succeeded = True
+            self._has_succeeded = True
             self._failed_in_a_row = 0
             return
         self._failed_in_a_row += 1
@@ -445,7 +462,7 @@ class _Executor:
         self._tasks.discard(task)
         self._changed.set()
 
-    def _on_taken(self, _: Answered) -> None:
+    def _on_taken(self, _: IndexedResponse) -> None:
         self._unsaved -= 1
         self._changed.set()
 

@@ -39,11 +39,11 @@ _CLAUDE_FINISHES: Mapping[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-# Types of the parts that make up the answer; a part with the model's reasoning is not one of them.
+# Types of the content parts that make up the answer. Parts of other types, such as the model's reasoning, are ignored.
 _TEXT_PARTS = (None, "text", "output_text")
-# With a JSON schema, the answer is an object that has the choice under this key …
+# With a JSON schema, the answer is an object with the choice under this key.
 _CHOICE_KEY = "answer"
-# … and the object around the choice needs up to this many tokens.
+# The object around the choice needs up to this many tokens.
 _WRAPPING_TOKENS = 32
 # Escapes of llama.cpp's grammar format.
 _GBNF_ESCAPES = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -115,11 +115,13 @@ class OpenAIDialect:
     def body(self, request: Generate) -> dict[str, Any]:
         if request.choices and self.constrain == "none":
             raise ConfigError(
-                "model.constrain: say how this server restricts answers to choices: grammar, structured_outputs, …"
+                "model.constrain: say how this server restricts answers to choices: grammar, structured_outputs, "
+                "guided_choice or json_schema"
             )
         body: dict[str, Any] = {}
         if self.api == "completions":
             prompt = request.prompt or "\n".join(content for _, content in request.messages)
+            # Nothing is put between them: the user's system text ends with a line break if there is to be one.
             body["prompt"] = f"{self.system}{prompt}"
         else:
             turns = request.messages or (("user", request.prompt),)
@@ -140,7 +142,7 @@ class OpenAIDialect:
         return body
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
-        refuse_error(data, "choice")
+        refuse_error(data)
         try:
             choice = data["choices"][0]
             message = choice.get("message") or {}
@@ -151,7 +153,7 @@ class OpenAIDialect:
                 finish = "refusal"
             usage = data.get("usage")
         except (LookupError, TypeError, AttributeError):
-            raise ModelError(f"the server's answer has no choice: {_excerpt(data)}") from None
+            raise ModelError(f"the server's answer has no text in its `choices`: {_excerpt(data)}") from None
         if not isinstance(usage, dict):
             usage = {}
         tokens_in = token_count(usage.get("prompt_tokens"))
@@ -190,13 +192,13 @@ class ClaudeDialect:
 
     def body(self, request: Generate) -> dict[str, Any]:
         if request.choices:
-            raise ConfigError("model: Claude cannot be restricted to choices; let it answer freely")
+            raise ConfigError("model: Claude cannot be restricted to choices; send requests without choices")
         turns = request.messages or (("user", request.prompt),)
-        # Anthropic's API takes system turns apart from the messages.
+        # Anthropic's API has a separate parameter for system messages.
         system_texts = [self.system]
         system_texts += [content for role, content in turns if role == "system"]
         system = "\n\n".join(filter(None, system_texts))
-        # It rejects stop sequences of white space alone; `read` cuts the text there.
+        # It rejects stop sequences that are only white space; `read` cuts the text there instead.
         stop = [text for text in request.stop if text.strip()]
         body: dict[str, Any] = {
             "model": self.model,
@@ -214,13 +216,13 @@ class ClaudeDialect:
         return body
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
-        refuse_error(data, "content")
+        refuse_error(data)
         try:
             text = _text(data["content"])
             finish: Finish = _CLAUDE_FINISHES.get(data.get("stop_reason") or "end_turn", "stop")
             usage = data.get("usage")
         except (LookupError, TypeError, AttributeError):
-            raise ModelError(f"the server's answer has no content: {_excerpt(data)}") from None
+            raise ModelError(f"the server's answer has no text in its `content`: {_excerpt(data)}") from None
         if not isinstance(usage, dict):
             usage = {}
         tokens_in = token_count(usage.get("input_tokens"))
@@ -233,6 +235,7 @@ class ClaudeDialect:
             is_white_space = not stop.strip()
             if text and is_white_space and stop in text:
                 text = text.partition(stop)[0]
+                # The text would have ended here, before it reached the maximum length.
                 if finish == "length":
                     finish = "stop"
         return _response(text, finish, tokens_in, tokens_out, seconds)
@@ -325,7 +328,7 @@ def as_parameters(constrain: Constrain, choices: Sequence[str]) -> dict[str, Any
 
 
 def further_tokens(constrain: Constrain) -> int:
-    """By how many tokens the answer may be longer than the choice itself."""
+    """How many tokens the answer may need in addition to the choice itself."""
     if constrain == "json_schema":
         return _WRAPPING_TOKENS
     return 0

@@ -43,10 +43,10 @@ _BUSY_CODES = ("rate_limit", "overloaded", "too_many_requests")
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long")
 _UNSUPPORTED = ("unsupported", "not support", "deprecated", "not permitted")
 
-# No server nests its answers deeper than this, and everything that walks through them can follow that far.
+# No server nests its answers deeper than this, and it is far below Python's limit for recursion.
 _DEEPEST = 100
 _TOO_DEEP = f"the server's answer is JSON that is nested more than {_DEEPEST} levels deep"
-# Digits.
+# Digits. The largest float has 309, so the int of a shorter number can be converted to float without an overflow.
 _LONGEST_INTEGER = 300
 
 # OpenSSL's reasons if the first bytes of a server are not TLS.
@@ -101,9 +101,9 @@ class NotJsonError(ModelError):
 class ErrorInAnswerError(ModelError):
     """A successful response with an error in its body, as gateways send it when the server behind them fails."""
 
-    def __init__(self, data: Mapping[str, Any], lacking: str) -> None:
+    def __init__(self, data: Mapping[str, Any]) -> None:
         body = json.dumps(data)
-        message = f"the server's answer has no {lacking} but an error: {excerpt(body.encode())}"
+        message = f"the server returned an error instead of an answer: {excerpt(body.encode())}"
         self.failure = _failure_in_body(data, body, message)
         super().__init__(self.failure.message)
 
@@ -132,17 +132,17 @@ def _contains_any(text: str, signs: Iterable[str]) -> bool:
     return any(sign in text for sign in signs)
 
 
-def refuse_error(data: Any, lacking: str) -> None:
-    """Raise if a body that should hold an answer holds an error; ``lacking`` names what the answer should have."""
+def refuse_error(data: Any) -> None:
+    """Raise an ErrorInAnswerError if a body that should be an answer is an error, as OpenAI or Anthropic write it."""
     if isinstance(data, dict) and (data.get("error") or data.get("type") == "error"):
-        raise ErrorInAnswerError(data, lacking)
+        raise ErrorInAnswerError(data)
 
 
 def read_json(raw: bytes) -> Any:
     """Parse the body of a response, or raise a ModelError.
 
-    What this returns can be walked, printed and written as JSON again: it is not nested deeply, and an integer with
-    thousands of digits is an infinite float. A body that is not JSON is a failure that is worth another attempt.
+    What this returns can be traversed, printed and written as JSON again: it is not nested deeply, and an integer with
+    thousands of digits is an infinite float. A body that is not JSON raises NotJsonError, which is retried.
     """
     try:
         data = _parsed(raw)
@@ -190,7 +190,7 @@ def _is_too_deep(data: Any) -> bool:
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Classify an exception that an attempt raised. None means that it is a bug and not a matter of the network."""
+    """Classify an exception that an attempt raised; None if it is a bug and not a failure of the network or server."""
     if isinstance(error, TimeoutError):
         return Failure(TOO_LATE, retryable=True)
     if isinstance(error, ErrorInAnswerError):
@@ -289,13 +289,13 @@ def failure_of_status(status: int, headers: Mapping[str, str], raw: bytes) -> Fa
     retryable = headers.get("x-should-retry") != "false"
     wait = retry_after(headers)
     if retryable and wait is not None and wait > MAX_WAIT:
-        message = f"the server asks to wait {_duration(wait)} ({message}); continue later with resume"
+        message = f"the server asks to wait {_duration(wait)} ({message}); continue later with `lmassay resume`"
         return Failure(message, busy=busy, fatal=True)
     return Failure(message, retryable=retryable, wait=wait, busy=busy)
 
 
 def _is_moderated(body: str) -> bool:
-    # An account that was flagged is refused everything: that is fatal, and not a matter of this one prompt.
+    # If the account was flagged, all its requests are refused: that is fatal and does not concern this prompt alone.
     return "account" not in body and _contains_any(body, _MODERATED)
 
 
@@ -318,7 +318,10 @@ def _failure_of_request(body: str, message: str) -> Failure:
 
 
 def _remedy(body: str) -> str:
-    """Newer models reject parameters that older ones need. The advice names the option that helps, if there is one."""
+    """What the user can change so that the server accepts the request; empty if the body does not show it.
+
+    Newer models reject parameters that older ones need, and options of the model say what is sent.
+    """
     without_new_name = body.replace("max_completion_tokens", "")
     if "max_completion_tokens" in body and "max_tokens" in without_new_name:
         return "set `token_parameter: max_completion_tokens` for this model"
@@ -349,6 +352,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 def excerpt(raw: bytes) -> str:
     """The beginning of a body in one line, without secrets."""
-    # White space is collapsed first, however much there is, so that the limits below count text.
+    # White space is collapsed first, so that the limits count text and not, say, indentation.
     words = raw.decode("utf-8", "replace").split(maxsplit=_REDACTED_WORDS)
     return redaction.excerpt(" ".join(words[:_REDACTED_WORDS]), _EXCERPT_LENGTH) or "(empty body)"

@@ -36,7 +36,7 @@ from lmassay.types import Candidates, Continuation, LogProbs, Response, Slot
 
 Tokens = tuple[int, ...]
 
-# Added to the logit of a token so that it is sampled whatever the model computes.
+# Added to the logit of a token, so that it is sampled whatever the model computes.
 _FORCING_BIAS = 1000.0
 # More tokens than any vocabulary has.
 _WHOLE_VOCABULARY = 1 << 20
@@ -88,12 +88,14 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppPrefix:
-    """The tokens before a text: after the beginning of a text, and if nothing else precedes the first scored token."""
+    """The tokens that are put before a text."""
 
     after_context: Tokens
+    """If part of the text precedes the first scored token."""
     at_beginning: Tokens
+    """If nothing else precedes the first scored token."""
     name: str
-    """As the signature shows it."""
+    """How the signature shows it."""
 
     def before(self, something_precedes: bool) -> Tokens:
         """The tokens that are put before a text."""
@@ -107,6 +109,7 @@ class LlamaCppScorer:
         self._post = post
         self._settings = settings
         self._prefix = prefix
+        # Sampled if only the distribution is of interest.
         self._harmless_token: int | None = None
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -234,7 +237,7 @@ class LlamaCppScorer:
         if self._harmless_token is None:
             harmless = await self.tokenize(" the")
             self._harmless_token = harmless.ids[-1]
-        # Any token will do, as long as it does not end inside a character.
+        # Any token will do that does not end inside a character: for one that does, the server reports nothing.
         entry = await self._sample(context, self._harmless_token, n_probs=_WHOLE_VOCABULARY)
         if entry is None or not isinstance(entry.get("top_logprobs"), list):
             raise ModelError("the server's /completion returns no probabilities")
@@ -284,6 +287,7 @@ class LlamaCppScorer:
     # --- words in a blank ---------------------------------------------------------------------------------------------
 
     async def _candidates(self, request: Slot, distribution: Distribution, is_first_word: bool) -> Candidates:
+        # -1 stands for a word that is not a single token.
         rows = np.full(len(request.candidates), -1, dtype=np.int64)
         for index, word in enumerate(request.candidates):
             piece = (word if is_first_word else f" {word}").encode("utf-8", "surrogatepass")
@@ -304,7 +308,7 @@ class LlamaCppScorer:
     async def _with_long_words(
         self, request: Slot, context: Tokens, answer: Candidates, is_first_word: bool
     ) -> tuple[Candidates, int]:
-        """Add the log-probabilities of words of several tokens, by the chain rule; and how many tokens these have."""
+        """Add the log-probabilities of words of several tokens, by the chain rule; also return how many tokens."""
         logprobs = np.array(answer.logprobs, dtype=np.float64)
         spellings = [await self._spell(word, is_first_word) for word in request.candidates]
         further_tokens = 0
@@ -352,7 +356,9 @@ async def find_prefix(post: Post, settings: ServerSettings) -> LlamaCppPrefix:
         return LlamaCppPrefix((token,), (token,), settings.prefix)
     plain = (await scorer.tokenize("a")).ids
     with_special = (await scorer.tokenize("a", add_special=True)).ids
-    own_prefix = with_special[: with_special.index(plain[0])] if plain and plain[0] in with_special else ()
+    own_prefix: Tokens = ()
+    if plain and plain[0] in with_special:
+        own_prefix = with_special[: with_special.index(plain[0])]
     if own_prefix:
         return LlamaCppPrefix(own_prefix, own_prefix, "own")
     for text in SEPARATORS:

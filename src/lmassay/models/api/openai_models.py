@@ -26,7 +26,7 @@ _CLOVA_KEYS = ("CLOVA_API_KEY", "CLOVA")
 _AZURE_KEYS = ("AZURE_OPENAI_API_KEY", "API_KEY")
 _AZURE_ENDPOINTS = ("AZURE_OPENAI_ENDPOINT", "AZURE_ENDPOINT")
 _AZURE_VERSIONS = ("OPENAI_API_VERSION", "API_VERSION")
-# A model of Anthropic, as gateways name it.
+# How gateways name Anthropic's models.
 _CLAUDE = re.compile(r"(anthropic[./])?claude", re.IGNORECASE)
 
 
@@ -166,7 +166,7 @@ class Azure(ApiModel):
     option_help: ClassVar[Mapping[str, str]] = {
         "model": "the name of the deployment",
         "endpoint": "the address of the resource; by default the one in an environment variable",
-        "api_version": "the version of the interface; by default the one in an environment variable",
+        "api_version": "the version of Azure's API; by default the one in an environment variable",
     }
     config_example = "model: {name: azure, model: my-deployment, api_version: 2024-10-21}"
 
@@ -207,7 +207,7 @@ class Azure(ApiModel):
             raise ConfigError(f"model.endpoint: give Azure's address here, or set {' or '.join(_AZURE_ENDPOINTS)}")
         if not self._version:
             raise ConfigError(f"model.api_version: give it here, or set {' or '.join(_AZURE_VERSIONS)}")
-        # The name becomes part of the path of the address, which it must not change.
+        # The name becomes a segment of the address, so it must not contain a slash or be "..".
         if not re.fullmatch(r"[\w.\-]+", self.model) or not self.model.strip("."):
             raise ConfigError(f"model.model: '{self.model}' is not a valid name of an Azure deployment")
         super().check()
@@ -225,7 +225,7 @@ class Azure(ApiModel):
 
 
 def _bearer(key: ApiKey) -> dict[str, str]:
-    """The header with the key; a local server may need none."""
+    """The header with the key; empty without a key, which a local server may not need."""
     value = key.value()
     if not value:
         return {}

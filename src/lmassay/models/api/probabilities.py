@@ -1,4 +1,4 @@
-"""A model behind an API that returns probabilities, as far as the probe of its server confirms it."""
+"""A model behind an API that returns probabilities, if a probe of the server confirms that it does."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from lmassay.errors import BudgetReached, ConfigError
 from lmassay.models.api.background import ResultQueue, in_background
 from lmassay.models.api.base import ApiModel
 from lmassay.models.api.client import MAX_SCORES_BODY
-from lmassay.models.api.concurrency import Answered, Ask, RequestExecutorOptions, answers_as_they_arrive
+from lmassay.models.api.concurrency import IndexedResponse, RequestExecutorOptions, SendRequest, answers_as_they_arrive
 from lmassay.models.api.probe import ProbeResult, ServerConnection, probe
 from lmassay.models.api.scoring import Probabilities, ServerSettings
 from lmassay.redaction import redact
 from lmassay.types import LogProbs, Request, Response, Slot
 
 _SCORED = frozenset({"logprobs", "slot"})
-_WAYS = "vLLM, SGLang or llama.cpp"
+_SERVERS = "vLLM, SGLang or llama.cpp"
 
 
 class ScoringModel(ApiModel):
     """Adds ``logprobs`` and ``slot`` to a model behind an API.
 
-    What it claims to be able to do depends on the user's option ``probabilities``. The probe confirms it before the
-    first request, or the run is refused.
+    ``can`` contains them unless the user's option ``probabilities`` is ``none``. Before the first request, the probe
+    tests whether the server really returns them; if it does not, the run is refused.
     """
 
-    # A server reads from left to right.
+    # Servers have causal models, which read from left to right.
     sees_right = False
 
     def __init__(self, *, probabilities: Probabilities, settings: ServerSettings, **options: Any) -> None:
@@ -48,7 +48,7 @@ class ScoringModel(ApiModel):
         if not missing & _SCORED:
             return ""
         if self._probabilities == "none":
-            return f"if the server is {_WAYS}, set model.probabilities to auto"
+            return f"if the server is {_SERVERS}, set model.probabilities to auto"
         return ""
 
     def identity(self) -> Mapping[str, Any]:
@@ -111,13 +111,13 @@ class ScoringModel(ApiModel):
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[Answered]:
+    def logprobs(self, requests: Sequence[LogProbs]) -> Iterator[IndexedResponse]:
         return self._score(requests)
 
-    def slot(self, requests: Sequence[Slot]) -> Iterator[Answered]:
+    def slot(self, requests: Sequence[Slot]) -> Iterator[IndexedResponse]:
         return self._score(requests)
 
-    def _score(self, requests: Sequence[LogProbs] | Sequence[Slot]) -> Iterator[Answered]:
+    def _score(self, requests: Sequence[LogProbs] | Sequence[Slot]) -> Iterator[IndexedResponse]:
         if self._probed is None:
             # A caller from Python may not have connected first.
             self._probe(frozenset(request.verb for request in requests))
@@ -130,16 +130,16 @@ class ScoringModel(ApiModel):
         yield from answers_as_they_arrive(self._open_scorer, requests, options)
 
     @asynccontextmanager
-    async def _open_scorer(self) -> AsyncIterator[Ask]:
+    async def _open_scorer(self) -> AsyncIterator[SendRequest]:
         """Open the connections and yield a function that answers one request."""
         assert self._probed is not None
         async with self._client(MAX_SCORES_BODY) as client:
             connection = ServerConnection(client, self._settings, self._policy, redact(self.base_url))
             scorer = connection.scorer(self._probed)
 
-            async def ask(request: LogProbs | Slot) -> Response:
+            async def send(request: LogProbs | Slot) -> Response:
                 if isinstance(request, Slot):
                     return await scorer.slot(request)
                 return await scorer.logprobs(request)
 
-            yield ask
+            yield send

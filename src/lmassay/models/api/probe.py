@@ -1,14 +1,14 @@
-"""Test what a server really returns, before the first request: questions whose answers are known by other means.
+"""Test, before the first request, whether the probabilities that a server returns are right.
 
-A server with an OpenAI-compatible API may accept a parameter and ignore it, so that other tools report chance. Nothing
-is taken on trust here:
+A server with an OpenAI-compatible API may accept a parameter and ignore it. A program that does not notice this reports
+results at chance level. So the server is tested with requests whose answers can be checked:
 
-- Each response must have as many numbers as tokens, none above 0, and tokens that spell the prompt.
-- The server generates a token after a context and reports its log-probability. The context with this token as a prompt
-  must get the same number for it. This holds for every model, good or bad, and fails for numbers that are shifted,
-  sampled, scaled, all 0, or those of another tokenizer.
+- Each response must have as many log-probabilities as tokens, none above 0, and tokens that spell the prompt.
+- The server generates a token after a context and reports its log-probability. When context and token are sent as a
+  prompt, the token must have the same log-probability. This holds for every model, good or bad, and fails for numbers
+  that are shifted, sampled, scaled, all 0, or those of another tokenizer.
 - A nonsense continuation must come back as it was sent, and cannot be more probable than the most probable token.
-- A text and the same text with a longer ending must get the same numbers where they agree.
+- A text and the same text with a longer ending must have the same log-probabilities up to that ending.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from lmassay.models.api.scoring import (
     json_poster,
 )
 
-# The texts of the probe. Any text will do: no answer depends on what the model knows.
+# The texts of the probe. Any text will do: no test depends on what the model knows.
 _CONTEXTS = ("The keys to the old house", "When the rain stopped, the children went back to the")
 _SENTENCE = "The keys to the old house are on the table."
 _ENDING = " Nobody knows why, and nobody asks."
 _NONSENSE = " qzxv wplk"
-# How far two computations of the same log-probability may be apart, in nats and relative to its size. Servers compute
-# in 16 bits or less, and prompts and generated tokens in different batches.
+# How far two computations of the same log-probability may be apart: nats, plus a share of its size. Servers compute in
+# 16 bits or less, and prompts and generated tokens in different batches.
 _TOLERANCE = 0.2
 _RELATIVE_TOLERANCE = 0.02
 # The most probable tokens that are requested to compare two methods.
@@ -55,7 +55,7 @@ _TOP_TOKENS = 5
 # How many of them are compared.
 _COMPARED_TOKENS = 3
 _NO_NEXT_TOKENS = "the server reports no log-probabilities of the tokens that it generates"
-# An HTTP status that says that the server does not know this request, rather than that something is wrong with it.
+# HTTP statuses of a server that does not support this kind of request, rather than one that is failing.
 _UNKNOWN_REQUEST = (400, 404, 405, 415, 422, 501)
 
 
@@ -96,7 +96,7 @@ class ServerConnection:
         self.url = url
 
     def scorer(self, result: ProbeResult) -> ProbabilityClient:
-        """What answers requests, as the probe found out."""
+        """A client for the method that the probe found."""
         if isinstance(result.prefix, LlamaCppPrefix):
             return LlamaCppScorer(self.post_native, self.settings, result.prefix)
         return CompletionsBlanks(
@@ -166,7 +166,7 @@ class _Attempt:
     tests_blanks: bool = False
     deviations: list[float] = field(default_factory=list)
     vocabulary_note: str = ""
-    """Why the whole vocabulary is not used at blanks."""
+    """Why blanks are not scored with the probabilities of the whole vocabulary."""
 
     async def run(self) -> ProbeResult:
         """Raises _NotSupportedError if the server fails a test."""
@@ -180,7 +180,7 @@ class _Attempt:
             raise _NotSupportedError(str(error)) from error
 
     def summary(self, result: ProbeResult) -> str:
-        """What was found, for the user."""
+        """What the server returns, in one line for the user."""
         agreement = f"two computations of the same log-probability differ by at most {result.deviation:.4f}"
         if result.vocabulary is None:
             blanks = ""
@@ -192,9 +192,9 @@ class _Attempt:
     # --- OpenAI-compatible completions --------------------------------------------------------------------------------
 
     async def _test_completions(self) -> ProbeResult:
-        post = self._patient(self.connection.post)
+        post = self._with_retries(self.connection.post)
         settings = self.connection.settings
-        native = self._patient(self.connection.post_native)
+        native = self._with_retries(self.connection.post_native)
         scorer = CompletionsBlanks(post, native, settings, self.method, TextPrefix())
         sentence = await self._scored(scorer, _SENTENCE)
         longer = await self._scored(scorer, _SENTENCE + _ENDING)
@@ -228,7 +228,7 @@ class _Attempt:
         return len(next_tokens.by_id)
 
     async def _compare_with_top_tokens(self, post: Post, scorer: CompletionsBlanks, context: str, count: int) -> None:
-        """Tokens that the server names by their texts and by their ids must have the same numbers."""
+        """A token must have the same log-probability if the server names it by its text and by its id."""
         next_tokens = await scorer.next_tokens(context, count)
         tokens_before = await scorer.tokenize(context)
         compared = 0
@@ -242,8 +242,9 @@ class _Attempt:
             raise _NotSupportedError("none of the server's next tokens has the id that /tokenize gives it")
 
     async def _scored(self, scorer: CompletionsScorer, text: str) -> ScoredPrompt:
-        """A scored text whose tokens spell it."""
+        """Score a text. Raises a ModelError if the server's tokens do not spell it."""
         scored = await scorer.score(text)
+        # Called for its checks: it aligns the tokens with the text.
         scored.start(len(text))
         return scored
 
@@ -256,22 +257,23 @@ class _Attempt:
         for a, b in zip(short.logprobs[1:shared], long.logprobs[1:shared], strict=True):
             assert a is not None
             assert b is not None
-            self._compare(a, b, "the numbers of a text change if more text follows")
+            self._compare(a, b, "the log-probabilities of a text change if more text follows")
 
     async def _compare_with_generation(self, post: Post, scorer: CompletionsScorer, context: str) -> None:
-        """The number of a token as the next one and as part of the prompt must be the same."""
+        """A token must have the same log-probability as the next token after a prompt and as part of the prompt."""
         top_tokens = await self._next_tokens(post, context)
         compared: list[float] = []
         for text, logprob in top_tokens.items():
             if len(compared) == _COMPARED_TOKENS:
                 break
-            numbers = await self._numbers_in_prompt(scorer, context, text)
-            if numbers:
-                number = min(numbers, key=lambda value: abs(value - logprob))
+            in_prompt = await self._logprobs_in_prompt(scorer, context, text)
+            if in_prompt:
+                # If both spellings are one token, it is not known which of them the server generated.
+                closest = min(in_prompt, key=lambda value: abs(value - logprob))
                 self._compare(
-                    logprob, number, f"the token {text!r} has another number as part of the prompt than as the next one"
+                    logprob, closest, f"the token {text!r} has one log-probability when generated, another in a prompt"
                 )
-                compared.append(number)
+                compared.append(closest)
         if not compared:
             raise _NotSupportedError("none of the server's next tokens comes back when it is sent as part of a prompt")
         nonsense = await self._scored(scorer, context + _NONSENSE)
@@ -283,23 +285,26 @@ class _Attempt:
         if total >= max(compared) - 1e-6:
             raise _NotSupportedError("a nonsense text is as probable as the most probable token")
 
-    async def _numbers_in_prompt(self, scorer: CompletionsScorer, context: str, text: str) -> list[float]:
-        """The numbers of a token as the last one of a prompt; none if the tokenizer spells its text in another way."""
+    async def _logprobs_in_prompt(self, scorer: CompletionsScorer, context: str, text: str) -> list[float]:
+        """The log-probabilities of a token as the last one of a prompt, for each way to write it.
+
+        Empty if the tokenizer splits the text into other tokens.
+        """
         spellings = [text]
         if not text[0].isspace():
             # Decoding a SentencePiece token by itself removes the space that it begins with.
             spellings.append(f" {text}")
-        numbers: list[float] = []
+        logprobs: list[float] = []
         for spelling in spellings:
             scored = await self._scored(scorer, context + spelling)
-            number = scored.logprobs[-1]
+            logprob = scored.logprobs[-1]
             try:
                 is_last_token = scored.start(len(context)) == len(scored.texts) - 1
             except UnclearBoundaryError:
                 continue
-            if scored.texts[-1] == text and is_last_token and number is not None:
-                numbers.append(number)
-        return numbers
+            if scored.texts[-1] == text and is_last_token and logprob is not None:
+                logprobs.append(logprob)
+        return logprobs
 
     async def _next_tokens(self, post: Post, context: str) -> dict[str, float]:
         """The server's most probable tokens after a context, with their log-probabilities; the best one first."""
@@ -307,13 +312,13 @@ class _Attempt:
             "model": self.connection.settings.model,
             "prompt": context,
             "max_tokens": 1,
-            # At temperature 1, sampling options cannot have changed the reported numbers.
+            # Some servers apply the temperature before they report log-probabilities; 1 leaves them unchanged.
             "temperature": 1,
             "logprobs": _TOP_TOKENS,
             **self.connection.settings.parameters,
         }
         data = await post("/completions", body)
-        refuse_error(data, "choice")
+        refuse_error(data)
         try:
             columns = data["choices"][0]["logprobs"]
             top = columns["top_logprobs"][0]
@@ -359,7 +364,7 @@ class _Attempt:
     # --- llama.cpp ----------------------------------------------------------------------------------------------------
 
     async def _test_llama_cpp(self) -> ProbeResult:
-        post = self._patient(self.connection.post_native)
+        post = self._with_retries(self.connection.post_native)
         settings = self.connection.settings
         prefix = await find_prefix(post, settings)
         scorer = LlamaCppScorer(post, settings, prefix)
@@ -378,11 +383,11 @@ class _Attempt:
                 self._compare(
                     distribution.by_id[token], forced, f"the token {token} has two different log-probabilities"
                 )
-            await self._compare_with_text(post, prefix, context, distribution.logprobs[0])
+            await self._compare_with_text(post, context, distribution.logprobs[0])
         return ProbeResult("llama.cpp", prefix, vocabulary, max(self.deviations), (), 0, 0)
 
-    async def _compare_with_text(self, post: Post, prefix: LlamaCppPrefix, context: str, top_logprob: float) -> None:
-        """The server must read a text as it reads our tokens of the text."""
+    async def _compare_with_text(self, post: Post, context: str, top_logprob: float) -> None:
+        """A prompt that is sent as a text must give the same result as the same prompt sent as tokens."""
         body = {"prompt": context, "n_predict": 1, "n_probs": 1, "temperature": 0}
         data = await post("/completion", body)
         try:
@@ -390,8 +395,13 @@ class _Attempt:
         except (LookupError, TypeError):
             # The most probable token may end inside a character; then the server reports none.
             return
+        # With another prefix, our tokens begin differently from those that the server itself makes of a text.
         if self.connection.settings.prefix == "auto" and isinstance(top, int | float):
-            self._compare(top_logprob, float(top), "the server reads a text otherwise than its tokens")
+            self._compare(
+                top_logprob,
+                float(top),
+                "a prompt gives different log-probabilities as a text and as tokens",
+            )
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
@@ -401,11 +411,11 @@ class _Attempt:
             raise _NotSupportedError(f"{complaint} ({a:.2f} and {b:.2f})")
         self.deviations.append(deviation)
 
-    def _patient(self, post: Post) -> Post:
-        """A post that waits for a busy server, as the executor of requests does."""
+    def _with_retries(self, post: Post) -> Post:
+        """A post that retries temporary failures, as often as the user's option ``tries`` allows."""
         policy = self.connection.policy
 
-        async def patient(path: str, body: Mapping[str, Any]) -> Any:
+        async def post_with_retries(path: str, body: Mapping[str, Any]) -> Any:
             tries = 0
             while True:
                 tries += 1
@@ -419,7 +429,7 @@ class _Attempt:
                 self.usage.add(data)
                 return data
 
-        return patient
+        return post_with_retries
 
     def _pause(self, error: Exception, tries: int, path: str) -> float:
         """Seconds to wait before the next attempt. Raises an error if there should be none."""

@@ -41,7 +41,7 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What the user said about the server."""
+    """The user's options that matter for scoring."""
 
     model: str
     api: Literal["chat", "completions"] = "chat"
@@ -57,9 +57,9 @@ class TextPrefix:
 
     text: str = ""
     always: bool = False
-    """Also before a text that continues a context, which needs none."""
+    """Whether it is also sent if there is a context, which already precedes the scored text."""
     name: str = ""
-    """As the signature shows it."""
+    """How the signature shows it."""
 
     def before(self, context: str) -> str:
         """What is sent before a context, which may be empty."""
@@ -69,7 +69,7 @@ class TextPrefix:
 
 
 class ProbabilityClient(Protocol):
-    """Requests probabilities from a server, in the way that this kind of server supports."""
+    """Requests probabilities from a server, by the method that the server supports."""
 
     async def logprobs(self, request: LogProbs) -> Response:
         """The log-probability of a continuation."""
@@ -113,7 +113,7 @@ def read_echo(prompt: str, data: Any) -> ScoredPrompt:
         raise ModelError(f"the server returned {len(logprobs)} log-probabilities for {len(texts)} tokens")
     generated = token_count(usage.get("completion_tokens"))
     if generated is None:
-        # One token was requested.
+        # The server does not say. One token was requested.
         generated = 1
     in_prompt = len(texts) - generated
     expected = token_count(usage.get("prompt_tokens"))
@@ -160,13 +160,13 @@ READERS: Mapping[ProbabilityMethod, Reader] = {"echo": read_echo, "prompt_logpro
 
 
 def _choice_and_usage(data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    refuse_error(data, "choice")
+    refuse_error(data)
     try:
         choice = data["choices"][0]
     except (LookupError, TypeError):
         choice = None
     if not isinstance(choice, dict):
-        raise ModelError("the server's answer has no choice")
+        raise ModelError("the server's answer has no `choices`")
     usage = data.get("usage")
     return choice, usage if isinstance(usage, dict) else {}
 
@@ -195,7 +195,7 @@ def checked_logprob(value: Any) -> float:
         number = float(value) if is_number else math.nan
     except OverflowError:
         number = math.nan
-    # NaN is not below any number.
+    # NaN fails both comparisons.
     if not -math.inf < number <= _ROUNDING:
         raise ModelError(f"the server returned {value!r:.100} as a log-probability")
     return min(number, 0.0)
@@ -255,7 +255,7 @@ class CompletionsScorer:
         """The tokens of a prompt with their log-probabilities."""
         body: dict[str, Any] = {"model": self._settings.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
         if self._method == "echo":
-            # lm-evaluation-harness sends the same; some servers reject `max_tokens: 0`.
+            # As in lm-evaluation-harness. One token is generated, because some servers reject `max_tokens: 0`.
             body |= {"echo": True, "logprobs": 1}
         else:
             body["prompt_logprobs"] = 0

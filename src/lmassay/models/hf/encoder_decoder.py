@@ -149,10 +149,8 @@ class EncoderDecoder:
         groups: dict[tuple[Any, ...], list[int]] = {}
         for index, request in enumerate(requests):
             if request.choices:
-                yield (
-                    index,
-                    ModelError("an encoder-decoder model cannot be restricted to choices; let it answer freely"),
-                )
+                message = "an encoder-decoder model cannot be restricted to choices; send requests without choices"
+                yield index, ModelError(message)
                 continue
             if request.temperature > 0 and (self._options.beams or 1) > 1:
                 yield index, ModelError("a beam search cannot sample; leave out beams, or set temperature to 0")

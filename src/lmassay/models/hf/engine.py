@@ -245,6 +245,8 @@ class Engine:
 
     def token_scores(self, texts: Sequence[str], boundary: Boundary) -> Iterator[tuple[int, TokenScores | ModelError]]:
         """Score every token of each text. For causal models, also the word boundaries."""
+        boundary_ids = self._boundary_ids(boundary)
+        scores_boundaries = self._options.kind == "causal" and len(boundary_ids) > 0
         items: list[Any] = []
         indices: list[int] = []
         for index, text in enumerate(texts):
@@ -260,14 +262,14 @@ class Engine:
                 # A single token with nothing before it.
                 yield index, TokenScores(self._token_spans(text), np.array([np.nan]))
                 continue
-            if self._is_too_long(item):
+            # The last token is usually only predicted. It is read if the boundary after it is scored as well.
+            if self._is_too_long(item, further_tokens=1 if scores_boundaries else 0):
                 yield index, ModelError(f"the text is longer than the model's window of {self._loaded.window:,} tokens")
                 continue
             items.append(item)
             indices.append(index)
-        boundary_ids = self._boundary_ids(boundary)
         scores: Iterator[tuple[int, Any]] = self._reader.score(items)
-        if self._options.kind == "causal" and len(boundary_ids):
+        if scores_boundaries:
             scores = self._causal.score_with_boundaries(items, boundary_ids)
         for entry, values in scores:
             if isinstance(values, ModelError):
@@ -387,5 +389,6 @@ class Engine:
             complete = replace(answer, logprobs=logprobs[entry])
             yield entry, Response(complete, tokens_in=self._reader.length(contexts[entry]))
 
-    def _is_too_long(self, item: Any) -> bool:
-        return self._loaded.window is not None and self._reader.length(item) > self._loaded.window
+    def _is_too_long(self, item: Any, further_tokens: int = 0) -> bool:
+        window = self._loaded.window
+        return window is not None and self._reader.length(item) + further_tokens > window

@@ -102,7 +102,7 @@ class TextGenerator:
         yield from zip(order, self._batcher.run(order, take, work), strict=True)
 
     def _prefix_reader(self, prompts: Sequence[Tokens], room: int) -> PrefixReader | None:
-        """A reader for sorted prompts, if a tree pays and the model can generate in one."""
+        """A reader for sorted prompts; None if a tree would save too little, or if the model cannot generate in one."""
         answers = len(prompts) * room
         in_tree = count_nodes(prompts) + answers
         separate = sum(map(len, prompts)) + answers
@@ -177,6 +177,7 @@ def gumbel(size: int, generator: torch.Generator) -> torch.Tensor:
     The index of the largest sum is a sample from the distribution: the Gumbel-max trick.
     """
     uniform = torch.rand(size, generator=generator)
+    # The bounds keep both logarithms finite.
     return -torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
 
 

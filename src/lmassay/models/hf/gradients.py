@@ -156,8 +156,8 @@ class SubstitutionFinder:
         ranked = [sorted(substitutions, key=rank) for substitutions in by_position]
         best: list[Substitution] = []
         for place in range(max(map(len, ranked), default=0)):
-            of_this_place = [substitutions[place] for substitutions in ranked if place < len(substitutions)]
-            best += sorted(of_this_place, key=rank)
+            at_this_place = [substitutions[place] for substitutions in ranked if place < len(substitutions)]
+            best += sorted(at_this_place, key=rank)
             if len(best) >= request.count:
                 break
         return tuple(best[: request.count])
@@ -276,7 +276,7 @@ class SubstituteVocabulary:
         self._is_usable = np.zeros(len(self.embeddings), dtype=bool)
         self._neighbours: dict[tuple[int, int], NDArray[np.int64]] = {}
         for index in range(len(self.embeddings)):
-            text = _written(tokenizer, index)
+            text = _token_text(tokenizer, index)
             word = text.strip()
             self.words.append(word)
             self._begins_word[index] = text.startswith(" ")
@@ -308,7 +308,7 @@ def spans_of(tokenizer: Any, prompt: str, ids: Sequence[int]) -> tuple[Span | No
     spans: list[Span | None] = []
     end_of_last = 0
     for index in ids:
-        letters = _written(tokenizer, index).strip()
+        letters = _token_text(tokenizer, index).strip()
         start = prompt.find(letters, end_of_last)
         if index in special_tokens or not letters or start < 0:
             spans.append(None)
@@ -332,7 +332,7 @@ def without_spaces(prompt: str, offsets: Sequence[Span]) -> tuple[Span | None, .
     return tuple(spans)
 
 
-def _written(tokenizer: Any, index: int) -> str:
+def _token_text(tokenizer: Any, index: int) -> str:
     """How a token is written, with the space before it if it has one; empty if there is no such token."""
     if index >= len(tokenizer):
         return ""

@@ -35,7 +35,7 @@ class LoadedModel:
 def choose_device(wanted: str, must_exist: bool = True) -> torch.device:
     """The device with this name. For ``auto``, the accelerator if there is one, else the CPU.
 
-    A device that only the workers of a cluster have need not exist here.
+    With ``must_exist=False``, the device may be one that only the workers of a cluster have.
     """
     if wanted == "auto":
         if torch.cuda.is_available():
@@ -51,9 +51,22 @@ def choose_device(wanted: str, must_exist: bool = True) -> torch.device:
     # Torch has further types, such as "meta", on which a model cannot run.
     if device.type not in ("cpu", "cuda", "mps", "xpu"):
         raise ConfigError(not_a_device)
-    if must_exist and device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
+    if must_exist:
+        _require_device(device)
     return device
+
+
+def _require_device(device: torch.device) -> None:
+    """Raise a ConfigError if this machine does not have the device."""
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("model.device: there is no CUDA device here; write auto or cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise ConfigError(f"model.device: there is no {device} here; the last CUDA device is cuda:{count - 1}")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("model.device: there is no MPS device here; write auto or cpu")
+    if device.type == "xpu" and not torch.xpu.is_available():
+        raise ConfigError("model.device: there is no XPU device here; write auto or cpu")
 
 
 def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str:

@@ -21,8 +21,8 @@ def candidate_columns(
 ) -> Candidates:
     """The log-probability of each of the tokens ``ids`` (-1: not a token) at one position.
 
-    With ``probabilities``, also the rank of each token and the probability mass above and below it. The vocabulary is
-    ordered by float32 probability, as in refining-tse; equal probabilities share a rank.
+    With ``probabilities``, also the rank of each token (from 0) and the probability mass above and below it. The
+    vocabulary is ordered by float32 probability, as in refining-tse; equal probabilities share a rank.
     """
     is_token = ids >= 0
     tokens = ids[is_token]

@@ -22,8 +22,8 @@ from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitut
 _MULTILINGUAL = ("m2m_100", "mbart")
 IndexedResponse = tuple[int, Response]
 
-# The engine of the model that was used last, by its key. The next run can use it, so a sweep loads the weights once and
-# has one model in memory at a time.
+# The engine of the model that was used last, by its key. The next run can reuse it, so a sweep over tasks loads the
+# weights once. There is at most one entry, so one model is in memory at a time.
 _LOADED: dict[str, Any] = {}
 
 
@@ -60,8 +60,8 @@ class HuggingFace(Model):
         "pll": "how masked models score a text: within_word_l2r also masks the rest of the word, original does not",
         "position": "counted reads blanks where the released refining-tse does, even if that position is wrong",
         "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
-        "batch_tokens": "maximum number of tokens per batch; by default by the available memory",
-        "threads": "number of CPU threads; by default by the machine",
+        "batch_tokens": "maximum number of tokens per batch; the default depends on the device",
+        "threads": "number of CPU threads; by default torch decides",
         "trust_remote_code": "run code from the folder of the model; only for models that you trust",
         "beams": "width of the beam search of an encoder-decoder model; by default its own",
         "source_lang": "the source language of a multilingual encoder-decoder model, by its own code (eng_Latn)",
@@ -129,7 +129,7 @@ class HuggingFace(Model):
     @property
     def can(self) -> frozenset[str]:  # type: ignore[override]  # known from the checkpoint
         if self._lacks_mask_token:
-            # It can still be trained as a classifier, which reads no blanks.
+            # It can still be trained as a classifier, which needs no mask token.
             return frozenset({"train"})
         if self.kind == "masked":
             return frozenset({"slot", "logprobs", "train"})
@@ -189,6 +189,8 @@ class HuggingFace(Model):
             # An older format, which only transformers can read.
             self._read_older_tokenizer()
         # Options that would have no effect are refused, not ignored.
+        if self._pll != "within_word_l2r" and self.kind == "causal":
+            raise ConfigError("model.pll: this option is for masked models; leave it out")
         if self._position == "counted" and self.kind == "causal":
             raise ConfigError("model.position: a causal model has no mask to look for; leave this option out")
         if self._prefix != "auto" and self.kind == "masked":
@@ -268,23 +270,24 @@ class HuggingFace(Model):
     def _check_encoder_decoder(self) -> None:
         if not self.source.is_encoder_decoder:
             raise ConfigError(f"model.kind: {self.source.name} is not an encoder-decoder model; leave this option out")
-        unused = {"prefix": "auto", "leading_space": None, "chat": "auto", "position": "found"}
-        given = {
-            "prefix": self._prefix,
-            "leading_space": self._leading_space,
-            "chat": self._chat,
-            "position": self._position,
-        }
-        for name, default in unused.items():
-            if given[name] != default:
+        # Name, value and default of the options that only the other kinds of model use.
+        unused_options = (
+            ("prefix", self._prefix, "auto"),
+            ("leading_space", self._leading_space, None),
+            ("chat", self._chat, "auto"),
+            ("pll", self._pll, "within_word_l2r"),
+            ("position", self._position, "found"),
+        )
+        for name, value, default in unused_options:
+            if value != default:
                 raise ConfigError(f"model.{name}: an encoder-decoder model does not use this option; leave it out")
         has_languages = self._source_lang is not None or self._target_lang is not None
         if has_languages or self.source.config.get("model_type") in _MULTILINGUAL:
             self._engine_module().check_languages(self.folder, self._translation_options(), self._trust_remote_code)
 
     def _refuse_translation_options(self) -> None:
-        given = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
-        for name, value in given.items():
+        options = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
+        for name, value in options.items():
             if value is not None:
                 raise ConfigError(f"model.{name}: this option is for encoder-decoder models; leave it out")
 
@@ -308,8 +311,8 @@ class HuggingFace(Model):
             identity["revision"] = source.revision[:12]
         identity.update(self._device_and_dtype())
         if self.kind == "encoder-decoder":
-            languages = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
-            identity.update({name: value for name, value in languages.items() if value is not None})
+            options = {"beams": self._beams, "source_lang": self._source_lang, "target_lang": self._target_lang}
+            identity.update({name: value for name, value in options.items() if value is not None})
         else:
             identity.update(self._word_tokenizer.policy(self.kind == "masked"))
         # Options at their defaults are left out, so that signatures stay short.

@@ -85,8 +85,8 @@ def end_of_row(sequences: Sequence[Tokens], start: int, budget: int) -> int:
 def end_of_row_after_cached(sequences: Sequence[Tokens], start: int, budget: int) -> int:
     """Like :func:`end_of_row` if the path of the sequence before is cached: only new nodes count."""
     shared = common_prefix(sequences[start - 1], sequences[start]) if start else 0
-    # Even if the first sequence exceeds the budget, a quarter of it is added, because the following sequences usually
-    # differ in a few tokens only.
+    # If the first sequence alone uses up the budget, the row may still grow by a quarter of the budget, because the
+    # following sequences usually differ in a few tokens only.
     return _end_of_row(sequences, start, budget, len(sequences[start]) - shared, slack=budget // 4)
 
 

@@ -41,6 +41,8 @@ _TOKENIZER_FILES = (
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
 _OTHER_JSON_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
+# Parts of a tokenizer without tokenizer.json, which otherwise contains them.
+_OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
 
@@ -85,7 +87,7 @@ class ModelSource:
         for head in heads:
             if head.endswith("EncoderModel"):
                 raise DataError(f"{self.name} is a {head}, an encoder without its decoder; use the whole model")
-            # Models of pictures and text have such heads, too, but they only continue texts.
+            # Models of images and text have such heads, too, but they only continue texts.
             if self.is_encoder_decoder and head.endswith(("ForConditionalGeneration", "MTModel", "WithLMHeadModel")):
                 return "encoder-decoder"
             # ELECTRA's pre-training head tells real words from replaced ones, which is not a language model.
@@ -129,7 +131,7 @@ class ModelSource:
 
     @cached_property
     def fast_tokenizer(self) -> Any:
-        """The tokenizer without transformers, which is imported at once; None if there is no tokenizer.json."""
+        """The tokenizer, read without transformers, which takes seconds to import; None without a tokenizer.json."""
         file = self.path / "tokenizer.json"
         return _read_tokenizer(file) if file.is_file() else None
 
@@ -151,7 +153,10 @@ class ModelSource:
         if self.is_gguf:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
-        classes = [each["tokenizer_class"] for each in settings if "tokenizer_class" in each]
+        classes = []
+        for settings_of_file in settings:
+            if "tokenizer_class" in settings_of_file:
+                classes.append(settings_of_file["tokenizer_class"])
         if not classes:
             return False
         for name in classes:
@@ -180,11 +185,11 @@ class ModelSource:
         if not self._weights():
             raise DataError(
                 f"{self.path} has no .safetensors weights; other formats can run code when loaded: convert them with "
-                "save_pretrained(…, safe_serialization=True)"
+                "from_pretrained and save_pretrained of transformers"
             )
         for file in self._weights():
             _check_weights(file)
-        # Reading it raises an error if the file is damaged.
+        # Reading the tokenizer raises an error if its file is damaged.
         _ = self.fast_tokenizer
         for name in _OTHER_JSON_FILES:
             if (self.path / name).exists():
@@ -207,6 +212,8 @@ class ModelSource:
         files = self._weights()
         for name in ("config.json", *_TOKENIZER_FILES, *_GENERATION_FILES):
             files.append(self.path / name)
+        if not (self.path / "tokenizer.json").is_file():
+            files += [self.path / name for name in _OLDER_TOKENIZER_FILES]
         for file in files:
             if file.is_file():
                 state.update(f"{file.name}:{sha256(file)};".encode())
@@ -244,7 +251,7 @@ def _check_weights(file: Path) -> None:
 def _read_tokenizer(file: Path) -> Any:
     """Read a tokenizer.json. Raises a DataError if that is not possible."""
     try:
-        # This library has the tokenizer itself and is imported at once, unlike transformers.
+        # transformers reads this file with the same library, but takes seconds to import.
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise MissingExtra("a local Hugging Face model", "hf") from error

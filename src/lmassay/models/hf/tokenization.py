@@ -67,7 +67,7 @@ class WordTokenizer:
         return ()
 
     @cached_property
-    def given_prefix(self) -> tuple[int, ...] | None:
+    def user_prefix(self) -> tuple[int, ...] | None:
         """The prefix that the user asked for; None if it is automatic."""
         if self._prefix == "auto":
             return None
@@ -91,8 +91,8 @@ class WordTokenizer:
         The automatic prefix is the tokenizer's own. If the tokenizer has none and nothing else precedes the first token
         to be predicted, it is the separator.
         """
-        if self.given_prefix is not None:
-            return self.given_prefix
+        if self.user_prefix is not None:
+            return self.user_prefix
         if something_precedes or self.own_prefix:
             return self.own_prefix
         return self.separator
@@ -103,14 +103,14 @@ class WordTokenizer:
             if self.space_before_texts:
                 return {"leading_space": "yes"}
             return {"leading_space": "blanks only" if self.space_before_blanks else "no"}
-        after_context = self._text_of(self.prefix(something_precedes=True))
-        at_beginning = self._text_of(self.prefix(something_precedes=False))
+        after_context = self._joined_tokens(self.prefix(something_precedes=True))
+        at_beginning = self._joined_tokens(self.prefix(something_precedes=False))
         prefix = after_context
         if at_beginning != after_context:
             prefix = f"{after_context}/{at_beginning}"
         return {"prefix": prefix, "leading_space": "yes" if self._leading_space else "no"}
 
-    def _text_of(self, ids: Sequence[int]) -> str:
+    def _joined_tokens(self, ids: Sequence[int]) -> str:
         return "".join(self.tokenizer.convert_ids_to_tokens(list(ids))) or "none"
 
     @cached_property
@@ -127,7 +127,7 @@ class WordTokenizer:
 
     @property
     def space_before_texts(self) -> bool:
-        """Whether a text that is scored gets a space at the beginning."""
+        """Whether a text that is scored gets a space at the beginning; one that follows a context does not."""
         return bool(self._leading_space)
 
     # --- words ------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class WordTokenizer:
         return EncodedContinuation((*prefix, *ids), len(prefix) + start)
 
     def _joined(self, context: str, continuation: str) -> str:
-        """The whole text, with a leading space if the user asked for one."""
+        """The whole text, with a leading space if the user asked for one and there is no context."""
         if self.space_before_texts and not context and not continuation.startswith(" "):
             return f" {continuation}"
         return context + continuation
