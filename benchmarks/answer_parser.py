@@ -95,8 +95,8 @@ def robust(answer: Answer) -> str:
 
 def reference(answer: Answer) -> str:
     """The rule of KoBBQ's own program."""
-    found = parse_reference(answer.answer, lowered(answer.a, answer.b, answer.c))
-    return found if found in tuple(LETTERS) else "-"
+    letter = parse_reference(answer.answer, lowered(answer.a, answer.b, answer.c))
+    return letter if letter in tuple(LETTERS) else "-"
 
 
 def simple(answer: Answer) -> str:
@@ -173,9 +173,9 @@ def write_answers(answers: Sequence[Answer]) -> None:
         writer.writerows(asdict(answer) for answer in answers)
 
 
-def with_judgements(answers: Sequence[Answer], known: Sequence[Answer]) -> list[Answer]:
-    """An answer that was judged before and is still the same keeps its judgement."""
-    judgements = {answer.key: answer.judged for answer in known}
+def with_judgements(answers: Sequence[Answer], previous: Sequence[Answer]) -> list[Answer]:
+    """Return the answers; one that was judged before and is still the same keeps its judgement."""
+    judgements = {answer.key: answer.judged for answer in previous}
     return [Answer(**{**asdict(answer), "judged": judgements.get(answer.key, "")}) for answer in answers]
 
 
@@ -212,18 +212,18 @@ def disagreements(answers: Sequence[Answer]) -> None:
         letters = {name: rule(answer) for name, rule in RULES.items()}
         if len({*letters.values(), answer.judged}) == 1:
             continue
-        found = ", ".join(f"{name} {letter}" for name, letter in letters.items())
+        readings = ", ".join(f"{name} {letter}" for name, letter in letters.items())
         print(f"\n{answer.question}, prompt {answer.prompt}, {answer.max_tokens} tokens: {answer.asked}")
         print(f"  A {answer.a} | B {answer.b} | C {answer.c}")
-        print(f"  {answer.answer!r}\n  {found}; judged {answer.judged or '?'}")
+        print(f"  {answer.answer!r}\n  {readings}; judged {answer.judged or '?'}")
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ask", action="store_true", help="ask the model again")
     if parser.parse_args(argv).ask:
-        known = read_answers() if ANSWERS.exists() else []
-        write_answers(with_judgements(list(ask_model()), known))
+        previous = read_answers() if ANSWERS.exists() else []
+        write_answers(with_judgements(list(ask_model()), previous))
     answers = read_answers()
     disagreements(answers)
     table("All", answers)

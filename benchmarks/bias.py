@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+# Part → the arguments of each of its runs.
 PARTS: dict[str, list[list[str]]] = {"steps": [[], ["--all"]], "requests": [[]]}
 
 
@@ -23,7 +24,7 @@ def run(part: str, arguments: Sequence[str]) -> int:
 
 def main(argv: Sequence[str]) -> int:
     if not argv:
-        return max(run(part, arguments) for part, each in PARTS.items() for arguments in each)
+        return max(run(part, arguments) for part, variants in PARTS.items() for arguments in variants)
     if argv[0] not in PARTS:
         print(__doc__)
         return 0 if argv[0] in ("-h", "--help") else 2

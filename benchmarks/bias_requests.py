@@ -92,7 +92,7 @@ def running_server() -> Iterator[int]:
 
 
 def bare_seconds(port: int, concurrency: int, calls: int = 200) -> float:
-    """Seconds a call over bare sockets, one a thread, divided by their number."""
+    """Return the seconds per call over bare sockets, one per thread, divided by the number of threads."""
     content = json.dumps({"messages": [{"role": "user", "content": prompt(0)}]}).encode()
     request = f"POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
@@ -111,7 +111,7 @@ def bare_seconds(port: int, concurrency: int, calls: int = 200) -> float:
     return (time.perf_counter() - started) / calls / concurrency
 
 
-# --- who asks --------------------------------------------------------------------------------------------------------
+# --- the clients ----------------------------------------------------------------------------------------------------
 
 
 def prompt(number: int) -> str:
@@ -137,14 +137,14 @@ def plain_sdk(url: str, prompts: Sequence[str], concurrency: int) -> int:
         async with openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=5) as client:
             room = asyncio.Semaphore(concurrency)
 
-            async def one(text: str) -> bool:
+            async def is_answered(text: str) -> bool:
                 async with room:
                     answer = await client.chat.completions.create(
                         model="m", messages=[{"role": "user", "content": text}], max_tokens=30, temperature=0
                     )
                     return bool(answer.choices[0].message.content == "B")
 
-            return sum(await asyncio.gather(*map(one, prompts)))
+            return sum(await asyncio.gather(*map(is_answered, prompts)))
 
     return asyncio.run(everything())
 
@@ -160,17 +160,17 @@ class RequestTiming:
         return self.wall / self.ideal
 
 
-def clocked(who: Callable[[str, Sequence[str], int], int], prompts: Sequence[str], concurrency: int) -> RequestTiming:
+def clocked(send: Callable[[str, Sequence[str], int], int], prompts: Sequence[str], concurrency: int) -> RequestTiming:
     wall = cpu = ideal = 0.0
     answered = 0
     with running_server() as port:
         url = f"http://127.0.0.1:{port}/v1"
         # The first call pays for the import of the SDK.
-        who(url, prompts[:5], 1)
+        send(url, prompts[:5], 1)
         before = bare_seconds(port, concurrency)
         for part in parts(prompts):
             cpu_start, wall_start = time.process_time(), time.perf_counter()
-            answered += who(url, part, concurrency)
+            answered += send(url, part, concurrency)
             wall += time.perf_counter() - wall_start
             cpu += time.process_time() - cpu_start
             after = bare_seconds(port, concurrency)
@@ -190,17 +190,17 @@ def parts(prompts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def compare(requests: int, concurrencies: Sequence[int]) -> bool:
     prompts = [prompt(number) for number in range(requests)]
-    found = {}
+    ratios = {}
     for concurrency in concurrencies:
         print(f"{requests} requests, {concurrency} at a time:")
-        for name, who in (("lmassay", ours), ("plain SDK", plain_sdk)):
-            timing = clocked(who, prompts, concurrency)
-            found[name, concurrency] = timing.ratio
+        for name, send in (("lmassay", ours), ("plain SDK", plain_sdk)):
+            timing = clocked(send, prompts, concurrency)
+            ratios[name, concurrency] = timing.ratio
             print(
                 f"  {name:10} {timing.wall:6.1f} s, ideal {timing.ideal:5.1f} s: {timing.ratio:.2f} times as long; "
                 f"{1000 * timing.cpu / requests:.2f} ms CPU a request"
             )
-    ratio = found["lmassay", concurrencies[0]]
+    ratio = ratios["lmassay", concurrencies[0]]
     print(f"target: {concurrencies[0]} at a time, at most {TARGET} times the ideal: {ratio:.2f}")
     return ratio <= TARGET
 

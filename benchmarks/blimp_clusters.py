@@ -49,19 +49,20 @@ def intervals(counts: Counts) -> dict[str, tuple[float, float, float]]:
         values += [1.0] * right + [0.0] * (pairs - right)
         paradigms += [number] * pairs
         phenomena += [names.index(phenomenon)] * pairs
-    found = {}
+    interval_by_clusters = {}
     for name, labels in (("none", None), ("paradigm", paradigms), ("phenomenon", phenomena)):
         groupings = [] if labels is None else [np.array(labels)]
         estimated = mean_estimate(np.array(values), groupings)
         low, high = estimated.interval()
         assert low is not None
         assert high is not None
-        found[name] = (estimated.value, low, high)
-    return found
+        interval_by_clusters[name] = (estimated.value, low, high)
+    return interval_by_clusters
 
 
 def read(path: Path) -> Counts:
     counts: Counts = {}
+    # The first two lines are the command and the header.
     for line in path.read_text(encoding="utf-8").splitlines()[2:]:
         paradigm, phenomenon, right, pairs = line.split("\t")
         counts[paradigm, phenomenon] = (int(right), int(pairs))

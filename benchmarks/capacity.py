@@ -4,8 +4,8 @@
 
 Reads ``writer.tsv`` and ``writer_quick.tsv`` (written by ``writer.py -o``) and ``core_100k.txt``, ``core_400k.txt`` and
 ``core_1m.txt`` (the output of ``core.py``) in ``benchmarks/measured`` and prints the tables as Markdown. A test
-compares the page with them. What the tables need and nobody measured is a constant below, which the
-page calls an assumption.
+compares the page with them. What the tables need but was not measured is a constant below, and the page calls it an
+assumption.
 """
 
 from __future__ import annotations

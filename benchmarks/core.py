@@ -11,9 +11,9 @@ Measures CPU seconds and peak memory of whole processes:
   ``--chromium``, the page is opened in a real browser (needs chromium, chromedriver and selenium);
 - ``lmassay compare`` with the run of a second system in less than 20 CPU seconds.
 
-Exits with 1 if a target is missed. The targets of the last two are for 1,000,000 lines and grow with them. A million
-lines take about 8 minutes of CPU time and 3 GB of disk; 100,000 lines less than a minute. The lines are made up and
-repeat with variations, so that all of them differ.
+Exits with 1 if a target is missed. The targets of the last two are for 1,000,000 lines and scale with the number of
+lines, but never below one half. A million lines take about 8 minutes of CPU time and 3 GB of disk; 100,000 lines less
+than a minute. The lines are made up and repeat with variations, so that all of them differ.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def main() -> int:
 def measure(folder: Path, lines: int, *, in_browser: bool) -> int:
     targets = Targets()
     write_data(folder, lines)
+    # Without the line breaks, which are not stored.
     text_bytes = sum((folder / role).stat().st_size - lines for role in ROLES[:5])
     print(f"{lines:,} lines, {text_bytes / lines:.0f} bytes of text per example", flush=True)
     warm_up(folder)
@@ -113,7 +114,7 @@ def measure(folder: Path, lines: int, *, in_browser: bool) -> int:
 
     lmassay(folder, "run", "second.yaml", "--results", "results")
     first, second = run_ids(folder)
-    # Half of the time for the page does not depend on the number of lines.
+    # Up to half of the time does not depend on the number of lines.
     share = max(0.5, lines / FULL_SIZE)
     report = lmassay(folder, "report", first, "-o", "page.html", "--results", "results")
     targets.check("CPU of the report", report.cpu, MAX_REPORT_SECONDS * share, "s")

@@ -81,11 +81,12 @@ def old_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation = np.clip((residuals / (n * rates * (1 - rates)) - 1) / max(size - 1, 1e-9), 0, 1)
     correlation = np.where(informative > 0, np.nan_to_num(correlation), 0.0)
-    supposed = (correlation * informative + 1) / (informative + 1)
-    few = wilson(rates, n / (1 + (size - 1) * supposed), 1.959964)
-    many = t_on_ratio(hits, sizes) if count < 30 else bootstrap(hits, sizes)
+    # The estimate, shrunken towards 1 by one pseudo-cluster.
+    shrunken = (correlation * informative + 1) / (informative + 1)
+    with_few = wilson(rates, n / (1 + (size - 1) * shrunken), 1.959964)
+    with_many = t_on_ratio(hits, sizes) if count < 30 else bootstrap(hits, sizes)
     is_few = informative < 10
-    low, high = (np.where(is_few, a, b) for a, b in zip(few, many, strict=True))
+    low, high = (np.where(is_few, few, many) for few, many in zip(with_few, with_many, strict=True))
     return low, high
 
 
@@ -204,15 +205,15 @@ def rates(data_sets: int, rng: np.random.Generator) -> bool:
                     for correlation in CORRELATIONS:
                         title = f"{count} clusters of {size}, {shape}, rate {rate}, correlation {correlation}"
                         setting = measure(title, sizes, rate, correlation, data_sets, rng)
-                        few = "3 to 8" if count <= 8 else "12 to 100"
-                        by_shape.setdefault((few, shape), []).append(setting)
+                        cluster_range = "3 to 8" if count <= 8 else "12 to 100"
+                        by_shape.setdefault((cluster_range, shape), []).append(setting)
     _print_table(by_shape)
     settings = [setting for group in by_shape.values() for setting in group]
     mean = float(np.mean([setting.coverage["new"] for setting in settings]))
     slack = 2.6 * (0.92 * 0.08 / data_sets) ** 0.5
     low = [setting for setting in settings if setting.coverage["new"] < 0.92 - slack]
     print(f"\nnew rule, {len(settings):,} settings: mean {mean:.3f}, least {_least(settings):.3f}")
-    for setting in sorted(settings, key=lambda one: one.coverage["new"])[:3]:
+    for setting in sorted(settings, key=lambda setting: setting.coverage["new"])[:3]:
         print(f"  {setting.coverage['new']:.3f}  {setting.title}")
     is_mean_met = _target("mean coverage at least 94 %", mean >= 0.94)
     return _target(f"no setting below 92 % (beyond {slack:.3f}): {len(low)} are", not low) and is_mean_met
@@ -339,7 +340,8 @@ def score_makers(rng: np.random.Generator) -> dict[str, tuple[Callable[[int], Fl
 
 def means(data_sets: int, rng: np.random.Generator) -> bool:
     print("\n## Means of scores between 0 and 1, independent examples\n")
-    few = max(data_sets // 5, 100)
+    # Every data set is estimated by itself, which is slow, so there are fewer of them.
+    fewer_data_sets = max(data_sets // 5, 100)
     print("coverage of the new rule, of Student's t, and median of the new width relative to Student's\n")
     print("| scores | " + " | ".join(f"n = {n}" for n in MEANS_ROWS) + " |")
     print("|---|" + "---|" * len(MEANS_ROWS))
@@ -347,7 +349,7 @@ def means(data_sets: int, rng: np.random.Generator) -> bool:
     for name, (make, mean) in score_makers(rng).items():
         cells = []
         for n in MEANS_ROWS:
-            covered, covered_by_t, relative = mean_coverage(make, mean, n, few)
+            covered, covered_by_t, relative = mean_coverage(make, mean, n, fewer_data_sets)
             cells.append(f"{covered:.3f}, {covered_by_t:.3f}, {relative:.2f}")
             if name.startswith("concentrated") and n >= CONCENTRATED_ROWS:
                 widest = max(widest, relative)
@@ -377,7 +379,7 @@ def mean_coverage(make: Callable[[int], Floats], mean: float, n: int, data_sets:
 def differences(data_sets: int, rng: np.random.Generator) -> None:
     """Diff-bias: each answer is stereotyped (1), against the stereotype (-1), or unknown (0)."""
     print("\n## Diff-bias on published cluster sizes, new rule, without a target\n")
-    few = max(data_sets // 20, 50)
+    fewer_data_sets = max(data_sets // 20, 50)
     print("| data | effective | accuracy 0.6 | accuracy 0.95 | accuracy 0.985 |")
     print("|---|---|---|---|---|")
     for name, sizes in published_sizes().items():
@@ -389,14 +391,14 @@ def differences(data_sets: int, rng: np.random.Generator) -> None:
         for accuracy in (0.6, 0.95, 0.985):
             shares = np.array([accuracy, (1 - accuracy) * 0.65, (1 - accuracy) * 0.35])
             covered = 0
-            for _ in range(few):
+            for _ in range(fewer_data_sets):
                 # A Dirichlet-multinomial model with an intra-cluster correlation of 0.2.
                 own = rng.dirichlet(shares * 4, len(rows))
                 counts = rng.multinomial(rows, own)
                 values = np.concatenate([np.repeat([0.0, 1.0, -1.0], cluster) for cluster in counts])
                 low, high = estimate([Term(values, 1.0, [labels])], bounds=(-1.0, 1.0)).interval()
                 covered += low is not None and high is not None and low <= shares[1] - shares[2] <= high
-            cells.append(f"{covered / few:.3f}")
+            cells.append(f"{covered / fewer_data_sets:.3f}")
         print(f"| {name} | {clusters_of(sizes).effective:.1f} | " + " | ".join(cells) + " |")
 
 
@@ -405,13 +407,13 @@ def _print_table(groups: dict[tuple[str, str], list[Setting]]) -> None:
     print("mean and least coverage, mean width relative to the new rule\n")
     print("| clusters | sizes | " + " | ".join(names) + " |")
     print("|---|---|" + "---|" * len(names))
-    for (few, shape), settings in sorted(groups.items()):
+    for (group, shape), settings in sorted(groups.items()):
         cells = []
         for name in names:
             covered = [setting.coverage[name] for setting in settings]
             relative = np.mean([setting.width[name] / setting.width["new"] for setting in settings])
             cells.append(f"{np.mean(covered):.3f}, {min(covered):.3f}, {relative:.2f}")
-        print(f"| {few} | {shape} | " + " | ".join(cells) + " |")
+        print(f"| {group} | {shape} | " + " | ".join(cells) + " |")
 
 
 def _least(settings: list[Setting]) -> float:

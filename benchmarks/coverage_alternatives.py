@@ -1,4 +1,4 @@
-"""What each part of the rule for clustered rates is good for: coverage and monotonicity without it, and other rules.
+"""What each part of the rule for clustered rates contributes: coverage and monotonicity without it, and other rules.
 
     python benchmarks/coverage_alternatives.py [--data-sets 1000] [--seed 1] [--rule NAME] [--quick] [--check] [-o FILE]
 
@@ -9,7 +9,8 @@ its grid, and of the published sizes all but KoBBQ as a whole. It prints, for ea
 - in how many published settings with six or more effective clusters the coverage is above 97 %;
 - the least coverage in all settings of the grid, and in how many it is below 92 % (beyond Monte-Carlo error);
 - the least coverage on the same published sizes if large clusters are easier or harder than small ones, or if their
-  rows are more or less similar. No rule knows that, but its interval is about the rate over all rows all the same;
+  rows are more or less similar. No rule takes this into account, but its interval should still cover the rate over all
+  rows;
 - how many additional errors raise the lower bound, by how much at most, and how many narrow the interval by more than
   5 %.
 
@@ -210,8 +211,8 @@ def _posterior(hits: NDArray[np.int64], sizes: NDArray[np.int64]) -> Floats:
 def _quantile(below: Floats, level: float) -> Floats:
     """Where distribution functions, given at the edges of the grid of rates, reach the level."""
     upper = np.clip((below < level).sum(axis=-1), 1, _RATE_CELLS)
-    each = np.arange(len(below))
-    start, end = below[each, upper - 1], below[each, upper]
+    data_sets = np.arange(len(below))
+    start, end = below[data_sets, upper - 1], below[data_sets, upper]
     angle = (upper - 1 + (level - start) / np.maximum(end - start, 1e-300)) / _RATE_CELLS
     return np.asarray(np.sin(np.pi / 2 * np.clip(angle, 0.0, 1.0)) ** 2)
 
@@ -288,7 +289,7 @@ def simulate(rules: Mapping[str, Interval], seed: int, extent: Extent) -> list[l
         hits = draw_unequally(sizes, rates, correlations, extent.data_sets, rng)
         for name, rule in rules.items():
             findings[name].sizes_matter.append(_coverage(rule, hits, sizes, float(rates @ sizes / sizes.sum())))
-    return [found.row(name, extent.data_sets) for name, found in findings.items()]
+    return [of_rule.row(name, extent.data_sets) for name, of_rule in findings.items()]
 
 
 def _published_settings(extent: Extent) -> Iterator[tuple[Floats, float, float]]:
@@ -344,17 +345,17 @@ def _coverage(rule: Interval, hits: Floats, sizes: Floats, rate: float) -> float
     return float(((low <= rate) & (rate <= high)).mean())
 
 
-def _add_errors(found: Findings, rule: Interval, hits: Floats, sizes: Floats) -> None:
+def _add_errors(findings: Findings, rule: Interval, hits: Floats, sizes: Floats) -> None:
     """Turn one right answer wrong, in every cluster in turn."""
     places = np.flatnonzero(hits)
     variants = np.repeat(hits[None, :], len(places) + 1, axis=0)
     variants[np.arange(1, len(places) + 1), places] -= 1
     low, high = (np.clip(end, 0, 1) for end in rule(variants, sizes))
     rises = low[1:] - low[0]
-    found.errors += len(places)
-    found.raised += int((rises > 1e-9).sum())
-    found.raised_by = max(found.raised_by, float(rises.max()))
-    found.narrowed += int(((high[1:] - low[1:]) < 0.95 * (high[0] - low[0])).sum())
+    findings.errors += len(places)
+    findings.raised += int((rises > 1e-9).sum())
+    findings.raised_by = max(findings.raised_by, float(rises.max()))
+    findings.narrowed += int(((high[1:] - low[1:]) < 0.95 * (high[0] - low[0])).sum())
 
 
 # A part of the grid of ``coverage.py``, because all rules on the whole grid would take hours.

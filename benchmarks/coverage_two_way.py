@@ -99,7 +99,7 @@ def settings() -> Iterator[Setting]:
                 for has_frequent_verb in (False, True):
                     for rate in RATES:
                         yield Setting("rate", verbs, nouns, rate, spreads, has_frequent_verb)
-                # A third as many of the others: they take longer.
+                # Fewer settings of the other two numbers, because they take longer.
                 if verbs in (3, 8, 20):
                     yield Setting("mean of constructions", verbs, nouns, RATES[1], spreads, True)
                     yield Setting("difference", verbs, nouns, RATES[0], spreads, True)
@@ -178,14 +178,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
-    found = [(setting, *simulate(setting, arguments.data_sets, rng)) for setting in settings()]
+    simulated = [(setting, *simulate(setting, arguments.data_sets, rng)) for setting in settings()]
 
     print(f"{'number':<22} {'verbs':>5}  {'noun and verb: mean, least, width':>34}  {'noun only':>21}")
-    for kind in dict.fromkeys(setting.kind for setting, _, _ in found):
+    for kind in dict.fromkeys(setting.kind for setting, _, _ in simulated):
         for verbs in VERBS:
-            chosen = [
-                (both, by_noun) for setting, both, by_noun in found if (setting.kind, setting.verbs) == (kind, verbs)
-            ]
+            chosen = []
+            for setting, both, by_noun in simulated:
+                if (setting.kind, setting.verbs) == (kind, verbs):
+                    chosen.append((both, by_noun))
             if not chosen:
                 continue
             cells = []
@@ -195,13 +196,13 @@ def main() -> int:
                 cells.append(f"{np.mean(coverages):.3f}, {min(coverages):.3f}, {np.mean(widths):.3f}")
             print(f"{kind:<22} {verbs:>5}  {cells[0]:>34}  {cells[1]:>21}")
 
-    mean = float(np.mean([both.coverage for _, both, _ in found]))
+    mean = float(np.mean([both.coverage for _, both, _ in simulated]))
     missed = []
-    for setting, both, _ in found:
+    for setting, both, _ in simulated:
         error = np.sqrt(LEAST_TARGET * (1 - LEAST_TARGET) / len(both.covered))
         if both.coverage < LEAST_TARGET - STANDARD_ERRORS * error:
             missed.append(f"{setting}: {both.coverage:.3f}")
-    print(f"\n{len(found)} settings, {arguments.data_sets} data sets each; mean coverage {mean:.3f}")
+    print(f"\n{len(simulated)} settings, {arguments.data_sets} data sets each; mean coverage {mean:.3f}")
     for text in missed:
         print(f"missed: {text}")
     is_met = mean >= MEAN_TARGET and not missed

@@ -38,7 +38,7 @@ class Took:
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, Took]:
-    """What work returns, and what it took of this process's time and of the day."""
+    """Return what work returns, and its CPU and wall seconds."""
     cpu, wall = time.process_time(), time.perf_counter()
     outcome = work()
     return outcome, Took(time.process_time() - cpu, time.perf_counter() - wall)
@@ -76,13 +76,13 @@ def make_tokenizer() -> Any:
 def _texts() -> Iterator[str]:
     for file in sorted(fewglue().rglob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
-            found = [json.loads(line)]
-            while found:
-                value = found.pop()
+            unvisited = [json.loads(line)]
+            while unvisited:
+                value = unvisited.pop()
                 if isinstance(value, str):
                     yield value
                 elif isinstance(value, dict | list):
-                    found += value.values() if isinstance(value, dict) else value
+                    unvisited += value.values() if isinstance(value, dict) else value
 
 
 def make_bert(sizes: dict[str, int]) -> Any:

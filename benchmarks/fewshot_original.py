@@ -83,8 +83,8 @@ class Pet:
         return cls(module, torch.tensor(filled), torch.tensor([len(ids) for ids in words], dtype=torch.float))
 
     def logits(self, batch: Padded) -> torch.Tensor:
-        found = self.module(input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.attention).logits
-        at_masks = found[batch.masks >= 0]
+        logits = self.module(input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.attention).logits
+        at_masks = logits[batch.masks >= 0]
         words = at_masks[:, self.words.clamp(min=0).view(-1)].view(len(batch), *self.words.shape)
         return (words * (self.words > 0)).sum(dim=-1) / self.counts
 
@@ -116,14 +116,14 @@ class Original:
     seed: int = 42
 
     def run(self, train: Sequence[InputExample], dev: Sequence[InputExample], test: Sequence[InputExample]) -> Trained:
-        found = Trained()
-        _, whole = clocked(lambda: self._train(train, dev, found))
-        found.cpu["train"] = whole.cpu - found.cpu["dev"]
-        _, last = clocked(lambda: self._test(dev, test, found))
-        found.cpu["test"] = last.cpu
-        return found
+        trained = Trained()
+        _, whole = clocked(lambda: self._train(train, dev, trained))
+        trained.cpu["train"] = whole.cpu - trained.cpu["dev"]
+        _, last = clocked(lambda: self._test(dev, test, trained))
+        trained.cpu["test"] = last.cpu
+        return trained
 
-    def _train(self, train: Sequence[InputExample], dev: Sequence[InputExample], found: Trained) -> None:
+    def _train(self, train: Sequence[InputExample], dev: Sequence[InputExample], trained: Trained) -> None:
         torch.manual_seed(self.seed)
         tokenizer = AutoTokenizer.from_pretrained(self.model)
         pet = Pet.of(BertForMaskedLM.from_pretrained(self.model), self.task, tokenizer)
@@ -132,7 +132,7 @@ class Original:
         named = [(name, parameter, None) for name, parameter in pet.module.named_parameters()]
         optimiser = make_optimiser("hf_adamw", named, LEARNING_RATE, WEIGHT_DECAY, EPSILON)
         best = 0.0
-        self._look(pet, tokenizer, dev, found)
+        self._evaluate_dev(pet, tokenizer, dev, trained)
         drawn = batches(len(data), MICRO_BATCH, self.seed)
         for update in range(1, self.max_steps + 2):
             set_rate(optimiser, linear(update - 1, self.max_steps, 0))
@@ -142,26 +142,28 @@ class Original:
             torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
             optimiser.step()
             optimiser.zero_grad()
-            found.updates = update
+            trained.updates = update
             if update % self.every == 0:
-                score = float(np.mean(list(self._look(pet, tokenizer, dev, found).values())))
+                score = float(np.mean(list(self._evaluate_dev(pet, tokenizer, dev, trained).values())))
                 if score >= best:
                     best = score
-                    found.saves += 1
+                    trained.saves += 1
                     pet.module.save_pretrained(self.output)
                     tokenizer.save_pretrained(self.output)
 
-    def _look(self, pet: Pet, tokenizer: Any, examples: Sequence[InputExample], found: Trained) -> dict[str, float]:
+    def _evaluate_dev(
+        self, pet: Pet, tokenizer: Any, examples: Sequence[InputExample], trained: Trained
+    ) -> dict[str, float]:
         metrics, took = clocked(lambda: self._evaluated(pet, tokenizer, examples))
-        found.cpu["dev"] += took.cpu
+        trained.cpu["dev"] += took.cpu
         return metrics
 
-    def _test(self, dev: Sequence[InputExample], test: Sequence[InputExample], found: Trained) -> None:
+    def _test(self, dev: Sequence[InputExample], test: Sequence[InputExample], trained: Trained) -> None:
         tokenizer = AutoTokenizer.from_pretrained(self.output)
         BertForMaskedLM.from_pretrained(self.model)  # the wrapper makes its model before it loads the trained one
         pet = Pet.of(BertForMaskedLM.from_pretrained(self.output), self.task, tokenizer)
-        found.test = self._evaluated(pet, tokenizer, test)
-        found.dev = self._evaluated(pet, tokenizer, dev)
+        trained.test = self._evaluated(pet, tokenizer, test)
+        trained.dev = self._evaluated(pet, tokenizer, dev)
 
     def _evaluated(self, pet: Pet, tokenizer: Any, examples: Sequence[InputExample]) -> dict[str, float]:
         data = read(self.task, tokenizer, examples)

@@ -2,11 +2,11 @@
 
     python benchmarks/fewshot.py sweep [--updates 24] [--test-examples 64] [--without dask]
 
-Runs `lmassay run` as a user would, each time with a new results folder. It measures the time of day, for which it needs
-two idle cores, and the CPU-seconds of all processes, which also tell something on a busy machine. The sweep has four
-learning rates and two splits of RTE; the model is a random BERT of 11M parameters, and each training uses one thread.
-The results must be the same. The cluster is started before the clock; its workers import torch within the time, as the
-two processes do.
+Runs `lmassay run` as a user would, each time with a new results folder. It measures wall time, for which it needs two
+idle cores, and the CPU-seconds of all processes, which are meaningful on a busy machine too. The sweep has four learning
+rates and two splits of RTE; the model is a random BERT of 11M parameters, and each training uses one thread. The results
+must be the same. The cluster is started before the measurement; its workers import torch during it, as the two processes
+do.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def run(config: Path, name: str, *options: str, cpu_of_workers: Callable[[], flo
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     with Store(results) as store:
-        found = [(record.label, record.results) for record in store.runs()]
+        run_results = [(record.label, record.results) for record in store.runs()]
         rows = [row for record in store.runs() for row in store.rows(record.id)]
     load = os.getloadavg()[0]
     print(f"  {name}: {wall:.1f} s, {cpu:.1f} CPU-seconds for {len(rows)} trainings, load {load:.1f}", flush=True)
-    return Sweep(wall, cpu, found)
+    return Sweep(wall, cpu, run_results)
 
 
 def cpu_of_children() -> float:

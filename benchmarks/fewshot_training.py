@@ -70,8 +70,10 @@ def task_spec(name: str, method: Mapping[str, Any], test_examples: int | None) -
 
 
 def trainings(task: FewShot) -> list[Train]:
-    found = [request for example in task.examples() for request in task.requests(example)]
-    return [request for request in found if isinstance(request, Train)]
+    requests: list[Train] = []
+    for example in task.examples():
+        requests += [request for request in task.requests(example) if isinstance(request, Train)]
+    return requests
 
 
 def ours(model: HuggingFace, request: Train) -> tuple[dict[str, Any], dict[str, float]]:
@@ -103,14 +105,15 @@ def compare(name: str, folder: Path, updates: int, test_examples: int | None, im
         choice = outcome["choices"][0]
         print(
             f"{FOLDERS[name]}, split {number}: {outcome['updates']} and {trained.updates} updates, "
-            f"{len(outcome['curve'])} looks, {trained.saves} checkpoints written by the original, test "
+            f"{len(outcome['curve'])} evaluations, {trained.saves} checkpoints written by the original, test "
             f"{_plain(choice['test'])} and {_plain(trained.test)} on {len(choice['test_logits'])}"
         )
-        for total, found in zip(sums, (mine, trained.cpu), strict=True):
+        for total, seconds in zip(sums, (mine, trained.cpu), strict=True):
             for part in PARTS:
-                total[part] += found[part]
-        for who, found in (("lmassay ", mine), ("original", trained.cpu)):
-            print(f"  {who} " + ", ".join(f"{part} {found[part]:.1f}" for part in PARTS) + " CPU-s", flush=True)
+                total[part] += seconds[part]
+        for name_of_side, seconds in (("lmassay ", mine), ("original", trained.cpu)):
+            times = ", ".join(f"{part} {seconds[part]:.1f}" for part in PARTS)
+            print(f"  {name_of_side} {times} CPU-s", flush=True)
     for part in PARTS:
         print(f"  {part}: {sums[1][part] / sums[0][part]:.2f} times as fast")
     mine_all, theirs_all = (sum(total.values()) for total in sums)
@@ -127,14 +130,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--updates", type=int, default=21, help="in a training (default: %(default)s)")
     parser.add_argument("--test-examples", type=int, help="instead of all: 277 of RTE, 638 of WiC")
-    options_ = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     imports = time.process_time()
     torch.set_num_threads(1)
     print(headline())
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "bert"
-        print(f"BERT of {save_bert(folder, SMALL)}, K = 2, {options_.updates} updates of 16, dev every {EVERY}")
-        met = [compare(name, folder, options_.updates, options_.test_examples, imports) for name in options_.tasks]
+        print(f"BERT of {save_bert(folder, SMALL)}, K = 2, {options.updates} updates of 16, dev every {EVERY}")
+        met = [compare(name, folder, options.updates, options.test_examples, imports) for name in options.tasks]
     return 0 if all(met) else 1
 
 

@@ -1,6 +1,6 @@
 """Size and effort of installing lmassay, next to inspect_ai and lm-evaluation-harness.
 
-    python benchmarks/install.py [--folder DIR] [--only core hf …] [-o benchmarks/measured/install.tsv]
+    python benchmarks/install.py [--folder DIR] [--only lmassay 'lmassay[hf]' …] [-o benchmarks/measured/install.tsv]
 
 Every installation goes into a fresh virtual environment, one after the other, in one run. All use the same Python, the
 same pip and the same index, as pip is configured on the machine. Torch is pinned to the version in constraints.txt with

@@ -87,7 +87,7 @@ class Comparison:
 
 
 def distinct_slots(count: int) -> list[Slot]:
-    """A random sample of the blanks of the syntax example."""
+    """A random sample of the blanks in the constructions of the card."""
     syntax = {"name": "syntax", "data": _CONSTRUCTIONS, "max_per_file": 20}
     (config,) = expand({"task": syntax, "model": "smollm2"}, Path())
     task = plan(config).task
@@ -179,7 +179,7 @@ def print_comparison(name: str, comparison: Comparison) -> None:
             f"  difference of log-probabilities, {label}: mean {values.mean():.4f}, maximum {values.max():.4f}, "
             f"n = {len(values):,}"
         )
-    for disagreement in sorted(comparison.disagreements, key=lambda each: each.gap):
+    for disagreement in sorted(comparison.disagreements, key=lambda disagreement: disagreement.gap):
         print(
             f"  {disagreement.left!r}: {disagreement.server_word} instead of {disagreement.local_word}, "
             f"gap {disagreement.gap:.3f}"

@@ -1,7 +1,7 @@
 """Speed of the syntax evaluations, as ratios within one run.
 
     python benchmarks/syntax.py blimp [--pairs 500] [--threads 1]     against lm-evaluation-harness and minicons
-    python benchmarks/syntax.py tse [--rows 320] [--threads 1]        against the original procedure, on a part of it
+    python benchmarks/syntax.py tse [--rows 320] [--threads 1]        against the original procedure, on its first rows
 
 Both use the embedded model (`lmassay models get smollm2`) and the data in $LMASSAY_SHARED (else ../shared). `blimp`
 needs `pip install lm-eval minicons`. Times are CPU-seconds. Both sides must give the same numbers.
@@ -50,8 +50,9 @@ SETS = {
         "blimp/regular_plural_subject_verb_agreement_1",
     ],
 }
-# The set that the original procedure is timed on, and every how many rows of it.
+# The set whose first rows the original procedure is timed on.
 TIMED = "ML/sent_comp_all"
+# The number of paradigms that the pairs of BLiMP are taken from.
 PARADIGMS = 10
 
 
@@ -77,10 +78,10 @@ def blimp_sentences(pairs: int) -> list[str]:
     files = sorted((shared() / "data" / "blimp").glob("*.jsonl"))
     files = [file for file in files if file.stem != "models_summary"]
     chosen = files[:: max(len(files) // PARADIGMS, 1)][:PARADIGMS]
-    each = -(-pairs // len(chosen))
+    pairs_per_file = -(-pairs // len(chosen))
     sentences: list[str] = []
     for file in chosen:
-        for pair in read_pair_file(open_pairs(file), BLIMP_FORMAT, each):
+        for pair in read_pair_file(open_pairs(file), BLIMP_FORMAT, pairs_per_file):
             sentences += [pair.good, pair.bad]
     return sentences[: 2 * pairs]
 
@@ -90,10 +91,10 @@ def ours(sentences: Sequence[str], threads: int, **policy: Any) -> tuple[list[fl
     list(ask(model, "logprobs", [LogProbs("", "warm up")]))
 
     def score() -> list[float]:
-        found = dict(ask(model, "logprobs", [LogProbs("", sentence) for sentence in sentences]))
+        responses = dict(ask(model, "logprobs", [LogProbs("", sentence) for sentence in sentences]))
         totals = []
         for place in range(len(sentences)):
-            answer = found[place].answer
+            answer = responses[place].answer
             assert isinstance(answer, Continuation)
             totals.append(answer.total)
         return totals
@@ -106,10 +107,10 @@ def lm_eval(sentences: Sequence[str], model: Any, tokenizer: Any, batch: int) ->
     from lm_eval.models.huggingface import HFLM
 
     scorer = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch, device="cpu")
-    asked = [
+    requests = [
         Instance(request_type="loglikelihood", doc={}, arguments=("", f" {sentence}"), idx=0) for sentence in sentences
     ]
-    return clocked(lambda: [total for total, _ in scorer.loglikelihood(asked, disable_tqdm=True)])
+    return clocked(lambda: [total for total, _ in scorer.loglikelihood(requests, disable_tqdm=True)])
 
 
 def minicons(sentences: Sequence[str], model: Any, tokenizer: Any, batch: int) -> tuple[list[float], float, float]:
@@ -118,11 +119,11 @@ def minicons(sentences: Sequence[str], model: Any, tokenizer: Any, batch: int) -
     incremental = scorer.IncrementalLMScorer(model, "cpu", tokenizer=tokenizer)
 
     def score() -> list[float]:
-        found: list[float] = []
+        totals: list[float] = []
         for start in range(0, len(sentences), batch):
             part = list(sentences[start : start + batch])
-            found += incremental.sequence_score(part, reduction=lambda x: x.sum(0).item(), bos_token=True)
-        return found
+            totals += incremental.sequence_score(part, reduction=lambda x: x.sum(0).item(), bos_token=True)
+        return totals
 
     return clocked(score)
 
@@ -139,6 +140,7 @@ def compare_blimp(pairs: int, threads: int) -> bool:
     print(
         f"{count} BLiMP pairs of {PARADIGMS} paradigms, SmolLM2-135M float32, {threads} thread(s), pairs per CPU-second"
     )
+    # Name, measurement, and the line of lmassay's measurement with the same treatment of the text.
     lines = [
         ("lmassay, as minicons", ours(sentences, threads, prefix="bos"), None),
         ("lmassay, as lm-eval", ours(sentences, threads, prefix="bos", leading_space=True), None),
@@ -148,11 +150,11 @@ def compare_blimp(pairs: int, threads: int) -> bool:
         ("minicons, batch 32", minicons(sentences, model, tokenizer, 32), 0),
     ]
     same = True
-    for name, (totals, cpu, wall), mine in lines:
+    for name, (totals, cpu, wall), counterpart in lines:
         right = sum(totals[i] > totals[i + 1] for i in range(0, len(totals), 2)) / count
         note = ""
-        if mine is not None:
-            own_totals, own_cpu, _ = lines[mine][1]
+        if counterpart is not None:
+            own_totals, own_cpu, _ = lines[counterpart][1]
             worst = max(abs(a - b) for a, b in zip(totals, own_totals, strict=True))
             same = same and worst < 1e-2
             note = f"lmassay is {cpu / own_cpu:.2f} times as fast; largest difference of a sentence {worst:.1e}"

@@ -43,7 +43,7 @@ from lmassay.storage.merging import merge
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, Generate, Response, Row, RowBatch, Score, digest, request_as_dict
 
-# Requests that a run with one example more sends: to the source and to the attacked source.
+# Requests that a run sends for an example: one with the source, one with the attacked source.
 REQUESTS_PER_EXAMPLE = 2
 DISTINCT_LINES = 2000
 # The number of examples that a task scores and stores at a time.
@@ -138,7 +138,10 @@ def file_bytes(folder: Path, count: int) -> float:
 
 
 def measure_answers(folder: Path, count: int) -> Values:
-    """Answers are stored one by one, each in a transaction, because they may have been paid for."""
+    """Answers are stored one by one, each in a transaction, because they may have been paid for.
+
+    The time is that of the last tenth, when the store is largest; bytes are returned for the first and the last tenth.
+    """
     tenth = count // 10
     with Store(folder, create=True) as store:
         exchanges = list(requests_and_responses(tenth))

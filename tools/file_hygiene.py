@@ -1,6 +1,7 @@
-"""Check the files of a commit: each text ends with one line end, which is corrected, and no file is large.
+"""Check the files of a commit: text files must end with exactly one line break, and no file may be large.
 
-A hook in .pre-commit-config.yaml calls it with the names of the files. It exits with 1 if it changed or refused one.
+A hook in .pre-commit-config.yaml calls it with the names of the files. It corrects line breaks at the end of files, and
+exits with 1 if it corrected or refused a file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ LARGEST = 500_000
 
 
 def problem_with(path: Path) -> str | None:
-    """What is wrong with a file; a missing line end is added, superfluous ones are removed."""
+    """Return what is wrong with a file, or None; a missing line break at the end is added, further ones are removed."""
     content = path.read_bytes()
     if len(content) > LARGEST:
         return f"{path}: {len(content):,} bytes; the limit is {LARGEST:,}"
@@ -24,7 +25,7 @@ def problem_with(path: Path) -> str | None:
     if content == corrected or content == corrected[:-1] + b"\r\n":
         return None
     path.write_bytes(corrected)
-    return f"{path}: line ends at the end of the file corrected"
+    return f"{path}: corrected the line breaks at the end of the file"
 
 
 def main(names: Sequence[str]) -> int:

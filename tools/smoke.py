@@ -39,7 +39,7 @@ COMMANDS = (
     ("models",),
     ("data",),
 )
-# What the core must not bring.
+# Packages of extras, which the core must not install.
 EXTRAS = ("torch", "transformers", "pandas", "numba", "typst", "datasette", "distributed")
 
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def require_all_files(wheel: Path, source: Path) -> None:
-    """See that the wheel lacks no file of the package."""
+    """Check that the wheel has every file of the package."""
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
     files = (path for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
@@ -86,7 +86,7 @@ def install(python: Path, requirements: Sequence[str]) -> None:
 
 
 def use_commands(python: Path, folder: Path) -> None:
-    """Run the first steps in an empty folder, and see that the core brought no extra."""
+    """Run the first steps in an empty folder, and check that no package of an extra was installed."""
     folder.mkdir()
     for words in COMMANDS:
         _run([str(python), "-m", "lmassay", *words], folder)
@@ -113,11 +113,11 @@ def run_tests(python: Path, sdist: Path, tests: Sequence[str], folder: Path) -> 
 def _run(command: Sequence[str], folder: Path) -> None:
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, encoding="utf-8")
-    shown = " ".join(command[1:])
+    command_text = " ".join(command[1:])
     if done.returncode:
-        raise SystemExit(f"{shown} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"{command_text} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     last_line = done.stdout.strip().rpartition("\n")[2]
-    _say(f"ok  {shown[:100]}" + (f"  ({last_line[:60]})" if last_line else ""))
+    _say(f"ok  {command_text[:100]}" + (f"  ({last_line[:60]})" if last_line else ""))
 
 
 def _say(text: str) -> None:

@@ -47,7 +47,7 @@ def test_a_byte_order_mark_windows_line_ends_and_empty_lines_are_read_over(tmp_p
         ("[1]", "this is a JSON array; write one JSON object per line"),
         ("1", "must be a JSON object"),
         ({"sentence_good": "x"}, r"the text 'sentence_bad' is missing; .* write task\.columns: \{right: …, wrong: …\}"),
-        ({"sentence_good": 3, "sentence_bad": "x"}, "the text 'sentence_good' is missing"),
+        ({"sentence_good": 3, "sentence_bad": "x"}, "'sentence_good' must be a text; got 3"),
         (row(label=1), "label is 1; it must be -1"),
         (row(label="-1"), "label is '-1'"),
         (row(label=True), "label is True"),

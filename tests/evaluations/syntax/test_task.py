@@ -445,7 +445,7 @@ def test_what_was_left_out_is_said_before_the_run(files):
     task = {"name": "syntax", "data": "simple.jsonl", "verbs": "verbs.csv", "bad_rows": "count"}
     config = write_config(files / "c.yaml", {"task": task, "model": "masked.py:Fixed"})
     done = lmassay("run", config, "--results", files / "r")
-    assert "1 duplicate rows are counted once" in done.stderr
+    assert "1 duplicate row is not counted again" in done.stderr
     assert "1 pair unscored: the sentences do not differ in exactly one word" in done.stderr
     assert "1 context has no label" in done.stderr
     assert "1 context occurs with both labels" in done.stderr

@@ -67,7 +67,8 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
     """Return how the card tests grammar on published data, best variant first.
 
     English: the constructions of refining-tse at the verb, and BLiMP by whole sentences. A model that cannot rank words
-    is given whole sentences of both. Other languages: whole sentences.
+    is given whole sentences of both; a model that can only rank words is given the constructions alone. Other
+    languages: whole sentences.
     """
     if request.language != "en":
         tasks = []
@@ -295,8 +296,8 @@ def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline |
         scope=f"{counted(result.n, 'pair')}{_named_data(record)}",
         details=_sample_note(record),
         references=_sentence_references(record, result),
-        meaning="Of two sentences that differ in one word, the grammatical one is more probable this often; chance is "
-        "one half.",
+        meaning="Of the two sentences of a minimal pair, the grammatical one is more probable this often; chance is one "
+        "half.",
         limits="Which of two sentences is more probable says little about what the model would write.",
         records=[record],
     )

@@ -63,6 +63,7 @@ class ContextOptions:
     """Whether the model sees the text after the blank. If not, contexts that differ only there are merged."""
     stop_at_bad_rows: bool
     cluster: str
+    """``auto`` (the agreement noun), ``none``, or the field of the data that names the cluster of a row."""
 
 
 Rows = Iterable[tuple[str, int, MinimalPair]]
@@ -84,8 +85,8 @@ def gather(
 ) -> tuple[list[VerbContext], list[DroppedRow]]:
     """Return the contexts in the order of their first rows, and the rows that have no blank.
 
-    The first row with a known number determines the number of a context, as in the original. If ``rows`` are only the
-    first of many, pass all of them as ``all_rows``: agreement nouns can be recognised only among many sentences.
+    The first row with a known number determines the number of a context, as in the original. If ``rows`` are a sample,
+    pass all rows of the data as ``all_rows``: agreement nouns can be recognised only among many sentences.
     """
     number_of_form = numbers_of_forms(verbs)
     blanked_rows, dropped = _blanked_rows(rows, options)
@@ -152,6 +153,7 @@ def _blanked_rows(rows: Rows, options: ContextOptions) -> tuple[list[BlankedRow]
 
 
 def _all_blanked_rows(rows: Rows) -> Iterator[BlankedRow]:
+    """Yield the rows that have a blank. Others are no mistake here: these rows are evidence and are not scored."""
     for construction, row, pair in rows:
         with suppress(NoSingleDifference):
             blanked = split_at_difference(pair.good, pair.bad, first=pair.blank == "first")

@@ -36,6 +36,7 @@ class VerbList:
     """Lemmas in the order of their file.
 
     ``indices`` has one value of the column ``idx`` per lemma; they are empty strings if the column is missing.
+    ``duplicates`` is the number of rows that repeat an earlier lemma.
     """
 
     name: str
@@ -80,8 +81,9 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
     singular_column = header.index("sing")
     plural_column = header.index("plur")
     index_column = header.index("idx") if "idx" in header else None
-    seen: dict[Lemma, int] = {}
-    indices: dict[Lemma, str] = {}
+    duplicates = 0
+    # In the order of the file.
+    index_of_lemma: dict[Lemma, str] = {}
     for row in rows:
         if not row:
             continue
@@ -96,16 +98,16 @@ def _read(path: Path, sha256: str, rows: Any) -> VerbList:
                 f"{path}, line {rows.line_num}: both forms are '{lemma.singular}', "
                 "so they cannot distinguish singular from plural"
             )
-        seen[lemma] = seen.get(lemma, 0) + 1
+        if lemma in index_of_lemma:
+            duplicates += 1
         index = ""
         if index_column is not None:
             index = row[index_column].strip()
         # If a verb is listed twice, its last index counts.
-        indices[lemma] = index
-    if not seen:
+        index_of_lemma[lemma] = index
+    if not index_of_lemma:
         raise DataError(f"{path} lists no verbs; give at least one row under the header")
-    repeated = sum(seen.values()) - len(seen)
-    return VerbList(path.name, sha256, list(seen), list(indices.values()), repeated)
+    return VerbList(path.name, sha256, list(index_of_lemma), list(index_of_lemma.values()), duplicates)
 
 
 def shipped_verbs() -> Path:

@@ -1,9 +1,9 @@
 """Find the noun that a verb agrees with, where the data do not name it.
 
 Template sets reuse a few nouns, so their contexts are not independent: they are clustered by the noun. Among the
-contexts of one file and length, it is at the position whose word alone determines whether the verb is singular or
-plural, and whose words are repeated often. In some languages an article does that as well, or does only that: in German
-*der Lehrer* and *die Lehrer* the noun is the same. The noun then follows the article.
+contexts of one file and length, the noun is at the position whose word alone determines whether the verb is singular or
+plural, and whose words are repeated often. In some languages the article determines it as well, or only the article
+does: in German *der Lehrer* and *die Lehrer*, the noun is the same. The noun is then the word after the article.
 """
 
 from __future__ import annotations

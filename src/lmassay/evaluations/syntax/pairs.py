@@ -73,10 +73,12 @@ def pair_of(row: Mapping[str, Any], file: str, line: int, blank: Blank = "only")
     bad = row.get("sentence_bad")
     for key, sentence in (("sentence_good", good), ("sentence_bad", bad)):
         if not isinstance(sentence, str):
-            hint = ""
-            if key not in row:
-                hint = "; if yours have other names, write task.columns: {right: …, wrong: …}"
-            raise DataError(f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}{hint}")
+            if key in row:
+                raise DataError(f"{file}, line {line}: '{key}' must be a text; got {sentence!r}")
+            raise DataError(
+                f"{file}, line {line}: the text '{key}' is missing; the fields are: {', '.join(row)}; if yours have "
+                "other names, write task.columns: {right: …, wrong: …}"
+            )
         if not sentence.isascii():
             _check_encodable(sentence, file, line)
     assert isinstance(good, str)
@@ -150,7 +152,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _without_shared_punctuation(good: str, bad: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return both forms without a comma that follows them, and the comma, which belongs to the text after them."""
+    """Return both forms without the punctuation mark that follows both, and the mark: it is text after the blank."""
     mark = good[-1:]
     if mark == bad[-1:] and mark in _NO_SPACE_BEFORE and len(good) > 1 and len(bad) > 1:
         return good[:-1], bad[:-1], (mark,)

@@ -51,11 +51,11 @@ def blimp() -> list[ReproducedFigure]:
 
 
 def _result_files() -> tuple[Path, Path]:
-    selections = [select({"name": "blimp", "results": which}, role="results") for which in ("models", "humans")]
-    first, second = selections
-    if first is None or second is None:
+    models = select({"name": "blimp", "results": "models"}, role="results")
+    humans = select({"name": "blimp", "results": "humans"}, role="results")
+    if models is None or humans is None:
         raise DataError("the data set blimp is not in the catalogue")
-    return first.paths[0], second.paths[0]
+    return models.paths[0], humans.paths[0]
 
 
 def _members(phenomenon: str) -> list[str]:
@@ -69,7 +69,8 @@ def _mean(accuracies: list[float]) -> float:
 
 # --- Newman et al. (2021) ---------------------------------------------------------------------------------------------
 
-# Weights that a token is multiplied with: 12 · width² in each layer. The head is applied to one position only.
+# Weights that a token is multiplied with, for the estimate of the time: 12 · width² in each layer. The head is left out,
+# because it is applied to one position only.
 _WEIGHTS = {
     "bert-large-cased": 24 * 12 * 1024**2,
     "bert-large-uncased": 24 * 12 * 1024**2,
@@ -89,7 +90,7 @@ _TOLERANCES = {"mw": 0.0055, "ew": 0.007, "tse": 0.0055}
 # The original counts the position of the mask without the space that it puts before the sentence. With another version
 # of the tokenizer, this was a wrong position in 381 of 4,000 rows; with the one that the authors used, it may differ.
 _EXCUSED = ("roberta-large", "blimp")
-_EXCUSE = "possibly because the original may read a wrong position in some rows"
+_EXCUSE = "possibly because the original reads a wrong position in some rows"
 _DECIMALS = 3
 
 

@@ -32,7 +32,8 @@ CLUSTER = "cluster"
 """The group that has the value of the field named by ``clusters``."""
 _FIELD_OF_GROUP = {"paradigm": "UID", "phenomenon": "linguistics_term"}
 """Values of ``clusters`` that are groups of every example, and the field of the data that they come from."""
-# BLiMP's published table has twelve phenomena; its files name a thirteenth, which the table counts among another.
+# BLiMP's published table has twelve phenomena. Its files name a thirteenth, s-selection, whose paradigms the table
+# counts as argument structure.
 _PUBLISHED_PHENOMENON = {"s-selection": "argument_structure"}
 # The fields of BLiMP for its two prefix methods: good context, bad context, good word, bad word.
 _PREFIX_FIELDS: Mapping[str, tuple[str, str, str, str]] = {
@@ -111,6 +112,7 @@ class MinimalPairs(Task):
 
     def notes(self) -> list[str]:
         """Return which pairs cannot be scored, whatever the model answers."""
+        # The reason → the pairs that it applies to.
         places: dict[str, list[str]] = {}
         for _, _, pair in self._numbered_pairs():
             problem = _problem(pair)
@@ -126,13 +128,13 @@ class MinimalPairs(Task):
         return sum(1 for _ in self._numbered_pairs())
 
     def examples(self) -> Iterator[Example]:
-        seen: set[str] = set()
+        used_ids: set[str] = set()
         for construction, number, pair in self._numbered_pairs():
             example_id = digest(construction, pair.good, pair.bad)[:16]
-            while example_id in seen:
+            while example_id in used_ids:
                 # The same pair again; BLiMP has no such pairs, other data may.
                 example_id = f"{example_id}-{number + 1}"
-            seen.add(example_id)
+            used_ids.add(example_id)
             yield Example(example_id, self._inputs(pair), pair.good, self._groups(construction, pair))
 
     def requests(self, example: Example) -> Sequence[Request]:
@@ -163,6 +165,7 @@ class MinimalPairs(Task):
         cluster = self._cluster_within(table, np.ones(len(table), dtype=bool))
         clusters = intervals.cluster_names(cluster) or table.repeated_by
         margins = observations(table, "margin", clusters=clusters) if table.has("margin") else None
+        # A margin of exactly 0 is a tie.
         if margins is None or margins.values.all():
             return []
         is_tie = (margins.values == 0).astype(np.float64)
@@ -267,7 +270,7 @@ class MinimalPairs(Task):
 
 
 def _problem(pair: MinimalPair) -> str:
-    """Why no model can be scored on a pair; empty if it can."""
+    """Return why no model can be scored on a pair; an empty text if models can be."""
     if pair.good == pair.bad:
         return "the two sentences are identical"
     if not pair.good.strip() or not pair.bad.strip():

@@ -18,6 +18,7 @@ from lmassay.plugins.data_options import InMemory
 from lmassay.plugins.options import DATA_PREFIX
 from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, TextFile, format_suffix, stem_of
 from lmassay.types import digest
+from lmassay.types.wording import counted
 
 DataSpec = str | dict[str, str | list[str]]
 """A source of pairs, a mapping from constructions to their sources, or a part of a published data set."""
@@ -128,15 +129,15 @@ class GrammarPairs:
         return bool(self.grammar.construction(self.construction).feature.labels)
 
     def pairs(self, limit: int | None, seed: int | None = None) -> Iterator[MinimalPair]:
-        """Yield a sample of at most ``limit`` pairs, or all; a grammar has its own seed."""
+        """Yield a balanced sample of at most ``limit`` pairs, or all; it does not depend on ``seed``."""
         for number, row in enumerate(self._rows(limit), 1):
             yield pair_of(row, f"{self.grammar.name}:{self.construction}", number)
 
     def _rows(self, limit: int | None) -> list[dict[str, Any]]:
         """Return the rows that the grammar writes, from memory if they were written before in this process.
 
-        A sample of ten pairs is drawn from all that the construction allows, often ten thousand, and one run needs it
-        several times: to check it, to count it and to use it.
+        To draw ten pairs, the grammar writes all pairs of the construction, often ten thousand, and one run needs the
+        ten several times: to check, to count and to use them.
         """
         if not self.grammar.sha256:
             # A grammar that was not read from a file has no digest to be recognised by.
@@ -207,7 +208,7 @@ def label_of(data: DataSpec) -> str:
         return catalogue.label_of(data)
     if _is_part_of_data_set(data):
         return catalogue.label_of({key: str(value) for key, value in data.items()})
-    return f"{len(data)} constructions"
+    return counted(len(data), "construction")
 
 
 def _is_part_of_data_set(data: DataSpec) -> bool:

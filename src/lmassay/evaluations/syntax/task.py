@@ -63,7 +63,8 @@ class Syntax(Task):
     bad}``. ``verbs`` is a CSV file that ``lmassay verbs`` writes for any language; ``none`` computes TSE only, which is
     the default for published data in languages other than English.
     ``max_per_file`` takes the first pairs of each file or, with ``sample_seed``, a random sample.
-    ``compat: released`` scores one lemma only, as refining-tse does with the verb list it ships.
+    ``compat: released`` scores the last lemma of each value in the column ``idx``, as refining-tse does; in the list
+    that refining-tse ships, all values are the same, so one lemma is scored.
     """
 
     name = "syntax"
@@ -200,7 +201,8 @@ class Syntax(Task):
             ]
         notes = []
         if self._verbs.duplicates:
-            notes.append(f"{self._verbs.name}: {self._verbs.duplicates} duplicate rows are counted once")
+            rows_are = "row is" if self._verbs.duplicates == 1 else "rows are"
+            notes.append(f"{self._verbs.name}: {self._verbs.duplicates} duplicate {rows_are} not counted again")
         if len(self._verbs.lemmas) < FEW_LABELS and self._compat == "none":
             verbs = counted(len(self._verbs.lemmas), "verb")
             notes.append(
@@ -339,8 +341,8 @@ class Syntax(Task):
         is_sample = bool(self._max_per_file or self._max_rows)
         if not is_sample:
             return self._gather(all_rows=None)
-        # A sample is small, but its agreement nouns are inferred from all rows. Another model of a card, or of a sweep,
-        # reads the same sample.
+        # A sample is small, but its agreement nouns are inferred from all rows, which takes time. It is kept, because
+        # the other models of a card or a sweep use the same sample.
         key = self._sample_key()
         if key not in _gathered_samples:
             if len(_gathered_samples) >= _MAX_GATHERED_SAMPLES:
@@ -369,7 +371,7 @@ class Syntax(Task):
 
     @property
     def _every_pair_names_number_and_noun(self) -> bool:
-        """Whether a sample needs no other rows as evidence. A grammar can write ten thousands of them."""
+        """Whether numbers and nouns of a sample need not be inferred from all rows, which may be tens of thousands."""
         parts = [part for construction in self._constructions for part in construction.parts]
         return all(part.names_numbers_and_nouns for part in parts)
 
@@ -518,9 +520,10 @@ class Syntax(Task):
         forms = _forms_of_rows(example)
         logprob_of: dict[str, float] = {}
         if self._multi_token:
-            spelled = answers[1].answer
-            assert isinstance(spelled, Candidates)
-            logprob_of = dict(zip(forms, np.asarray(spelled.logprobs, dtype=np.float64), strict=True))
+            # The second request asked for the verbs of the rows only, as forms of any number of tokens.
+            whole_forms = answers[1].answer
+            assert isinstance(whole_forms, Candidates)
+            logprob_of = dict(zip(forms, np.asarray(whole_forms.logprobs, dtype=np.float64), strict=True))
         else:
             for form in forms:
                 logprob_of[form] = float(logprobs[self._candidate_index[form]])
@@ -534,7 +537,7 @@ class Syntax(Task):
 
 
 def _by_group(rows: Rows) -> Iterator[tuple[str, int, MinimalPair]]:
-    """The rows with the group that ``columns`` names as their construction."""
+    """Yield the rows; the group in the column that ``columns.group`` names becomes their construction."""
     for construction, number, pair in rows:
         yield str(pair.fields.get("UID") or construction), number, pair
 

@@ -73,9 +73,9 @@ class LexiconVerbs:
         """The pairs as a verb list has them."""
         return list(self.pairs)
 
-    def drop(self, reason: str, what: str) -> None:
-        """Count something that cannot be used."""
-        self.dropped.setdefault(reason, []).append(what)
+    def drop(self, reason: str, form_or_lemma: str) -> None:
+        """Record a form or a lemma that cannot be used."""
+        self.dropped.setdefault(reason, []).append(form_or_lemma)
 
 
 def features_of(text: str) -> frozenset[str]:
@@ -211,6 +211,7 @@ def _add_pair(
     one_word_singular = _single_words(verbs, singular_forms)
     one_word_plural = _single_words(verbs, plural_forms)
     if not one_word_singular or not one_word_plural:
+        # If it has plural forms, they were of several words and are counted as such already.
         if not plural_forms:
             verbs.drop(ONE_SIDE, lemma)
         return

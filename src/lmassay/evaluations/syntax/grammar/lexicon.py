@@ -300,6 +300,8 @@ def _contrast(name: str, entry: Mapping[str, Any], *, are_verbs: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
+    """An entry of a category's words: its forms, and its ``own`` values of features that others may not share."""
+
     lemma: str
     forms: dict[frozenset[str], str]
     own: dict[str, str]

@@ -361,9 +361,9 @@ def _contrast_feature(parsed: ParsedSlot, slot: TemplateSlot, features: Mapping[
     if name not in features:
         raise GrammarMistake(f"there is no feature '{name}' to contrast{did_you_mean(name, features)}")
     if name not in slot.category.inflects:
-        known = ", ".join(slot.category.inflects) or "nothing"
+        inflected = ", ".join(slot.category.inflects) or "nothing"
         raise GrammarMistake(
-            f"the slot '{slot.name}' cannot contrast {name}: '{slot.category.name}' inflects for {known}"
+            f"the slot '{slot.name}' cannot contrast {name}: '{slot.category.name}' inflects for {inflected}"
         )
     if slot.link(name) is None and not set(parsed.values) & set(features[name].values):
         raise GrammarMistake(
@@ -398,7 +398,7 @@ def _check_right_is_determined(
 ) -> None:
     """Raise if nothing determines which form is right.
 
-    A fixed value, or another verb, does not say which word decides: 'the sheep run' and 'the sheep runs' are right.
+    A fixed value, or another verb, does not say which word decides: both 'the sheep run' and 'the sheep runs' are right.
     """
     decisive = root_of(contrast, feature.name, slots)
     agrees_with_verb = decisive.category.contrast == contrast.category.contrast == VERB
@@ -495,5 +495,5 @@ def _require_slot(target: str, slot: str, category_of: Mapping[str, WordCategory
 
 def _require_feature(feature: str, category: WordCategory, slot: str) -> None:
     if feature not in category.features:
-        known = ", ".join(category.features) or "no feature"
-        raise GrammarMistake(f"the slot '{slot}' has no {feature}: the words of '{category.name}' have {known}")
+        features = ", ".join(category.features) or "no feature"
+        raise GrammarMistake(f"the slot '{slot}' has no {feature}: the words of '{category.name}' have {features}")

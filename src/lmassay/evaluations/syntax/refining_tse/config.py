@@ -140,6 +140,7 @@ class TseConfig:
 
     @property
     def run_name(self) -> str:
+        """The name of the result folder, as the original forms it: dataset, model and metrics."""
         return "_".join([self.dataset.name, short_name(self.model.name), "-".join(self.metrics)])
 
     def task_spec(self, compat: Compat, lemma_stats: bool = False) -> dict[str, Any]:
@@ -271,25 +272,25 @@ class _ConfigReader:
             overridden=self._named_model() != model.name,
         )
 
-    def _section(self, section: type[_Checked], key: str, given: Any) -> _Checked | None:
-        if not isinstance(given, Mapping):
-            problem = "this section is required" if given is None else f"must be a mapping of keys (got {given!r})"
+    def _section(self, section: type[_Checked], key: str, entries: Any) -> _Checked | None:
+        if not isinstance(entries, Mapping):
+            problem = "this section is required" if entries is None else f"must be a mapping of keys (got {entries!r})"
             self.mistakes.append(f"{key}: {problem}")
             return None
         try:
-            return section.model_validate(given)
+            return section.model_validate(entries)
         except ValidationError as error:
             self.mistakes += validation_messages(error, section, key)
             return None
 
     def _metrics(self) -> dict[str, Mapping[str, Any]]:
         """Return the options of every metric; those of ``main`` are checked later."""
-        given = self._data.get("metrics")
-        if not isinstance(given, Mapping) or not given:
-            self.mistakes.append(f"metrics: name at least one of {TSE} and {VERBS} (got {given!r})")
+        section = self._data.get("metrics")
+        if not isinstance(section, Mapping) or not section:
+            self.mistakes.append(f"metrics: name at least one of {TSE} and {VERBS} (got {section!r})")
             return {}
         metrics: dict[str, Mapping[str, Any]] = {}
-        for key, value in given.items():
+        for key, value in section.items():
             name = str(key)
             options = {} if value is None else value
             if name == TSE:

@@ -1,7 +1,7 @@
 """Write a run as refining-tse would have written it.
 
 ``<logger.path>/<dataset>_<model>_<metrics>/`` contains config.yaml, log.txt, metrics/*.txt, npzs/*.npz (key ``arr_0``),
-json/ for objects that the original stores in a format that can run code when it is read, and an empty figs/.
+json/ for objects that the original pickles (reading a pickle can run code), and an empty figs/.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _verbs_summary(outcome: TseOutcome) -> Summary:
     lemma_counts = {row.score.details["lemmas"] for row in outcome.contexts if "lemmas" in row.score.details}
     first_rows = [row.example.inputs["rows"][0][0] for row in outcome.contexts]
     summary: dict[str, Any] = {
-        # The original prints the first context of each batch and the number of batches here.
+        # In these two lines, the original has the score of the first context of each batch and the number of batches.
         **_overall(outcome.column(metric)),
         "Number of lemmas": max(lemma_counts, default=0),
         **cutoff_lines,

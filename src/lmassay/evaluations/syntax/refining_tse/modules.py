@@ -26,12 +26,12 @@ Kind = Literal["models", "metrics"]
 INVALID = None
 """The original's value for "no score"."""
 
+# The tables in which users of the original register their classes: name → class.
 MODELS: dict[str, Any] = {}
 METRICS: dict[str, Any] = {}
-"""The tables in which users of the original register their classes: name → class."""
+# The names of these tables in the original.
 MODEL_TABLE = "model_name_to_MPEModel_class"
 METRIC_TABLE = "metric_name_to_MetricComputer_class"
-"""The names of these tables in the original."""
 # Files that were loaded and registered a class; a file runs only once in a process.
 _REGISTERING_FILES: set[Path] = set()
 
@@ -116,7 +116,7 @@ def _with_space_before(text: Any, options: Mapping[str, Any]) -> Any:
         raise PluginError(
             "add_prefix_space with is_split_into_words is not supported; join the words with spaces and pass the text"
         )
-    return [_with_space_before(one_text, options) for one_text in text]
+    return [_with_space_before(text_of_batch, options) for text_of_batch in text]
 
 
 class TransformersIndexer:
@@ -347,12 +347,12 @@ _CONSTANTS: dict[str, Any] = {
 }
 
 
-def _by_name(*things: Any) -> dict[str, Any]:
-    return {thing.__name__: thing for thing in things}
+def _by_name(*members: Any) -> dict[str, Any]:
+    return {member.__name__: member for member in members}
 
 
 def _device() -> Any:
-    """Return the accelerator, if there is one.
+    """Return the CUDA device if there is one, else the CPU.
 
     torch is looked up instead of imported: whoever writes such a class has imported it, and nobody else should have to.
     """
@@ -372,12 +372,12 @@ def call_user_code(file: str, method: str, call: Callable[..., Any], *arguments:
         raise PluginError(f"{file}: {method} failed: {error_with_location(error)}") from error
 
 
-def check_tokenizer(file: str, base: Path, made: Any) -> None:
+def check_tokenizer(file: str, base: Path, instance: Any) -> None:
     """Raise a PluginError if a user's class relies on ``add_prefix_space``, which its own tokenizer would ignore.
 
     The tokenizer that :class:`TransformersModel` provides obeys it.
     """
-    if isinstance(getattr(made, "tokenizer", None), EarlierTokenizer):
+    if isinstance(getattr(instance, "tokenizer", None), EarlierTokenizer):
         return
     source = base / Path(file.rpartition(":")[0]).expanduser()
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
@@ -393,10 +393,10 @@ def check_tokenizer(file: str, base: Path, made: Any) -> None:
             )
 
 
-def check_written(file: str, made: Any, base: type, *names: str) -> None:
+def check_written(file: str, instance: Any, base: type, *names: str) -> None:
     """Raise a PluginError if a user's class does not override these methods of its base class."""
     for name in names:
-        if inspect.getattr_static(made, name, None) is inspect.getattr_static(base, name):
+        if inspect.getattr_static(instance, name, None) is inspect.getattr_static(base, name):
             raise PluginError(f"{file}: {name} is not implemented; the base class {base.__name__} does not provide it")
 
 

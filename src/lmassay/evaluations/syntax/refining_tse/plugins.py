@@ -275,13 +275,14 @@ class UserMetric:
 
     def summary(self, scores: Sequence[float], extras: Sequence[Any]) -> dict[str, Any]:
         """Return what the class says about all scores together."""
-        made = call_user_code(self._file, "__init__", self._make)
-        if not hasattr(made, "summarize") or not hasattr(made, "score_per_example"):
+        # A new instance, because the one that computed the scores may have collected scores itself.
+        instance = call_user_code(self._file, "__init__", self._make)
+        if not hasattr(instance, "summarize") or not hasattr(instance, "score_per_example"):
             mean = float(np.mean(scores)) if len(scores) else "INVALID_SCORE_VALUE"
             return {"Overall model score": mean, "Number of examples": len(scores)}
-        made.score_per_example.extend(scores)
-        made.extra_info_per_example.extend(extras)
-        return dict(call_user_code(self._file, "summarize (which is given the scores alone)", made.summarize))
+        instance.score_per_example.extend(scores)
+        instance.extra_info_per_example.extend(extras)
+        return dict(call_user_code(self._file, "summarize (which is given the scores alone)", instance.summarize))
 
     def _computed(self, *arguments: Any) -> list[tuple[float | None, Any]] | None:
         """Return (score, extra information) of a batch; None if the class gave one number for several examples."""
@@ -340,7 +341,7 @@ class RefiningTse(Syntax):
 
     option_help: ClassVar[Mapping[str, str]] = {
         "metrics": "your own metrics of refining-tse: a name for each, with file.py:Class and its options",
-        "lemma_stats": "also record the probability of each lemma",
+        "lemma_stats": "also record rank, probability and cumulative probability of each verb form",
     }
     config_example = "task: {name: refining_tse, data: pairs.jsonl, lemma_stats: true}"
 
@@ -491,7 +492,7 @@ class RefiningTse(Syntax):
             yield MetricRow(context, row, _NUMBERS[example.reference], MetricTemplate(file, (good, bad)))
 
     def _form_stats(self, answer: Candidates) -> dict[str, list[float]]:
-        """Return verb form → rank from the top, probability, and probability of all tokens up to it."""
+        """Return verb form → rank from the top, probability, and probability of it and all less probable tokens."""
         stats = {}
         for form in self._verbs.forms:
             candidate = answer[self._candidate_index[form]]

@@ -25,8 +25,9 @@ _SCORES = (("ew", "EW"), ("mw", "MW"))
 _COVERAGE = (("mass", "mass counted"), ("invalid", "invalid contexts"))
 _HOW_TO_READ = (
     "EW and MW over the cut-off. Top (solid, upper axis): only verbs within the most probable part of the model's "
-    "distribution count, from a tenth of it to all. Bottom (dashed, lower axis, logarithmic): only verbs within the "
-    f"least probable part. Further right, more verbs count. Faint marks rest on fewer than {FEW_CONTEXTS} contexts."
+    "distribution count; the cut-off is the size of that part. Bottom (dashed, lower axis, logarithmic): only verbs "
+    "within the least probable part. Further right, more verbs count. Faint marks rest on fewer than "
+    f"{FEW_CONTEXTS} contexts."
 )
 _CAPTIONS = {
     "ew": "{subject}: EW.",

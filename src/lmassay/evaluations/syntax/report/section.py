@@ -277,12 +277,13 @@ def _cluster_notes(members: Sequence[System]) -> list[Block]:
         if not without_noun:
             return []
         return [Note("No agreement noun is known; intervals treat every context as independent of the others.")]
-    text = f"Intervals are clustered by the agreement noun: {_range(nouns)} nouns"
+    text = f"Intervals are clustered by the agreement noun: {_range(nouns)} {'noun' if nouns == {1} else 'nouns'}"
     if has_several_constructions:
         text += f" ({_range(nouns_by_construction)} per construction)"
     text += "."
     if without_noun:
-        text += f" The noun of {_range(without_noun)} contexts is unknown; each of them is a cluster by itself."
+        contexts = "1 context" if without_noun == {1} else f"{_range(without_noun)} contexts"
+        text += f" The noun of {contexts} is unknown; each of them is a cluster by itself."
     return [Note(text)]
 
 

@@ -49,8 +49,8 @@ class Bigrams(Model):
         for request in requests:
             before = (words_of(request.context) or ["."])[-1]
             words = [before, *words_of(request.continuation)]
-            each = tuple(self.logprob(first, second) for first, second in pairwise(words))
-            yield Continuation(sum(each), each)
+            logprobs = tuple(self.logprob(first, second) for first, second in pairwise(words))
+            yield Continuation(sum(logprobs), logprobs)
 
     def logprob(self, before: str, word: str) -> float:
         words, pairs = self.counts

@@ -1,4 +1,4 @@
-"""Your own metric on a built-in task: the share of pairs for which the model has a clear preference.
+"""Your own metric on a built-in task: the share of pairs whose good sentence is clearly preferred.
 
     lmassay run my_metric.yaml
 
@@ -22,7 +22,7 @@ class ClearPairs(MinimalPairs):
     """Accuracy over minimal pairs, and ``clear``: the good sentence is more than e^``nats`` times as probable."""
 
     name = "clear_pairs"
-    metrics = (Metric("clear", "pairs with a clear preference", bounds=(0, 1), verdict=True),)
+    metrics = (Metric("clear", "good sentence clearly preferred", bounds=(0, 1), verdict=True),)
     # The metrics that tables and comparisons show first.
     design = replace(MinimalPairs.design, headline=("accuracy", "clear", "accuracy_token"))
 

@@ -119,8 +119,9 @@ class _Session:
     again: bool
     sweep: str = field(default_factory=runner.new_sweep)
     done: dict[str, RunRecord] = field(default_factory=dict)
+    """The runs of this command, by task and model."""
     loaded_key: str = ""
-    """The options of the model that was loaded last, and the model itself."""
+    """The options of the model that was loaded last."""
     loaded_model: Any = None
 
     def work(self, path: Path, count: str) -> int:
