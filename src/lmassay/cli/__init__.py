@@ -76,8 +76,8 @@ def app() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line.
 
-    An error that the user can fix is printed in one line and exits with code 2, Ctrl-C exits with 130, and a bug prints
-    a traceback.
+    An error that the user can fix is printed in one line and exits with code 2. Ctrl-C exits with 130. A bug prints a
+    traceback and exits with 1.
     """
     if argv is None:
         restart_in_utf8_mode()
@@ -90,6 +90,7 @@ def main(argv: list[str] | None = None) -> None:
         status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
         process_exit.flush()
     except click.UsageError as error:
+        # By its name, because versions of click before 8.2 do not have this class.
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:

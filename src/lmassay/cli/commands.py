@@ -19,7 +19,7 @@ _CORE = {
     "Getting started": (
         Command("card", "Run all evaluations on a model and write one report.", f"{_CLI}.card:card"),
         Command("init", "Write a sample configuration or start a plug-in.", f"{_CLI}.init:init"),
-        Command("doctor", "Check the installation.", f"{_CLI}.doctor:doctor"),
+        Command("doctor", "Check the installation or a results folder.", f"{_CLI}.doctor:doctor"),
         Command("completion", "Print a shell completion script.", f"{_CLI}.completion:completion"),
     ),
     "Run": (
@@ -111,5 +111,5 @@ def _problem_with(command: Command, package_of_command: Mapping[str, str]) -> st
         other_package = package_of_command[command.name]
         return f"has the command '{command.name}', which {other_package} already has; rename it"
     if not all(isinstance(text, str) for text in (command.help, command.path, command.section)):
-        return f"has the command '{command.name}', whose help, path and section must be texts"
+        return f"has the command '{command.name}', whose help, path and section must all be strings"
     return ""

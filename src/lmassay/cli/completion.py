@@ -40,7 +40,7 @@ def completion(shell: str) -> None:
     assert completion_class is not None
     script = completion_class(app, {}, "lmassay", _VARIABLE)
     text = script.source_template % script.source_vars()
-    # Without this, click's script for fish would cut a description at its first comma.
+    # Click's script for fish splits at every comma and would cut a description at its first one.
     text = text.replace('string split "," $completion', 'string split --max 1 "," $completion')
     if shell == "zsh":
         text = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}\n{text}"
@@ -78,7 +78,7 @@ def offer_runs(command: click.Command) -> None:
 def offer(names: Hook) -> Any:
     """Return a function for a parameter's ``shell_complete=`` that offers the names with the typed beginning.
 
-    ``names`` is a function that returns them, or its import path: ``lmassay.cli.actions.init:sample_names``.
+    ``names`` is a function that returns them, or its import path: ``lmassay.cli.actions.init:names``.
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

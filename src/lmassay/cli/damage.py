@@ -19,7 +19,7 @@ def damage_messages(records: Iterable[RunRecord]) -> list[str]:
 
 
 def warn_about_damage(messages: Sequence[str], results: Path) -> None:
-    """Print messages about damaged runs in at most three lines: with a page of a file, many runs may be lost."""
+    """Print at most three lines about damaged runs: one damaged page of the database can affect many runs."""
     printed = messages if len(messages) <= _MAX_WARNINGS else messages[: _MAX_WARNINGS - 1]
     for message in printed:
         warn(message)

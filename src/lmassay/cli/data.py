@@ -8,7 +8,7 @@ from lmassay.cli.completion import offer
 from lmassay.cli.options import calls, json_option
 
 _CATALOGUE = "lmassay.cli.actions.data:catalogue_names"
-_names = click.argument("names", nargs=-1, shell_complete=offer(_CATALOGUE))
+_names = click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(_CATALOGUE))
 _name = click.argument("name", shell_complete=offer(_CATALOGUE))
 
 
@@ -57,14 +57,14 @@ def show() -> None:
 @_name
 @calls("lmassay.cli.actions.data:path")
 def path() -> None:
-    """Print the folders that contain a data set. It is an error if the data set was not fetched."""
+    """Print the folders that contain a data set. If nothing of it has been downloaded, this is an error."""
 
 
 @data.command(epilog="Example: lmassay data verify", short_help="Verify the files on this machine.")
 @_names
 @calls("lmassay.cli.actions.data:verify")
 def verify() -> None:
-    """Compare every file with its pinned digest; without a name, all data sets that were fetched."""
+    """Compare every file with its pinned digest; without NAME, check all data sets that were fetched."""
 
 
 @data.command(epilog="Example: lmassay data rm blimp", short_help="Delete data sets from this machine.")

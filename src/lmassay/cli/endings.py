@@ -1,4 +1,4 @@
-"""Formats by the ending of a file's name: what ``-o`` writes is what the name says, or the name is refused."""
+"""The format of an output file: the ending of ``-o`` decides it, and an unknown ending is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HTML = {".html": "html", ".htm": "html"}
 def format_by_ending(
     output: Path, endings: Mapping[str, str], *, without_ending: str | None = None, other: str = ""
 ) -> str:
-    """Return the format that the name of an output file stands for.
+    """Return the format that the ending of an output file stands for.
 
     ``without_ending`` is the format of a name without an ending, such as that of a pipe. ``other`` is added to the
     message for a name that is refused.

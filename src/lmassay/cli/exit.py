@@ -26,7 +26,7 @@ EXIT_CODES_HELP = f"""\
   {DONE:<4} success
   {INCOMPLETE:<4} finished, but not everything succeeded: examples with errors,
        a failed gate, a broken installation, numbers that do not agree,
-       or a closed output pipe
+       or a closed output pipe; also a bug, which prints a traceback
   {USER_ERROR:<4} an error in your input, reported in one line, or a gate that
        cannot be decided
   {INTERRUPTED:<4} stopped by Ctrl-C ({TERMINATED}: by SIGTERM); lmassay resume continues"""
@@ -120,11 +120,11 @@ _LINE_BREAK = re.compile(r"\s*\n\s*")
 
 def usage_error_message(error: click.UsageError) -> str:
     """Return click's message in one line, with a suggestion and the command that prints the help."""
-    meant = _meant(error)
+    suggestion = _suggestion(error)
     hint = ""
     text = error.format_message()
-    if meant is not None:
-        hint = f"; did you mean '{meant}'?"
+    if suggestion is not None:
+        hint = f"; did you mean '{suggestion}'?"
         if not isinstance(error, click.BadParameter):
             # Without click's own suggestion, which is worded differently.
             text = error.message
@@ -138,7 +138,7 @@ def is_unknown_command(error: click.UsageError, group: click.Group) -> bool:
     return error.ctx is not None and error.ctx.command is group and _NO_COMMAND.match(error.message) is not None
 
 
-def _meant(error: click.UsageError) -> str | None:
+def _suggestion(error: click.UsageError) -> str | None:
     """Return the choice, option or command that was probably meant."""
     parameter_type = getattr(getattr(error, "param", None), "type", None)
     invalid_choice = _INVALID_CHOICE.match(error.message)

@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DEFAULT_PROCESSES = 2
 
 
-# --- what a command does ---------------------------------------------------------------------------------------------
+# --- the function that a command calls ---------------------------------------------------------------------------------------------
 
 
 def calls(path: str) -> Callable[[Callable[[], None]], Callable[..., Any]]:
@@ -57,7 +57,7 @@ def results_option(function: F) -> F:
         "--results",
         type=click.Path(path_type=Path, file_okay=False),
         default=default_results,
-        # Not show_default: click puts a text in parentheses inside the brackets.
+        # Not show_default: click would print [default: ($LMASSAY_RESULTS or …)], with parentheses.
         help=f"Results folder.  [default: $LMASSAY_RESULTS or ./{DEFAULT_RESULTS}]",
     )
     return option(function)
@@ -90,7 +90,7 @@ def only_option(function: F) -> F:
 def strict_option(function: F) -> F:
     """Add ``--strict`` to a command."""
     option = click.option(
-        "--strict", is_flag=True, help="Refuse a sweep with an impossible combination instead of skipping it."
+        "--strict", is_flag=True, help="Refuse a sweep that has impossible combinations, instead of skipping them."
     )
     return option(function)
 

@@ -36,10 +36,10 @@ from lmassay.types.wording import counted, duration_text
 _SECONDS_BEFORE_BAR = 1.0
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
-# An estimate from less than this would jump from one update to the next.
+# The remaining time is estimated only from these amounts on; before, it would jump from one update to the next.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
 _MIN_DONE_FOR_ESTIMATE = 3.0
-_MIN_SHARE = 0.01
+_MIN_SHARE_FOR_ESTIMATE = 0.01
 _BAR_WIDTH = 20
 _NARROW_BAR_WIDTH = 10
 _MIN_WIDTH_FOR_LONG_BAR = 100
@@ -99,7 +99,10 @@ def progress_bar(description: str, *, counts_bytes: bool = False) -> Iterator[Ad
 
 
 def _can_animate(console: Console) -> bool:
-    """Return whether a bar can move. With FORCE_COLOR, rich calls a file a terminal, hence the last test."""
+    """Return whether the output can show a moving bar.
+
+    With FORCE_COLOR, rich treats even a file as a terminal, hence the last test.
+    """
     return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
 
 
@@ -160,8 +163,8 @@ def times_text(elapsed: float, done: float, total: int | None) -> str:
 
 
 def _is_enough_to_estimate(elapsed: float, done: float, total: int) -> bool:
-    """Return whether the speed so far says something: the first examples also load the model or fill the queue."""
-    return elapsed >= _MIN_SECONDS_FOR_ESTIMATE and done >= _MIN_DONE_FOR_ESTIMATE and done >= _MIN_SHARE * total
+    """Return whether the speed so far is representative: the first examples also load the model or fill the queue."""
+    return elapsed >= _MIN_SECONDS_FOR_ESTIMATE and done >= _MIN_DONE_FOR_ESTIMATE and done >= _MIN_SHARE_FOR_ESTIMATE * total
 
 
 class _Rate(ProgressColumn):
@@ -271,7 +274,7 @@ class SweepDisplay:
             say(self._text(state))
 
     def _text(self, state: _RunState) -> str:
-        """Return such as ``run 2 of 6 · 340/1,000 examples · 1:05 elapsed · about 2:10 left``."""
+        """Return a text such as ``run 2 of 6 · 340/1,000 examples · 1:05 elapsed · about 2:10 left``."""
         size = self._sizes.get(state.run)
         count = counted(int(state.done), state.unit)
         if size is not None:
@@ -284,7 +287,7 @@ class SweepDisplay:
         return " · ".join(parts)
 
     def _total_of_command(self) -> int | None:
-        """Return the number of examples of all runs; None if that of one is unknown."""
+        """Return the number of examples of all runs; None if it is unknown for one of them."""
         total = 0
         for size in self._sizes.values():
             if size is None:
@@ -318,7 +321,7 @@ def _delayed_bar(
 ) -> Iterator[None]:
     """Show a bar after a delay in seconds.
 
-    ``share`` returns how much is done, if known, and ``text`` what is next to the bar.
+    ``share`` returns the share that is done, or None if it is unknown; ``text`` returns the text next to the bar.
     """
     progress = _ProgressBelowName(
         _LiveBar(share),
@@ -462,7 +465,7 @@ class BoardDisplay:
 
 @contextmanager
 def progress_board(group_of_run: Mapping[str, str]) -> Iterator[ProgressDisplay]:
-    """Yield a board with one bar per group of runs; where a bar cannot move, a display that prints lines."""
+    """Yield a board with one bar per group of runs; if the output cannot show moving bars, a display that prints lines."""
     if not _can_animate(stderr_console()):
         yield LineDisplay()
         return

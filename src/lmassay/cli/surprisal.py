@@ -1,4 +1,4 @@
-"""Options and help of ``lmassay surprisal_command``."""
+"""Options and help of ``lmassay surprisal``."""
 
 from __future__ import annotations
 

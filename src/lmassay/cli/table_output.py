@@ -16,7 +16,7 @@ from lmassay.cli.console import without_controls
 _WIDE_TERMINAL = 140
 _MIN_TEXT_WIDTH = 12
 _WORDS = re.compile(r"\s*\S+\s*")
-# The part of a long name up to a separator, such as the folder in a path.
+# The part of a long name up to and including a separator, such as a folder in a path.
 _PARTS_OF_WORDS = re.compile(r"\s*[^\s/_=:·-]*(?:[/_=:·-]+\s*|\s+|$)")
 # Spaces that rich puts between two columns.
 _COLUMN_GAP = 2
@@ -133,7 +133,9 @@ class _ColumnSpace:
 
 
 def _column_space(cells: Sequence[str], is_number: bool, is_whole: bool) -> _ColumnSpace:
-    """Numbers and ids are not broken, intervals only between their ends; other text is wrapped between words.
+    """Return how much room a column needs.
+
+    Numbers and ids are not broken, intervals only between their ends; other text is wrapped between words.
 
     A long word is broken where a reader expects it, such as after a slash, and elsewhere only if nothing else helps.
     """

@@ -20,7 +20,7 @@ from lmassay.errors import UserError
 from lmassay.types.wording import counted
 
 _MAX_LISTED = 10
-# Narrower terminals leave the columns out that would be wrapped into a few letters per line.
+# On narrower terminals, columns are left out that would be wrapped into a few letters per line.
 _WIDTH_FOR_LICENCE = 110
 _WIDTH_FOR_SUMMARY = 180
 
@@ -107,7 +107,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 def path(name: str) -> None:
-    """Print the folders that contain a data set. It is an error if the data set was not fetched."""
+    """Print the folders that contain a data set. If nothing of it has been downloaded, this is an error."""
     entry = catalogue().find(name)
     if store.missing_files(list(entry.files())) == list(entry.files()):
         raise UserError(f"the data set {name} is not on this machine; run lmassay data get {name}")
@@ -116,7 +116,7 @@ def path(name: str) -> None:
 
 
 def verify(names: Sequence[str]) -> int:
-    """Compare every file with its pinned digest; without a name, all data sets that were fetched."""
+    """Compare every file with its pinned digest; without a name, check all data sets that were fetched."""
     entries = _entries(names, everything=not names)
     status = 0
     checked = 0
@@ -191,7 +191,7 @@ def _print_list(entries: Sequence[DataSet]) -> None:
 
 
 def _authors_and_year(citation: str) -> str:
-    """The beginning of a citation, or all of it if it has no year in parentheses."""
+    """Return the beginning of a citation up to the year in parentheses, or all of it if there is no such year."""
     beginning = re.match(r".*?\(\d{4}\w?\)", citation)
     return citation if beginning is None else beginning.group()
 
@@ -214,7 +214,7 @@ def _size(entry: DataSet) -> str:
 
 
 def _usage(entry: DataSet) -> str:
-    """How a configuration names the data set, and one part of it."""
+    """Return how a configuration names the data set, and one part of it if it has parts."""
     if entry.part is None:
         return f"data: {entry.name}"
     for _, _, file in entry.files():
@@ -224,7 +224,10 @@ def _usage(entry: DataSet) -> str:
 
 
 def _reasons(failures: Sequence[FailedFile]) -> list[str]:
-    """A line for every file that the source lacks, and for the first of the others, which often have one cause."""
+    """Return a line for every file that the source lacks, and for the first ten other failures.
+
+    Other failures, such as a network error, often have the same cause.
+    """
     lines: list[str] = []
     others = 0
     not_tried = 0

@@ -11,7 +11,7 @@ from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError, did_you_mean
 from lmassay.storage.store import Store
-from lmassay.types.wording import enumerated
+from lmassay.types.wording import counted, enumerated
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat, TextForm
@@ -30,7 +30,7 @@ def figures(
     every: bool,
     results: Path,
 ) -> None:
-    """Write the figures of the report about runs."""
+    """Write the figures of a report about runs."""
     if every and runs:
         raise UserError("--all takes every run; leave out either --all or the names of runs")
     from lmassay.reporting.figure_files import figure_files, too_wide_message, write_figures
@@ -55,8 +55,7 @@ def figures(
     for file in files:
         if is_too_wide(file.drawing, layout):
             warn(too_wide_message(file.name, file.drawing, layout))
-    count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
-    say(f"{count} written to {output.resolve()} as {enumerated(chosen_formats)}")
+    say(f"{counted(len(files), 'figure')} written to {output.resolve()} as {enumerated(chosen_formats)}")
 
 
 def _formats(text: str) -> list[FigureFormat]:
@@ -64,9 +63,10 @@ def _formats(text: str) -> list[FigureFormat]:
 
     chosen: list[FigureFormat] = []
     for name in text.lower().split(","):
-        for known in FIGURE_FORMATS:
-            if name.strip() == known:
-                chosen.append(known)
+        # The loop, unlike a test with `in`, tells mypy that the name is a FigureFormat.
+        for figure_format in FIGURE_FORMATS:
+            if name.strip() == figure_format:
+                chosen.append(figure_format)
                 break
         else:
             raise UserError(

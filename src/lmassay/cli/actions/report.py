@@ -17,7 +17,7 @@ from lmassay.cli.table_options import TableOptions
 from lmassay.errors import UserError
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
-from lmassay.types.wording import enumerated
+from lmassay.types.wording import counted, enumerated
 
 if TYPE_CHECKING:
     from lmassay.reporting.figure_files import FigureFile, FigureFormat
@@ -105,8 +105,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
         say("this report has no figures")
         return []
     write_figures(files, folder, formats, warn=warn)
-    count = "1 figure" if len(files) == 1 else f"{len(files)} figures"
-    say(f"{count} written to {folder.resolve()} as {enumerated(formats)}")
+    say(f"{counted(len(files), 'figure')} written to {folder.resolve()} as {enumerated(formats)}")
     return files
 
 
