@@ -3,10 +3,10 @@
     python benchmarks/fewshot.py sweep [--updates 24] [--test-examples 64] [--without dask]
 
 Runs `lmassay run` as a user would, each time with a new results folder. It measures wall time, for which it needs two
-idle cores, and the CPU-seconds of all processes, which are meaningful on a busy machine too. The sweep has four learning
-rates and two splits of RTE; the model is a random BERT of 11M parameters, and each training uses one thread. The results
-must be the same. The cluster is started before the measurement; its workers import torch during it, as the two processes
-do.
+idle cores, and the CPU-seconds of all processes, which are meaningful on a busy machine too. The sweep has four
+learning rates and two splits of RTE; the model is a random BERT of 11M parameters, and each training uses one thread.
+The results must be the same. The cluster is started before the measurement; its workers import torch during it, as the
+two processes do.
 """
 
 from __future__ import annotations

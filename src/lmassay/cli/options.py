@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DEFAULT_PROCESSES = 2
 
 
-# --- the function that a command calls ---------------------------------------------------------------------------------------------
+# --- the function that a command calls --------------------------------------------------------------------------------
 
 
 def calls(path: str) -> Callable[[Callable[[], None]], Callable[..., Any]]:

@@ -164,7 +164,11 @@ def times_text(elapsed: float, done: float, total: int | None) -> str:
 
 def _is_enough_to_estimate(elapsed: float, done: float, total: int) -> bool:
     """Return whether the speed so far is representative: the first examples also load the model or fill the queue."""
-    return elapsed >= _MIN_SECONDS_FOR_ESTIMATE and done >= _MIN_DONE_FOR_ESTIMATE and done >= _MIN_SHARE_FOR_ESTIMATE * total
+    return (
+        elapsed >= _MIN_SECONDS_FOR_ESTIMATE
+        and done >= _MIN_DONE_FOR_ESTIMATE
+        and done >= _MIN_SHARE_FOR_ESTIMATE * total
+    )
 
 
 class _Rate(ProgressColumn):
@@ -465,7 +469,7 @@ class BoardDisplay:
 
 @contextmanager
 def progress_board(group_of_run: Mapping[str, str]) -> Iterator[ProgressDisplay]:
-    """Yield a board with one bar per group of runs; if the output cannot show moving bars, a display that prints lines."""
+    """Yield a board with one bar per group of runs; without a terminal, a display that prints lines."""
     if not _can_animate(stderr_console()):
         yield LineDisplay()
         return

@@ -11,7 +11,9 @@ from lmassay.cli.options import calls, results_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 chooses a free one."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback address to listen on; other addresses are refused.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Loopback address to listen on; other addresses are refused."
+)
 @click.option("--open/--no-browser", "open_browser", default=False, help="Open the page in a browser.")
 @click.option("--read-only", is_flag=True, help="Allow no changes: no notes, no tags, no deleting.")
 @click.option("--datasette", is_flag=True, help="Show the tables in Datasette instead, to query them with SQL.")

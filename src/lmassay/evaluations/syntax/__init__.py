@@ -161,7 +161,7 @@ evaluation = Evaluation(
             ),
         },
     },
-    # The signature's part `context` (left, or both sides) follows from the model, so it may differ between compared runs.
+    # The signature's part `context` (left or both) follows from the model, so it may differ between compared runs.
     variation=Variation(hidden=("method", "prompt"), free=("context",)),
     section=_SECTION,
     texts=_TEXTS,

@@ -296,8 +296,8 @@ def sentences_headline(store: Store, records: Sequence[RunRecord]) -> Headline |
         scope=f"{counted(result.n, 'pair')}{_named_data(record)}",
         details=_sample_note(record),
         references=_sentence_references(record, result),
-        meaning="Of the two sentences of a minimal pair, the grammatical one is more probable this often; chance is one "
-        "half.",
+        meaning="Of the two sentences of a minimal pair, the grammatical one is more probable this often; chance is "
+        "one half.",
         limits="Which of two sentences is more probable says little about what the model would write.",
         records=[record],
     )

@@ -69,8 +69,8 @@ def _mean(accuracies: list[float]) -> float:
 
 # --- Newman et al. (2021) ---------------------------------------------------------------------------------------------
 
-# Weights that a token is multiplied with, for the estimate of the time: 12 · width² in each layer. The head is left out,
-# because it is applied to one position only.
+# Weights that a token is multiplied with, for the estimate of the time: 12 · width² in each layer. The head is left
+# out, because it is applied to one position only.
 _WEIGHTS = {
     "bert-large-cased": 24 * 12 * 1024**2,
     "bert-large-uncased": 24 * 12 * 1024**2,

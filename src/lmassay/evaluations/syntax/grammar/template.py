@@ -398,7 +398,7 @@ def _check_right_is_determined(
 ) -> None:
     """Raise if nothing determines which form is right.
 
-    A fixed value, or another verb, does not say which word decides: both 'the sheep run' and 'the sheep runs' are right.
+    A fixed value or another verb does not say which word decides: both 'the sheep run' and 'the sheep runs' are right.
     """
     decisive = root_of(contrast, feature.name, slots)
     agrees_with_verb = decisive.category.contrast == contrast.category.contrast == VERB
