@@ -48,8 +48,10 @@ LARGEST_CHANGE_BY_ONE_ERROR = 0.2
 _STEEPNESS = 4
 # Estimated correlations around 0 are bent upwards, by half of what this many errors can change.
 BENT_BY_ERRORS = 1.5
-# The weight of dominant clusters in the degrees of freedom: see `_degrees_of_freedom`.
-DOMINANCE = 12.0
+# However dominant a cluster is, about this many degrees of freedom are left; see `_degrees_of_freedom`.
+DEGREES_WITH_DOMINANT_CLUSTER = 5.0
+# The inequality of cluster sizes that has half of the largest effect: that of one cluster with a third of the rows.
+HALF_DOMINANT = 0.0012
 # With this many effective clusters or fewer, both tails are always equal.
 EQUAL_TAILS_UP_TO = 4.7
 # Numbers of errors where the search for the smallest and the largest value begins; each is at most 1.5 times the last.
@@ -109,13 +111,14 @@ def cluster_sizes(sizes: Floats) -> ClusterSizes:
 def _degrees_of_freedom(clusters: Clusters) -> float:
     """Degrees of freedom: one less than clusters, but fewer if a few clusters have most rows.
 
-    With many clusters, of which one has half of the rows, 5 are left; a cluster with a quarter of the rows hardly
-    matters. As of a rate only the design effect is estimated, not the variance of a row, small clusters have more
+    With many clusters, of which one has half of the rows, 5 are left; with 0.3 of the rows, 13; a cluster with a fifth
+    of the rows hardly matters. As of a rate only the design effect is estimated, not the variance of a row, small clusters have more
     (Satterthwaite's method; rows that are independent have infinitely many).
     """
-    # The sixth power: 0 for clusters of equal size, small unless one cluster has a third of the rows or more.
-    inequality = float((clusters.shares**6).sum()) - clusters.count**-5
-    degrees = 1 / (1 / (clusters.count - 1) + DOMINANCE * max(inequality, 0.0))
+    # The sixth power: 0 for clusters of equal size, small unless one cluster has a quarter of the rows or more.
+    inequality = max(float((clusters.shares**6).sum()) - clusters.count**-5, 0.0)
+    dominance = inequality / (inequality + HALF_DOMINANT)
+    degrees = 1 / (1 / (clusters.count - 1) + dominance / DEGREES_WITH_DOMINANT_CLUSTER)
     return degrees * (clusters.size / (clusters.size - 1)) ** 2
 
 
