@@ -55,7 +55,7 @@ FAULTS = {
     "an odd charset": ((500, {"Content-Type": "text/html; charset=hex"}, b"<p>oops"), "HTTP 500"),
     "an error in an answer": ((200, servers.JSON, b'{"error": {"code": 500}}'), "an error instead of an answer"),
     "a bad request": (failure(400, f"no {KEY}"), "HTTP 400"),
-    "no choice": ((200, servers.JSON, b'{"choices": [], "content": 7}'), "the server's answer has no c"),
+    "no choice": ((200, servers.JSON, b'{"choices": [], "content": 7}'), "the server's answer has no text in its `c"),
 }
 
 

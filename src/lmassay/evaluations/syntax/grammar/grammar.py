@@ -280,7 +280,8 @@ class Grammar:
         else:
             raise ConfigError(
                 f"{chosen.where}: up to {chosen.bound} pairs; more than {MAX_PAIRS} are not written out; "
-                "ask for a sample (--max of `lmassay grammar write`, or max_per_file of a task) or shorten the lists"
+                "ask for a sample (--max of `lmassay grammar write`, or max_per_file of a task), "
+                "or use smaller categories"
             )
         if not pairs:
             raise ConfigError(f"{chosen.where}: gives no pair; do the words of the contrast have different forms?")
