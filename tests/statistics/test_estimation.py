@@ -239,6 +239,23 @@ def test_identical_prompts_have_the_interval_of_one(errors):
     assert mean.interval() == pytest.approx(one.interval())
 
 
+def test_a_mean_that_has_no_interval_has_no_bound_either():
+    values = np.array([1.0, 0.0] * 6)
+    in_clusters = estimate([Term(values, 1.0, [["a", "b", "c"] * 4])], bounds=(0.0, 1.0))
+    in_one_cluster = estimate([Term(values, 1.0, [["a"] * 12])], bounds=(0.0, 1.0))
+    mean = mean_of_estimates([in_clusters, in_one_cluster])
+    assert mean.interval() == (None, None)
+    assert mean.bound("lower") is None
+
+
+@pytest.mark.parametrize(("null", "less", "greater"), [(0.5, 1.0, 0.0), (1.0, 0.5, 0.5), (1.5, 0.0, 1.0)])
+def test_without_a_standard_error_a_one_sided_p_still_depends_on_the_side(null, less, greater):
+    perfect = estimate([Term(np.ones(10))], bounds=(0.0, 1.0))
+    assert perfect.standard_error == 0
+    assert perfect.p_value(null, "less") == less
+    assert perfect.p_value(null, "greater") == greater
+
+
 def test_graded_differences_with_a_few_zeros_are_close_to_students_t():
     rng = np.random.default_rng(1)
     values = np.where(rng.random(100) < 0.3, 0.0, rng.normal(0.02, 0.05, 100))

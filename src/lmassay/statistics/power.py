@@ -6,10 +6,10 @@ drop ``δ`` that is found in four of five comparisons solves
 
     δ - threshold = t(1 - alpha) · error(δ) + t(power) · spread(δ)
 
-with ``error(δ)`` the standard error and ``spread(δ)`` the standard deviation of the left side less ``error(δ)``, both
-computed for changes as often as observed plus the falls that make up ``δ``. Pseudo-observations, design effect and
-degrees of freedom are those of :mod:`lmassay.statistics.estimation`. ``benchmarks/gate.py`` compares what is stated
-with what the gate does.
+where ``error(δ)`` is the standard error. ``spread(δ)`` is the standard deviation, from one comparison to the next, of
+the observed difference minus ``t(1 - alpha)`` times its standard error. Both are computed for changes as often as
+observed plus the falls that make up ``δ``. Pseudo-observations, design effect and degrees of freedom are those of
+:mod:`lmassay.statistics.estimation`. ``benchmarks/gate.py`` compares the stated drops with what the gate detects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lmassay.types import Result
 
 POWER = 0.8
-"""The share of comparisons that find the drop which is stated."""
+"""The share of comparisons that find a drop of the stated size."""
 # No benchmark has more examples; a search that gets here has no answer that helps.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2

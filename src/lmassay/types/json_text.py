@@ -23,7 +23,7 @@ def canonical(value: Any) -> str:
 def compact(value: Any) -> str:
     """Return a value as JSON for storing, with characters beyond ASCII as they are.
 
-    For Korean, this takes a third of the space of :func:`canonical`.
+    Korean takes half the space that it takes in :func:`canonical`: three bytes of UTF-8 instead of six for ``\\uXXXX``.
     """
     text = _COMPACT.encode(value)
     if text.isascii() or _is_utf8(text):
