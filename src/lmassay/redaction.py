@@ -68,14 +68,15 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
 _EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
-# Without the beginning, which would be looked for at each letter of a long text.
+# Without the scheme, which would be looked for at each letter of a long text.
 _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
 # Beyond the end of an excerpt, where a key may go on, at least this many characters are searched.
 _LONGEST_KEY = 50_000
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
+# A shorter value without a digit is taken for a word.
 _LENGTH_WITHOUT_DIGITS = 20
-# Capitals and digits of this length without an underscore are a key, not the name of a variable.
+# Capitals mixed with digits that are longer than this and have no underscore are a key, not the name of a variable.
 _LONGEST_PLAIN_NAME = 23
 _in_use: set[str] = set()
 

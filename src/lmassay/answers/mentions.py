@@ -61,8 +61,8 @@ class MaskedLine:
 
 
 @lru_cache(maxsize=1 << 15)
-def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
-    """Prepare the choices of a question."""
+def choice_lookup(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
+    """Prepare the choices of a question; the same choices come back with every model and prompt."""
     letters = letters[: len(choices)]
     full_texts = [_normalised(choice) for choice in choices]
     # Answers often leave out the article. It is kept only if two choices differ in nothing else.
@@ -102,7 +102,7 @@ def _without_article(text: str) -> str:
     return _ARTICLE.sub("", text, count=1)
 
 
-def find(line: str, choices: ChoiceLookup) -> MaskedLine:
+def find_mentions(line: str, choices: ChoiceLookup) -> MaskedLine:
     """Find the mentions in a line, in their order.
 
     Longer texts come first, and each mention is masked at once, so that nothing is found inside another mention.

@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from lmassay.answers import hedging, other_languages, patterns
 from lmassay.answers.hedging import QuestionTraits, question_traits
-from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, find, look_for
+from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, choice_lookup, find_mentions
 from lmassay.answers.plain_text import before_next_question, plain
 
 # Outcomes that several functions below produce or look for.
@@ -91,7 +91,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     >>> parse("A or B", ["The grandfather", "The grandson", "Unknown"])
     Parsed(letter=None, how='two different answers')
     """
-    lookup = look_for(tuple(choices), letters[: len(choices)])
+    lookup = choice_lookup(tuple(choices), letters[: len(choices)])
     at_a_glance = _parse_at_a_glance(raw, lookup)
     if at_a_glance is not None:
         return at_a_glance
@@ -230,7 +230,7 @@ def statements_of_line(
     text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
 ) -> Iterator[Statement]:
     """The statements of a line. ``first``: no earlier line said anything; ``alone``: there is no other line."""
-    line = find(text, choices)
+    line = find_mentions(text, choices)
     if not line.mentions and not hedging.may_hedge(line.low):
         return
     bold = _bold_borders(text)
