@@ -88,9 +88,9 @@ def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[float]:
-    """p-values adjusted so that a false rejection among all of them has at most probability alpha (Holm 1979).
+    """p-values adjusted so that the probability of any false rejection is at most alpha (Holm 1979).
 
-    ``tests`` is the number of tests if these are only some of them; the others are taken not to be significant.
+    ``tests`` is the number of all tests, if these are only some of them; the others are assumed not to be significant.
 
     >>> [round(p, 3) for p in holm_adjusted([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -155,7 +155,7 @@ def percentile_bootstrap(
     n = len(samples[0])
     drawn = []
     with warnings.catch_warnings():
-        # A resample may lack all that a ratio divides by; its value is then not a number.
+        # In a resample, what a ratio divides by may be 0; its value is then NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
         for start in range(0, resamples, batch):
             size = min(batch, resamples - start)

@@ -358,6 +358,7 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     """Fail on evidence; pass otherwise, unless not even the worst possible result would be evidence."""
     condition = question.condition
     row = question.row
+    # It is not None here: ``_check`` has judged conditions without a threshold.
     threshold = question.threshold or 0.0
     spread = question.spread()
     drop = None

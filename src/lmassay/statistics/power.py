@@ -197,6 +197,7 @@ def _fewest_rows(is_enough: Callable[[float], bool]) -> int | None:
 
 def _smallest_drop(is_found: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest drop between ``low`` and ``high`` that is found, by bisection."""
+    # After 50 halvings, the two ends differ by a few units in the last place.
     for _ in range(50):
         middle = (low + high) / 2
         if is_found(middle):

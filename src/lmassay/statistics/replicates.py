@@ -329,7 +329,8 @@ def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
     mean_quantile = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
     low = min(degrees, between.degrees)
     high = min(max(degrees, between.degrees), _MANY_DEGREES)
-    # Quantiles fall as degrees of freedom grow; the search is over their logarithm.
+    # Bisection: quantiles fall as degrees of freedom grow. The middle is a geometric mean, because the degrees of
+    # freedom lie between 1 and a million.
     for _ in range(60):
         middle = math.sqrt(low * high)
         if _quantile(middle) > mean_quantile:

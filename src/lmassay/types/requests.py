@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from lmassay.types.json_text import digest, is_utf8
 
 Verb = Literal["generate", "logprobs", "slot", "train", "gradients"]
-"""The kinds of request."""
+"""The kinds of request: ``train``, and the names of the methods with which a model answers the others."""
 
 
 @dataclass(frozen=True, slots=True)
