@@ -221,9 +221,9 @@ def keys_in_addresses(text: str) -> list[str]:
     ['0a1b2c3d4e5f6a7b8c9d']
     """
     keys: list[str] = []
-    for rest in _URL_AFTER_SCHEME.findall(text):
+    for after_scheme in _URL_AFTER_SCHEME.findall(text):
         try:
-            parts = urlsplit(f"scheme{rest}")
+            parts = urlsplit(f"scheme{after_scheme}")
         except ValueError:
             continue
         user_and_password, at, _ = parts.netloc.rpartition("@")
@@ -297,12 +297,12 @@ def excerpt(text: str, length: int) -> str:
     Whoever shows a part of a text must blank it first: half of a key is not recognised any more.
     """
     searched = length + 2 * _LONGEST_KEY
-    shown = redact(text[:searched])
+    redacted = redact(text[:searched])
     # Blanked keys make a text shorter. What was cut at its end must not get into the excerpt.
-    while searched < len(text) and len(shown) < length + _LONGEST_KEY:
+    while searched < len(text) and len(redacted) < length + _LONGEST_KEY:
         searched *= 2
-        shown = redact(text[:searched])
-    return shown[:length]
+        redacted = redact(text[:searched])
+    return redacted[:length]
 
 
 def without_keys(text: str) -> str:

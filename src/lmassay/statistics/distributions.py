@@ -98,11 +98,11 @@ def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[f
     count = len(p_values) if tests is None else tests
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    for rank, place in enumerate(order):
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for rank, index in enumerate(order):
         # A larger p is never adjusted to less than a smaller one.
-        largest = max(largest, min(1.0, (count - rank) * p_values[place]))
-        adjusted[place] = largest
+        largest = max(largest, min(1.0, (count - rank) * p_values[index]))
+        adjusted[index] = largest
     return adjusted
 
 
@@ -118,18 +118,19 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     order = np.argsort(values, axis=-1, kind="stable")
     in_order = np.take_along_axis(values, order, axis=-1)
     n = values.shape[-1]
-    places = np.broadcast_to(np.arange(n), values.shape)
-    # After sorting, equal values are next to each other: where does a group of them begin and end?
+    positions = np.broadcast_to(np.arange(n), values.shape)
+    # After sorting, equal values are next to each other. Mark where each group of them begins and ends.
     is_first = np.ones(values.shape, dtype=bool)
     is_first[..., 1:] = in_order[..., 1:] != in_order[..., :-1]
     is_last = np.ones(values.shape, dtype=bool)
     is_last[..., :-1] = is_first[..., 1:]
-    # The first and the last place of the group that each place belongs to. The last places are found from behind.
-    first_places = np.where(is_first, places, 0)
-    first = np.maximum.accumulate(first_places, axis=-1)
-    last_places = np.where(is_last, places, n)
-    last = np.minimum.accumulate(last_places[..., ::-1], axis=-1)[..., ::-1]
-    # Places count from 0, ranks from 1.
+    # The first and the last position of each value's group: carried forwards from where the group begins, and
+    # backwards from where it ends.
+    first_positions = np.where(is_first, positions, 0)
+    first = np.maximum.accumulate(first_positions, axis=-1)
+    last_positions = np.where(is_last, positions, n)
+    last = np.minimum.accumulate(last_positions[..., ::-1], axis=-1)[..., ::-1]
+    # Positions count from 0, ranks from 1.
     mean_ranks = (first + last) / 2 + 1
     ranked = np.empty(values.shape, dtype=float)
     np.put_along_axis(ranked, order, mean_ranks, axis=-1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 POWER = 0.8
 """The share of comparisons that find a drop of the stated size."""
-# No benchmark has more examples; a search that gets here has no answer that helps.
+# No benchmark has more examples, so a larger number would help nobody.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2
 
@@ -226,7 +226,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
         relative_weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
         changed_rows += int((changes != 0).sum())
         sum_of_squares += float(((scale * relative_weights * changes) ** 2).sum())
-    # Of repetitions on the same tests, the pairs are the tests, whatever the number of repetitions.
+    # With repetitions on the same tests, each test is one pair, however many repetitions there are.
     effect = rows / estimated.effective
     degrees = None
     if estimated.units != rows:
@@ -235,7 +235,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
     if changed_rows == 0:
         for column in pairs.columns:
             if np.any((column.before < 0) | (column.before > 1)):
-                # Nobody knows by how much a score of another range would change.
+                # It is unknown by how much a score that can lie outside 0…1 would change.
                 return None
         return Spread(rows, 0.0, 1.0, effect, degrees)
     size = math.sqrt(sum_of_squares / changed_rows)
