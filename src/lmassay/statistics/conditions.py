@@ -183,7 +183,7 @@ def _parse_worse(match: re.Match[str], reading: Reading, option: str) -> Conditi
             f"{option}: this option takes {meaning}; did you mean '{metric} {expected_sign} by {threshold_text}'?"
         )
     if reading == "pass only if" and size == 0:
-        # No number of examples shows that a run is not worse by anything at all.
+        # Without a margin, a run that is as good as the base would hardly ever pass, however many examples it has.
         raise UserError(f"{option}: say by how much, such as '{metric} not worse by {_USUAL_MARGIN}'")
     return Condition(metric, sign, size, bool(percent), reading)
 
