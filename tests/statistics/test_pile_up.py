@@ -53,7 +53,7 @@ def test_a_score_that_is_a_little_less_than_perfect_never_raises_the_lower_bound
 @pytest.mark.parametrize("mean", [0.95, 0.05])
 @pytest.mark.parametrize("rows", [50, 200])
 def test_concentrated_scores_close_to_a_bound_have_students_interval(mean, rows):
-    """With a standard deviation of .03, no score is close to the other bound; it used to be 2.5 times as wide."""
+    """With a standard deviation of .03, no score is near the other bound. An earlier interval was 2.5 times as wide."""
     total = mean * (1 - mean) / 0.03**2 - 1
     rng = np.random.default_rng(11)
     for _ in range(20):
