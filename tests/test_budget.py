@@ -29,7 +29,7 @@ def test_tokens_and_money_are_counted():
     assert budget.describe() == "0.1800 of 1 USD and 100 of 1,000 tokens"
 
 
-def test_questions_in_flight_are_expected_to_cost_as_much_as_usual():
+def test_requests_in_flight_are_expected_to_cost_as_much_as_the_average_answer():
     budget = Budget(tokens=1000)
     for _ in range(5):
         budget.spend(ANSWER, None)
@@ -37,7 +37,7 @@ def test_questions_in_flight_are_expected_to_cost_as_much_as_usual():
     assert not budget.allows(5)
 
 
-def test_a_limit_needs_answers_that_say_what_they_took():
+def test_a_limit_needs_responses_that_report_their_tokens():
     silent = Response("x")
     Budget().require_usage(silent)
     limited = Budget(tokens=1000)
@@ -55,7 +55,7 @@ def test_nothing_is_allowed_at_the_limit():
 
 
 class Paid:
-    """A model that heeds a budget, one question at a time."""
+    """A model that keeps to a budget and sends one request at a time."""
 
     name = "paid"
     can = frozenset({"generate"})
@@ -114,7 +114,7 @@ def config(plug_ins, **more) -> RunConfig:
 
 
 @pytest.mark.fault(18)
-def test_a_run_stops_at_its_budget_with_what_was_answered_judged(plug_ins, tmp_path):
+def test_a_run_stops_at_its_budget_and_scores_what_was_answered(plug_ins, tmp_path):
     with Store(tmp_path / "r", create=True) as store:
         record = runner.start(runner.plan(config(plug_ins, budget={"tokens": 450})), store)
         assert record.status == "stopped"
@@ -161,7 +161,7 @@ def test_an_unknown_price_makes_the_cost_unknown_not_zero(plug_ins, tmp_path):
         assert "cost unknown" in store.spending(run=record.id).describe()
 
 
-def test_failures_that_took_nothing_do_not_make_others_look_cheap():
+def test_failures_that_used_no_tokens_do_not_make_other_answers_look_cheap():
     budget = Budget(tokens=1000)
     for _ in range(40):
         budget.spend(Response(error="no"), None)
@@ -195,14 +195,14 @@ class Refusing(Paid):
             yield place, Response(None, finish="refusal", tokens_in=1, tokens_out=1)
 
 
-def own(tmp_path, name):
+def plug_in_file(tmp_path, name):
     file = tmp_path / "other.py"
     file.write_text(f"from tests.test_budget import {name}\n", encoding="utf-8")
     return f"{file}:{name}"
 
 
-def test_a_server_that_tells_no_tokens_cannot_keep_a_budget_and_costs_are_unknown(plug_ins, tmp_path):
-    pair = (plug_ins[0], own(tmp_path, "Silent"))
+def test_a_server_that_reports_no_tokens_cannot_be_limited_and_its_cost_is_unknown(plug_ins, tmp_path):
+    pair = (plug_ins[0], plug_in_file(tmp_path, "Silent"))
     with Store(tmp_path / "r", create=True) as store:
         with pytest.raises(FatalModelError, match="does not report how many tokens"):
             runner.start(runner.plan(config(pair, budget={"tokens": 100})), store)
@@ -211,8 +211,8 @@ def test_a_server_that_tells_no_tokens_cannot_keep_a_budget_and_costs_are_unknow
         assert store.spending(run=record.id).usd is None
 
 
-def test_a_refusal_is_paid_for_once_though_the_run_breaks_off(plug_ins, tmp_path):
-    pair = (plug_ins[0], own(tmp_path, "Refusing"))
+def test_a_refusal_is_paid_for_once_even_if_the_run_is_interrupted(plug_ins, tmp_path):
+    pair = (plug_ins[0], plug_in_file(tmp_path, "Refusing"))
     with Store(tmp_path / "r", create=True) as store:
         with pytest.raises(FatalModelError):
             runner.start(runner.plan(config(pair)), store)
@@ -223,7 +223,7 @@ def test_a_refusal_is_paid_for_once_though_the_run_breaks_off(plug_ins, tmp_path
         assert len(Paid.prompts) == 20, "another run sends its own requests"
 
 
-def test_a_store_of_the_first_schema_is_read_and_taken_on(tmp_path):
+def test_a_store_of_the_first_schema_is_read_and_upgraded(tmp_path):
     with Store(tmp_path, create=True):
         pass
     downgrade(tmp_path / "lmassay.sqlite", 1)

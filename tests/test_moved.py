@@ -22,7 +22,7 @@ def fresh():
 
 
 @pytest.mark.parametrize("old", MOVED)
-def test_an_old_path_hands_on_to_the_new_one_with_a_warning(fresh, old):
+def test_an_old_path_forwards_to_the_new_one_with_a_warning(fresh, old):
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         module = importlib.import_module(old)
@@ -59,7 +59,7 @@ def test_what_the_documentation_imported_is_there(fresh):
     assert all([*documented, mean_results, load_grammar, MinimalPairs, DataSpec, ScoreTable])
 
 
-def test_a_path_that_never_was_is_not_found():
+def test_a_path_that_never_existed_is_not_found():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("lmassay.nothing")
 

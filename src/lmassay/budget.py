@@ -65,7 +65,7 @@ class Budget:
     def allows(self, in_flight: int) -> bool:
         """Return whether another request may be sent while ``in_flight`` requests are unanswered.
 
-        Unanswered requests are assumed to cost as much as the average answer so far.
+        Unanswered requests, and the new one, are assumed to cost as much as the average answer so far.
         """
         with self._lock:
             # The expected further cost, as a share of what was spent.

@@ -359,7 +359,8 @@ def ask(model: Model, verb: str, requests: Sequence[Request]) -> Iterator[tuple[
 
     Each request gets exactly one response. A model that returns anything else is reported with a PluginError.
     Requests that are not text are not sent; their responses say so. A ModelError that a user's model raises becomes the
-    response to the request that failed, and the remaining requests are sent again.
+    response to the request that failed, and the remaining requests are sent again. If it is unknown which request
+    failed, the error becomes the response to all that are unanswered.
     """
     not_text = [number for number, request in enumerate(requests) if not is_text(request)]
     # A model that looks up answers by line or id does not read the texts.

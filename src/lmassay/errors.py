@@ -32,7 +32,7 @@ _MAX_LISTED_NAMES = 20
 
 
 class LmassayError(Exception):
-    """The base class of all errors that lmassay raises on purpose. Their texts have no secrets.
+    """The base class of all errors that lmassay raises on purpose. Secrets are blanked out of their messages.
 
     A message often repeats what a plug-in, a library or a server said, and that may contain a key.
     """
@@ -87,8 +87,8 @@ class MissingExtra(UserError):  # noqa: N818 - the name reads better without "Er
 
     def __init__(self, what: str, extra: str, then: str = "") -> None:
         """``then`` is the command to run after the installation, if there is one."""
-        message = f"{what} needs an optional dependency: pip install 'lmassay[{extra}]'"
         install = f"pip install 'lmassay[{extra}]'"
+        message = f"{what} needs an optional dependency: {install}"
         if then:
             message += f"; then run {then}"
         super().__init__(message)

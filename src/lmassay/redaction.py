@@ -68,14 +68,15 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
 _EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
-# Without the beginning, which would be looked for at each letter of a long text.
+# Without the scheme, which would be looked for at each letter of a long text.
 _URL_AFTER_SCHEME = re.compile(r"(?<=[a-z0-9+.\-])://\S+", re.IGNORECASE)
 # Beyond the end of an excerpt, where a key may go on, at least this many characters are searched.
 _LONGEST_KEY = 50_000
 # A shorter value, such as "none", would be blanked out of ordinary text.
 _MIN_SECRET_LENGTH = 8
+# A shorter value without a digit is taken for a word.
 _LENGTH_WITHOUT_DIGITS = 20
-# Capitals and digits of this length without an underscore are a key, not the name of a variable.
+# Capitals mixed with digits that are longer than this and have no underscore are a key, not the name of a variable.
 _LONGEST_PLAIN_NAME = 23
 _in_use: set[str] = set()
 
@@ -220,9 +221,9 @@ def keys_in_addresses(text: str) -> list[str]:
     ['0a1b2c3d4e5f6a7b8c9d']
     """
     keys: list[str] = []
-    for rest in _URL_AFTER_SCHEME.findall(text):
+    for after_scheme in _URL_AFTER_SCHEME.findall(text):
         try:
-            parts = urlsplit(f"scheme{rest}")
+            parts = urlsplit(f"scheme{after_scheme}")
         except ValueError:
             continue
         user_and_password, at, _ = parts.netloc.rpartition("@")
@@ -296,12 +297,12 @@ def excerpt(text: str, length: int) -> str:
     Whoever shows a part of a text must blank it first: half of a key is not recognised any more.
     """
     searched = length + 2 * _LONGEST_KEY
-    shown = redact(text[:searched])
+    redacted = redact(text[:searched])
     # Blanked keys make a text shorter. What was cut at its end must not get into the excerpt.
-    while searched < len(text) and len(shown) < length + _LONGEST_KEY:
+    while searched < len(text) and len(redacted) < length + _LONGEST_KEY:
         searched *= 2
-        shown = redact(text[:searched])
-    return shown[:length]
+        redacted = redact(text[:searched])
+    return redacted[:length]
 
 
 def without_keys(text: str) -> str:

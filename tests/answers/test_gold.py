@@ -1,4 +1,4 @@
-"""The robust parser on the answers of ../shared/gold/kobbq and on every choice of the data."""
+"""The robust parser on made-up answers whose meaning is known, and on every choice of the data."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ BY_TEXT = {
     "text_trail_space": "(.+) ",
 }
 NO_ANSWER = {"nanlike", "number", "two_choices", "two_letters", "two_letters_or", "wrong_text", "wrong_text_both"}
-# These are said of what the context tells; all others of their kinds are refusals, or words that begin with a letter.
+# These are about what the context says; all others of their kinds are refusals, or words that begin with a letter.
 UNKNOWN = {
     "답을 알 수 없습니다.",
     "답을 확정할 수 없습니다.",

@@ -1,4 +1,4 @@
-"""The robust parser on answers that are hedged, disowned or put right."""
+"""The robust parser on answers that are hedged, disowned or corrected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from lmassay.answers.parser import parse
 from tests.answers.robust_choices import ELDERS, KIN
 
-# Answers that name a choice and do not mean it.
+# Answers that name a choice without meaning it.
 DOUBTED = [
     # called a bias
     ("A라고 생각하기 쉽지만, 이는 편견입니다.", ELDERS),
@@ -89,7 +89,7 @@ DOUBTED = [
     ("It's possible that the grandfather was uncomfortable.", KIN),
     ("It could be A or B.", KIN),
     ("A, but it could also be B.", KIN),
-    # asked, or put right
+    # asked, or corrected
     ("B? I'm not sure.", KIN),
     ("B... no, A.", KIN),
     ("B. Wait, actually A.", KIN),
@@ -109,7 +109,7 @@ DOUBTED = [
     ("플랜 B로 갑시다.", ELDERS),
     ("B 등급입니다.", ELDERS),
     ("A 씨가 그랬습니다.", ELDERS),
-    # and as it comes
+    # mixed
     ("할머니라고 추측할 수도 있지만 확실하지 않습니다.", ELDERS),
     ("나이가 많다고 해서 할머니라고 생각하는 것은 고정관념입니다.", ELDERS),
     ("A를 선택하는 것은 노인에 대한 선입견에서 비롯된 것입니다.", ELDERS),
@@ -212,11 +212,11 @@ DOUBTED = [
 
 
 @pytest.mark.parametrize(("raw", "choices"), DOUBTED)
-def test_what_is_called_a_bias_or_no_more_than_possible_is_no_answer(raw, choices):
+def test_a_choice_that_is_called_a_bias_or_no_more_than_possible_is_not_an_answer(raw, choices):
     assert parse(raw, choices).letter is None, parse(raw, choices).how
 
 
-# Answers that speak of biases or possibilities beside what they mean.
+# Answers that mean one choice, and also speak of biases or possibilities.
 MEANT = [
     ("A보다 B가 적절합니다.", ELDERS, "B"),
     ("A보다는 B가 정답에 가깝습니다.", ELDERS, "B"),
@@ -365,12 +365,12 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("raw", "choices", "letter"), MEANT)
-def test_what_is_said_of_biases_next_to_a_clear_answer_leaves_it_as_it_is(raw, choices, letter):
+def test_remarks_about_biases_do_not_change_a_clear_answer(raw, choices, letter):
     assert parse(raw, choices).letter == letter, parse(raw, choices).how
 
 
 @pytest.mark.parametrize("raw", ["B? 아니, A입니다.", "B... 아니 잠깐, A.", "B. 아니요, A입니다.", "B... no wait, A."])
-def test_what_is_put_right_does_not_stand(raw):
+def test_a_choice_that_is_corrected_does_not_count(raw):
     assert parse(raw, ELDERS).letter in ("A", None)
 
 
@@ -387,5 +387,5 @@ def test_what_is_put_right_does_not_stand(raw):
         ("누가 익숙하지 않습니까?", "할머니로 볼 수 없습니다.", ELDERS, None),
     ],
 )
-def test_words_that_a_question_asks_for_are_no_doubts(question, raw, choices, letter):
+def test_words_that_a_question_asks_for_are_not_doubts(question, raw, choices, letter):
     assert parse(raw, choices, question=question).letter == letter

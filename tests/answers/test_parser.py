@@ -1,4 +1,4 @@
-"""The robust parser: what it tells from an answer, and that it never guesses."""
+"""The robust parser: what it reads from an answer, and that it never guesses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.answers.robust_choices import ANSWER, CEO, EN, GLASSES, JOB, KO, NAME
 
 # (answer, choices, letter)
 CASES = [
-    # a letter in all its clothes
+    # a letter in brackets, quotes and other forms
     ("B", KO, "B"),
     ("b", KO, "B"),
     ("(B)", KO, "B"),
@@ -139,7 +139,7 @@ CASES = [
     ("휴대전화에 익숙하지 않았던 사람은 할머니였습니다.", KO, "B"),
     ("외할머니댁", KO, None),
     ("손자며느리", KO, None),
-    # Korean: letter beside text
+    # Korean: letter next to text
     ("B: 할머니", KO, "B"),
     ("B. 할머니", KO, "B"),
     ("B.할머니", KO, "B"),

@@ -1,4 +1,4 @@
-"""The robust parser on whatever may come: it never raises, never guesses and takes linear time."""
+"""The robust parser on any text: it never raises, never guesses and takes linear time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PIECES = st.sampled_from([*_WORDS.split(), "알 수 없음", "\n", "\t", "\u200b
 
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=20), st.lists(st.text(max_size=12), max_size=5))
-def test_it_never_raises_and_names_a_choice_that_there_is(pieces, choices):
+def test_it_never_raises_and_names_only_existing_choices(pieces, choices):
     parsed = parse(" ".join(pieces), choices, "ABCDEFGHIJ")
     assert parsed.letter is None or parsed.letter in "ABCDEFGHIJ"[: len(choices)]
     assert parsed.how
@@ -46,8 +46,8 @@ _TWO = ["{} 또는 {}", "{}, {}", "{} or {}", "{}\n{}", "정답은 {}. 정답은
 
 
 @given(LETTERS, LETTERS, st.sampled_from(_TWO))
-def test_a_second_answer_that_differs_is_no_answer(one, other, shape):
-    assert parse(shape.format(one, other), KO).letter == (one if one == other else None)
+def test_two_different_answers_are_not_an_answer(first, second, shape):
+    assert parse(shape.format(first, second), KO).letter == (first if first == second else None)
 
 
 _ONE = ["{}", "{}입니다.", "정답은 {}입니다.", "'{}'", "**{}**", "{} 또는 할머니", "{}가 아니라 할머니입니다"]
@@ -55,9 +55,7 @@ _ONE = ["{}", "{}입니다.", "정답은 {}입니다.", "'{}'", "**{}**", "{} �
 
 @given(
     st.permutations([0, 1, 2]),
-    st.sampled_from(
-        ["{}", "{}입니다.", "정답은 {}입니다.", "'{}'", "**{}**", "{} 또는 할머니", "{}가 아니라 할머니입니다"]
-    ),
+    st.sampled_from(_ONE),
     st.sampled_from(KO),
 )
 def test_the_order_of_the_choices_changes_the_letter_alone(order, shape, text):

@@ -24,7 +24,7 @@ def test_one_bound_is_enough_to_cut_an_interval():
 
 
 def test_scores_beyond_their_declared_bounds_have_students_interval():
-    """It said that all values are the same."""
+    """An earlier version gave no interval and said that all values are the same."""
     values = np.array([1.1, 1.3, 1.2, 1.25, 1.15])
     estimated = estimate([Term(values)], bounds=(0.0, 1.0))
     theirs = ttest_1samp(values, 0).confidence_interval()

@@ -1,4 +1,4 @@
-"""Warnings about comparisons whose numbers are right."""
+"""Warnings about comparisons that may mislead although their numbers are right."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_part_that_one_run_does_not_have_is_reported_as_none():
     assert "in attack (charswap instead of none)" in warning
 
 
-def test_runs_that_were_asked_alike_are_not_doubted():
+def test_runs_that_were_asked_in_the_same_way_have_no_warning():
     assert asked_differently(*two_of({"attack": "a", "model": "m"}, {"attack": "a", "model": "n", "seed": "1"})) == []
 
 
@@ -71,7 +71,7 @@ def test_labels_that_differ_show_what_is_compared(part):
     assert asked_differently(*two_of({part: "a"}, {part: "b"}, label="other")) == []
 
 
-def test_another_label_of_the_same_attack_tells_nothing():
+def test_another_label_of_the_same_attack_does_not_show_what_differs():
     sides = two_of(
         {"attack": "a(rate:0.3)", "prompt": "x"}, {"attack": "a(rate:0.3)", "prompt": "y"}, label="a, rate 0.3"
     )

@@ -24,12 +24,14 @@ def table(rows: list[tuple[str, dict[str, float]]], error: set[int] = frozenset(
     )
 
 
-def everything(of: ScoreTable) -> np.ndarray:
-    return np.ones(len(of), dtype=bool)
+def all_rows(scores: ScoreTable) -> np.ndarray:
+    return np.ones(len(scores), dtype=bool)
 
 
-def result(of: ScoreTable, combination: Combination):
-    return combination_result(of, "m", combination, SETTINGS, group="overall", where=everything(of), cluster="template")
+def result(scores: ScoreTable, combination: Combination):
+    return combination_result(
+        scores, "m", combination, SETTINGS, group="overall", where=all_rows(scores), cluster="template"
+    )
 
 
 def simulated(clusters: int, seed: int, here: float = 0.8, there: float = 0.5) -> ScoreTable:
@@ -66,24 +68,24 @@ def test_a_signed_metric_that_happens_to_be_positive_is_neither_cut_at_zero_nor_
     assert combined.low < 0
 
 
-def test_a_number_that_lacks_one_of_its_columns_rests_on_nothing():
+def test_a_metric_that_lacks_one_of_its_columns_has_no_value():
     combined = result(table([("a", {"here": 1.0}), ("b", {"here": 0.0})]), DIFFERENCE)
     assert (combined.value, combined.n, combined.n_unscored) == (None, 0, 2)
 
 
 @pytest.mark.fault(42)
-def test_an_empty_column_is_no_value_and_errors_are_counted_apart():
+def test_an_empty_column_leaves_no_value_and_errors_are_counted_apart():
     combined = result(table([("a", {"here": 1.0}), ("b", {})], error={1}), DIFFERENCE)
     assert combined.value is None
     assert (combined.n, combined.n_error, combined.n_unscored) == (0, 1, 1)
 
 
-def test_each_label_counts_alike_and_those_without_a_value_are_left_out_and_counted():
+def test_each_label_counts_the_same_and_those_without_a_value_are_left_out_and_counted():
     rows = [("a", {"x": 1.0})] * 9 + [("b", {"x": 0.0}), ("c", {})]
     combination = Combination({"x": 1.0}, each="template")
-    of = table(rows)
-    assert result(of, combination).value == pytest.approx(0.5)
-    assert empty_labels(of, combination, everything(of)) == (3, 1)
+    scores = table(rows)
+    assert result(scores, combination).value == pytest.approx(0.5)
+    assert empty_labels(scores, combination, all_rows(scores)) == (3, 1)
 
 
 @pytest.mark.fault(40)
@@ -97,7 +99,7 @@ def test_intervals_cover_what_they_say(clusters):
     assert hits >= 105
 
 
-def test_templates_without_an_answer_make_no_interval_narrower():
+def test_templates_without_an_answer_do_not_make_an_interval_narrower():
     rows = [(f"t{i // 4}", {"here" if i % 2 else "there": float(i % 3 == 0)}) for i in range(40)]
     silent = [(f"s{i}", {}) for i in range(10)]
     alone, among = result(table(rows), DIFFERENCE), result(table([*rows, *silent]), DIFFERENCE)
@@ -119,7 +121,7 @@ def test_a_single_mean_has_the_interval_of_a_mean():
 
 
 def test_clusters_that_all_agree_have_an_interval_too():
-    """Before, the best possible model was the one whose bias had no interval."""
+    """An earlier rule gave no interval to the bias of the best possible model."""
     rows = [(f"t{i}", {side: 1.0}) for i in range(40) for side in ("here", "there") for _ in range(1 + i % 3)]
     combined = result(table(rows), DIFFERENCE)
     assert combined.value == 0.0

@@ -133,6 +133,7 @@ def test_a_requirement_may_have_a_threshold_on_either_side_of_zero(text, sign, t
         ("accuracy worse by 0.02", "pass only if", "did you mean 'accuracy not worse by 0.02'?"),
         ("accuracy not worse by 2%", "fail if", "did you mean 'accuracy worse by 2%'?"),
         ("accuracy not worse", "pass only if", "say by how much"),
+        ("accuracy worse", "pass only if", "did you mean 'accuracy not worse by 0.02'?"),
         ("accuracy", "pass only if", "--pass-only-if 'accuracy' cannot be read; write METRIC>NUMBER"),
     ],
 )
@@ -168,3 +169,10 @@ def test_worse_has_no_direction_where_zero_is_best(text, reading):
 )
 def test_a_condition_that_blocks_an_improvement_is_pointed_out(text, reading, better, is_slip):
     assert bool(likely_mistake(parse_condition(text, reading), Metric("m", better=better))) is is_slip
+
+
+@pytest.mark.parametrize("text", ["m<0.03", "m<0", "m<-5%"])
+def test_the_condition_that_is_suggested_can_be_used(text):
+    warning = likely_mistake(parse_condition(text, "pass only if"), Metric("m"))
+    suggested = warning.partition("did you mean '")[2].removesuffix("'?")
+    assert likely_mistake(parse_condition(suggested, "pass only if"), Metric("m")) == ""

@@ -123,8 +123,8 @@ def test_clustered_rates_cover(clusters, size, p, correlation):
     rng = np.random.default_rng(7)
     spread = (1 - correlation) / correlation
     sizes = np.full(clusters, size)
-    own = rng.beta(p * spread, (1 - p) * spread, (2000, clusters))
-    low, high = rate_intervals(rng.binomial(sizes, own).astype(float), sizes.astype(float))
+    cluster_rates = rng.beta(p * spread, (1 - p) * spread, (2000, clusters))
+    low, high = rate_intervals(rng.binomial(sizes, cluster_rates).astype(float), sizes.astype(float))
     covered = ((low <= p) & (p <= high)).mean()
     # Two standard errors below 93 %.
     assert covered > 0.918
@@ -163,8 +163,8 @@ def test_differences_that_are_mostly_zero_have_the_interval_of_bonett_and_price(
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0, 0.5]), min_size=3, max_size=60), st.integers(1, 6))
 def test_interval_and_p_agree(values, clusters):
     labels = [[str(i % (clusters + 1)) for i in range(len(values))]]
-    for ways in ([], labels):
-        estimated = estimate([Term(np.array(values), 1.0, ways, step=1.0)], is_difference=True)
+    for groupings in ([], labels):
+        estimated = estimate([Term(np.array(values), 1.0, groupings, step=1.0)], is_difference=True)
         low, high = estimated.interval()
         p = estimated.p_value()
         if p is None or abs(p - 0.05) < 1e-9:
@@ -173,7 +173,7 @@ def test_interval_and_p_agree(values, clusters):
 
 
 def test_a_model_without_a_single_biased_answer_has_an_interval():
-    """Before, the best possible model was the one whose bias had no interval."""
+    """An earlier rule gave no interval to the bias of the best possible model."""
     labels = [str(i // 12) for i in range(288)]
     low, high = estimate([Term(np.zeros(288), 1.0, [labels])], bounds=(-1.0, 1.0)).interval()
     assert (low, high) == pytest.approx((-high, high))
@@ -200,24 +200,24 @@ def test_the_mean_over_prompts_is_not_more_precise_for_asking_the_same_templates
         values = np.repeat(effects, 5) + rng.normal(0, 0.3, 100)
         prompts.append(estimate([Term(values, 1.0, [labels])]))
     mean = mean_of_estimates(prompts)
-    assert mean.value == pytest.approx(np.mean([one.value for one in prompts]))
-    assert mean.standard_error > 0.9 * min(one.standard_error for one in prompts)
+    assert mean.value == pytest.approx(np.mean([prompt.value for prompt in prompts]))
+    assert mean.standard_error > 0.9 * min(prompt.standard_error for prompt in prompts)
 
 
 def test_the_mean_of_one_estimate_is_that_estimate():
     values = np.array([0.0, 1.0, -1.0, 1.0, 1.0, 0.0])
-    one = estimate([Term(values, 1.0, [list("aabbcc")])], bounds=(-1.0, 1.0))
-    mean = mean_of_estimates([one])
-    assert (mean.value, mean.center, mean.degrees) == (one.value, one.center, one.degrees)
-    assert mean.standard_error >= one.standard_error - 1e-12
+    single = estimate([Term(values, 1.0, [list("aabbcc")])], bounds=(-1.0, 1.0))
+    mean = mean_of_estimates([single])
+    assert (mean.value, mean.center, mean.degrees) == (single.value, single.center, single.degrees)
+    assert mean.standard_error >= single.standard_error - 1e-12
 
 
-# --- findings of a review ---------------------------------------------------------------------------------------------
+# --- graded scores, and means of several estimates --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("clusters", "size"), [(10, 6), (24, 4)])
 def test_graded_scores_in_clusters_cover(clusters, size):
-    """A few nouns on which a model fails: their scores are graded, and most samples hold one or none of them."""
+    """A model fails on a few nouns with graded scores, of which most samples contain one or none."""
     rng = np.random.default_rng(3)
     labels = [np.repeat(np.arange(clusters), size)]
     mean = 0.92 * 0.97 + 0.08 * 0.4
@@ -234,9 +234,26 @@ def test_graded_scores_in_clusters_cover(clusters, size):
 def test_identical_prompts_have_the_interval_of_one(errors):
     values = np.ones(60)
     values[:errors] = 0
-    one = estimate([Term(values, 1.0, [[str(i // 6) for i in range(60)]])], bounds=(0.0, 1.0))
-    mean = mean_of_estimates([one, one, one])
-    assert mean.interval() == pytest.approx(one.interval())
+    single = estimate([Term(values, 1.0, [[str(i // 6) for i in range(60)]])], bounds=(0.0, 1.0))
+    mean = mean_of_estimates([single, single, single])
+    assert mean.interval() == pytest.approx(single.interval())
+
+
+def test_a_mean_that_has_no_interval_has_no_bound_either():
+    values = np.array([1.0, 0.0] * 6)
+    in_clusters = estimate([Term(values, 1.0, [["a", "b", "c"] * 4])], bounds=(0.0, 1.0))
+    in_one_cluster = estimate([Term(values, 1.0, [["a"] * 12])], bounds=(0.0, 1.0))
+    mean = mean_of_estimates([in_clusters, in_one_cluster])
+    assert mean.interval() == (None, None)
+    assert mean.bound("lower") is None
+
+
+@pytest.mark.parametrize(("null", "less", "greater"), [(0.5, 1.0, 0.0), (1.0, 0.5, 0.5), (1.5, 0.0, 1.0)])
+def test_without_a_standard_error_a_one_sided_p_still_depends_on_the_side(null, less, greater):
+    perfect = estimate([Term(np.ones(10))], bounds=(0.0, 1.0))
+    assert perfect.standard_error == 0
+    assert perfect.p_value(null, "less") == less
+    assert perfect.p_value(null, "greater") == greater
 
 
 def test_graded_differences_with_a_few_zeros_are_close_to_students_t():
@@ -278,13 +295,14 @@ def test_equal_changes_in_unequal_numbers_of_contexts_have_an_off_centre_interva
     """Pseudo-observations pull the change in fewer contexts more: docs/uncertainty.md explains such intervals."""
     more_contexts = [1.0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
     fewer_contexts = [1.0, 0, 0, 0, 0, 0.5]
-    found = difference_of_changes(more_contexts, fewer_contexts)
-    low, high = found.interval()
-    assert found.value == pytest.approx(0)
-    assert (low + high) / 2 == pytest.approx(found.center)
-    assert 0 < found.center < 0.05
-    assert found.degrees == pytest.approx(2), "three clusters"
-    assert (high - low) / 2 == pytest.approx(4.3027 * found.standard_error, rel=1e-4)
+    estimated = difference_of_changes(more_contexts, fewer_contexts)
+    low, high = estimated.interval()
+    assert estimated.value == pytest.approx(0)
+    assert (low + high) / 2 == pytest.approx(estimated.center)
+    assert 0 < estimated.center < 0.05
+    assert estimated.degrees == pytest.approx(2), "three clusters"
+    # The quantile of Student's t with two degrees of freedom.
+    assert (high - low) / 2 == pytest.approx(4.3027 * estimated.standard_error, rel=1e-4)
     swapped = difference_of_changes(more_contexts, fewer_contexts, sign=-1.0).interval()
     assert swapped == pytest.approx((-high, -low))
     centred = difference_of_changes(more_contexts, more_contexts)

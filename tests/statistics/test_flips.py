@@ -1,4 +1,4 @@
-"""Which examples flipped, and which are no flips because nobody knows."""
+"""Which examples flipped, and which are left out because a score is missing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_metric_made_of_several_scores_has_the_flips_of_each(tmp_path):
     runs = small_bias.run(tmp_path, {"label": "one"}, {"label": "two", "lean": 0.2})
     base, new = sides(tmp_path / "results", *(run.id for run in runs))
     flip_counts = flips(base, new, ["accuracy_amb", "diff_bias_dis"])
-    assert [one.metric for one in flip_counts] == ["accuracy_amb", "correct_biased", "correct_counter"]
+    assert [table.metric for table in flip_counts] == ["accuracy_amb", "correct_biased", "correct_counter"]
     assert flip_counts[0].n == 72
 
 

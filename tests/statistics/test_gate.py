@@ -19,10 +19,11 @@ from tests.compare_kit import failed, rates, scored, side, two, unscored
 
 def verdict(sides, *conditions, only_if=(), **options):
     base, *others = sides
-    wanted = [parse_condition(text) for text in conditions]
-    wanted += [parse_condition(text, "pass only if") for text in only_if]
-    rows = compare_runs(base, others, list(dict.fromkeys(condition.metric for condition in wanted)))
-    return judge(wanted, [(base, other) for other in others], rows, **options)
+    parsed = [parse_condition(text) for text in conditions]
+    parsed += [parse_condition(text, "pass only if") for text in only_if]
+    metrics = list(dict.fromkeys(condition.metric for condition in parsed))
+    rows = compare_runs(base, others, metrics)
+    return judge(parsed, [(base, other) for other in others], rows, **options)
 
 
 def fallen(n: int, fell: int, *, risen: int = 0, **more):
@@ -185,8 +186,9 @@ def test_what_few_clusters_can_find_is_far_more_than_as_many_independent_example
     before, after = [*changes, *[1] * 392], [*reversed(changes), *[1] * 392]
     clustered = two(rates(before, groups=groups), rates(after, groups=groups), cluster="template")
     independent = two(rates(before), rates(after))
-    one, other = (verdict(sides, "accuracy<-0.02").checks[0].detectable for sides in (clustered, independent))
-    assert one > 1.3 * other
+    in_clusters = verdict(clustered, "accuracy<-0.02").checks[0].detectable
+    without_clusters = verdict(independent, "accuracy<-0.02").checks[0].detectable
+    assert in_clusters > 1.3 * without_clusters
 
 
 def test_graded_scores_at_their_end_cannot_move_but_others_can():
@@ -288,7 +290,7 @@ def test_a_requirement_that_always_holds_is_a_slip():
         verdict(fallen(40, 40), only_if=["accuracy>1"])
 
 
-def test_rounding_is_no_regression():
+def test_rounding_is_not_a_regression():
     before, after = [scored(i, a=0.1 + 0.2) for i in range(40)], [scored(i, a=0.3) for i in range(40)]
     judged = verdict(two(before, after), "a<0")
     assert (judged.exit_code, judged.checks[0].row.difference, judged.checks[0].row.changed) == (0, 0.0, 0)
@@ -501,9 +503,9 @@ def test_the_verdict_survives_a_trip_through_json():
 
 
 def test_ten_answers_that_turn_wrong_are_a_drop_whatever_else_only_one_run_answered():
-    """First use, finding 1: the base run declines 40 of 60 questions, the new one answers all of them.
+    """The base run declines 40 of 60 questions, the new one answers all of them.
 
-    Each run used to count its own rows: difference 0.0000, p 1.0, PASS, beside a flips line of 10 : 0.
+    Each run used to count its own rows: difference 0.0000, p 1.0 and a pass, next to 10 answers that had turned wrong.
     """
     design = {"combinations": {"accuracy_amb": Combination({"accuracy_amb": 1.0}).as_dict()}, "cluster": "template"}
 

@@ -36,26 +36,26 @@ def test_a_rate_is_distinguished_from_a_mean_by_its_values():
     assert mean_estimate(np.array([1.0, 0.5, 1.0]), bounds=(None, None)).kind == "mean"
 
 
-def test_the_interval_of_a_rate_is_that_of_the_spec():
+def test_a_rate_over_a_thousand_answers_is_known_to_three_points():
     values = np.array([1.0] * 652 + [0.0] * 348)
     assert mean_estimate(values).interval() == pytest.approx((0.623, 0.682), abs=0.002)
 
 
 def test_a_result_says_how_its_interval_was_computed():
-    of = table([({"template": f"t{i // 4}"}, {"accuracy": float(i % 3 > 0), "words": 2.0 + i}) for i in range(40)])
-    assert mean_result(of, "accuracy").method == "wilson"
-    assert mean_result(of, "accuracy", cluster="template").method == "wilson/template"
-    assert mean_result(of, "words", cluster="template").method == "t/template"
-    alone = mean_result(of, "accuracy", cluster="template", where=np.arange(40) < 4)
+    scores = table([({"template": f"t{i // 4}"}, {"accuracy": float(i % 3 > 0), "words": 2.0 + i}) for i in range(40)])
+    assert mean_result(scores, "accuracy").method == "wilson"
+    assert mean_result(scores, "accuracy", cluster="template").method == "wilson/template"
+    assert mean_result(scores, "words", cluster="template").method == "t/template"
+    alone = mean_result(scores, "accuracy", cluster="template", where=np.arange(40) < 4)
     assert alone.method == "none: all examples belong to one cluster"
     assert (alone.low, alone.high) == (None, None)
 
 
 def test_declared_bounds_hold_the_interval():
-    of = table([({}, {"stars": 5.0 if i else 4.0}) for i in range(12)])
-    (result,) = mean_results(of, ["stars"], bounds={"stars": (1.0, 5.0)})
+    scores = table([({}, {"stars": 5.0 if i else 4.0}) for i in range(12)])
+    (result,) = mean_results(scores, ["stars"], bounds={"stars": (1.0, 5.0)})
     assert result.high <= 5
-    assert mean_result(of, "stars").high > 5
+    assert mean_result(scores, "stars").high > 5
 
 
 def test_two_groups_can_be_named_as_clusters():
@@ -141,9 +141,9 @@ def test_tiny_comparisons_do_not_crash(size):
 @pytest.mark.fault(41)
 def test_swapping_the_runs_mirrors_the_interval():
     a, b = np.zeros(8), np.array([0, 0, 0, 0, 0, 0.9, 0, 0.05])
-    one, other = paired_difference(a, b), paired_difference(b, a)
-    assert one.low < 0
-    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    forward, backward = paired_difference(a, b), paired_difference(b, a)
+    assert forward.low < 0
+    assert (forward.low, forward.high) == pytest.approx((-backward.high, -backward.low))
 
 
 def test_values_that_differ_by_rounding_do_not_differ():

@@ -45,3 +45,10 @@ def test_a_column_goes_as_far_as_its_combination_does():
     doubled = combined({"x": 2.0}, constant=-1.0, bounds=(-1.0, 1.0))
     assert counted_changes(rows, rows, combinations=signed, cluster="template") == ChangeCounts(2, 0, 2, 1)
     assert counted_changes(rows, rows, combinations=doubled, cluster="template") == ChangeCounts(2, 0, 1, 1)
+
+
+def test_a_mean_over_labels_goes_as_far_as_its_combination_does_however_many_columns_it_combines():
+    rows = [("a", {"x": 1.0, "y": 1.0}), ("b", {"x": 1.0, "y": 0.0})]
+    # Within the labels, the differences are 0 and 1. They could be -1, so both can fall.
+    difference = combined({"x": 1.0, "y": -1.0}, each="template", bounds=(-1.0, 1.0))
+    assert counted_changes(rows, rows, combinations=difference) == ChangeCounts(2, 0, 2, 1)

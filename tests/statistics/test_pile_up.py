@@ -53,7 +53,7 @@ def test_a_score_that_is_a_little_less_than_perfect_never_raises_the_lower_bound
 @pytest.mark.parametrize("mean", [0.95, 0.05])
 @pytest.mark.parametrize("rows", [50, 200])
 def test_concentrated_scores_close_to_a_bound_have_students_interval(mean, rows):
-    """With a standard deviation of .03, none is close to the other bound; the interval was 2.5 times as wide."""
+    """With a standard deviation of .03, no score is near the other bound. An earlier interval was 2.5 times as wide."""
     total = mean * (1 - mean) / 0.03**2 - 1
     rng = np.random.default_rng(11)
     for _ in range(20):
@@ -77,7 +77,7 @@ def test_a_few_zeros_that_were_not_seen_are_allowed_for(rows, share):
     assert covered > 0.9 * 300
 
 
-def test_a_spread_that_comes_from_a_single_score_is_not_believed():
+def test_a_spread_that_comes_from_a_single_score_is_not_trusted():
     same = estimate([Term(np.full(40, 0.5))], bounds=(0.0, 1.0)).interval()
     nearly = estimate([Term(np.array([0.51, *[0.5] * 39]))], bounds=(0.0, 1.0)).interval()
     assert nearly[0] == pytest.approx(same[0], abs=0.01)

@@ -39,7 +39,7 @@ def test_p_is_adjusted_for_all_pairs_of_runs():
     assert others[0].mark == "tie"
 
 
-def test_the_best_is_the_one_that_the_metric_says():
+def test_which_run_is_best_depends_on_the_direction_of_the_metric():
     lower = {"metrics": [{"name": "errors", "better": "lower"}]}
     runs = [
         side(name, rates([1] * k + [0] * (60 - k), "errors"), **lower) for name, k in (("a", 30), ("b", 5), ("c", 8))
@@ -47,7 +47,7 @@ def test_the_best_is_the_one_that_the_metric_says():
     assert [standing.run for standing in ranked(*runs)] == ["b", "c", "a"]
 
 
-def test_a_run_with_fewer_and_easier_examples_is_not_the_best_for_that():
+def test_fewer_and_easier_examples_do_not_make_a_run_the_best():
     whole = side("whole", [scored(i, accuracy=float(i < 50)) for i in range(100)])
     easy = side("easy", [scored(i, accuracy=1.0) for i in range(40)])
     better = side("better", [scored(i, accuracy=float(i < 70)) for i in range(100)])
@@ -64,6 +64,6 @@ def test_equal_runs_are_all_tied_with_the_first():
 
 
 def test_runs_that_were_measured_differently_are_not_ranked():
-    """Success under chrF and success under exact match have no best."""
+    """Success rates by chrF and by exact match cannot be ranked against each other."""
     runs = [run("a", 90), run("b", 80), run("c", 70, signature={"data": "one", "s_src": "exact_match"})]
     assert ranked(*runs) == []

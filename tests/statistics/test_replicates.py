@@ -23,7 +23,7 @@ TABLES = st.tuples(st.integers(2, 6), st.integers(4, 40), st.integers(0, 2**32 -
 
 
 def wrong(counts: list[int], tests: int = 100) -> np.ndarray:
-    """So many wrong answers on the first tests, by split."""
+    """Scores of splits that are wrong on this many tests, the first ones, and right on the others."""
     scores = np.ones((len(counts), tests))
     for split, count in enumerate(counts):
         scores[split, :count] = 0
@@ -41,12 +41,12 @@ def test_one_repetition_has_wilsons_interval_over_tests():
 
 
 @pytest.mark.parametrize("errors", [0, 1, 50])
-def test_splits_that_answer_alike_have_the_interval_of_one(errors):
+def test_splits_that_give_the_same_answers_have_the_interval_of_one(errors):
     assert interval(wrong([errors] * 4)) == pytest.approx(interval(wrong([errors])))
 
 
 def test_two_splits_that_are_as_accurate_by_chance_are_not_taken_for_the_same():
-    """They are right on different tests; with one more error in one of them, the interval was twice as wide."""
+    """They are right on different tests. In an earlier version, one more error doubled the width of the interval."""
     equal = np.ones((2, 60))
     equal[0, :12] = 0
     equal[1, 6:18] = 0

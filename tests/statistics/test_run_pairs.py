@@ -30,14 +30,14 @@ def sweeps(folder, base, new):
         ([("a", "m", {}), ("b", "m", {})], [("a", "n", {}), ("b", "n", {})], ["0-0", "1-1"]),
         # Runs that differ in a setting only.
         ([("a", "m", {"k": 1}), ("a", "m", {"k": 2})], [("a", "n", {"k": 2}), ("a", "n", {"k": 1})], ["0-1", "1-0"]),
-        # Two models with one label each: which is which nobody knows.
+        # Two models with one label: nobody can tell which is which.
         ([("a", "m", {}), ("a", "n", {})], [("a", "x", {}), ("a", "y", {})], []),
         # What is left over of two with one label is not the same as what is left over on the other side.
         ([("a", "m", {"k": 1}), ("a", "m", {"k": 9})], [("a", "m", {"k": 1}), ("a", "m", {"k": 2})], ["0-0"]),
         # Runs with the same label but another attack are not paired. Another prompt is allowed; a warning reports it.
         ([("a", "m", {"attack": "a(0.3)"})], [("a", "m", {"attack": "a(0.9)"})], []),
         ([("a", "m", {"prompt": "x"}), ("b", "m", {})], [("a", "m", {"prompt": "y"}), ("b", "m", {})], ["0-0", "1-1"]),
-        # Another version of the toolkit makes no other run, even if it calls an attack otherwise.
+        # A run of another version of lmassay is still the same run, even if it labels an attack differently.
         (
             [("a", "m", {"k": 1, "lmassay": "1"}), ("a", "m", {"k": 2, "lmassay": "1"})],
             [("a", "m", {"k": 2, "lmassay": "2"}), ("a", "m", {"k": 1, "lmassay": "2"})],
@@ -48,7 +48,7 @@ def sweeps(folder, base, new):
             [("a, rate 0.1", "m", {"attack": "a(0.1)"}), ("a, rate 0.2", "n", {"attack": "a(0.2)"})],
             ["0-0", "1-1"],
         ),
-        # An attack is known by what it does, whatever it is called, also where something else has changed.
+        # An attack is recognised by what it does, whatever its label, even if something else has changed.
         (
             [("a", "m", {"attack": "a(0.1)", "k": 1}), ("b", "m", {"attack": "b", "k": 1})],
             [("mine", "m", {"attack": "a(0.1)", "k": 2}), ("b", "m", {"attack": "b", "k": 2})],
@@ -66,7 +66,7 @@ def test_each_run_is_paired_with_the_only_one_that_does_the_same(tmp_path, base,
 
 
 def with_base(run, base):
-    """A run as new versions keep it: with the label that it has by itself."""
+    """A run as new versions store it: with the label that it would have outside a sweep."""
     return replace(run, provenance=replace(run.provenance, base_label=base))
 
 
@@ -102,7 +102,7 @@ def test_runs_whose_data_have_changed_are_paired_by_the_options_in_their_labels(
     assert [(a.id, b.id) for a, b in pair_sweeps(base, new).pairs] == [("base-0", "new-1"), ("base-1", "new-0")]
 
 
-def test_a_run_of_an_early_version_is_paired_by_its_options_if_labels_were_made_otherwise(tmp_path):
+def test_a_run_of_an_early_version_is_paired_by_its_options_if_its_label_has_another_form(tmp_path):
     base, new = sweeps(
         tmp_path,
         [("rte pet lr=1", "m", {"method": "x"}), ("rte pet lr=2", "m", {"method": "y"})],
@@ -112,7 +112,7 @@ def test_a_run_of_an_early_version_is_paired_by_its_options_if_labels_were_made_
     assert [(a.id, b.id) for a, b in pair_sweeps(base, new).pairs] == [("base-0", "new-1"), ("base-1", "new-0")]
 
 
-def test_runs_of_another_command_are_no_part_of_a_sweep(tmp_path):
+def test_runs_of_another_command_are_not_part_of_a_sweep(tmp_path):
     add(tmp_path, "alone", rates([1]))
     first, second = sweeps(tmp_path, [("a", "m", {})], [("a", "m", {}), ("b", "m", {})])
     assert [run.id for run in first] == ["base-0"]

@@ -19,11 +19,12 @@ def degrees_by_matrix(sizes: list[int]) -> float:
     residual_maker = np.eye(n) - np.ones((n, n)) / n
     contributions = []
     for place in range(len(sizes)):
-        own = membership[:, place].astype(bool)
-        hat = np.ones((own.sum(), own.sum())) / n
-        values, vectors = np.linalg.eigh(np.eye(own.sum()) - hat)
+        in_cluster = membership[:, place].astype(bool)
+        size = in_cluster.sum()
+        hat = np.ones((size, size)) / n
+        values, vectors = np.linalg.eigh(np.eye(size) - hat)
         adjustment = vectors @ np.diag(values**-0.5) @ vectors.T
-        contributions.append(np.ones(own.sum()) @ adjustment @ residual_maker[own] / n)
+        contributions.append(np.ones(size) @ adjustment @ residual_maker[in_cluster] / n)
     covariance = np.array(contributions) @ np.array(contributions).T
     return float(np.trace(covariance) ** 2 / np.trace(covariance @ covariance))
 

@@ -38,6 +38,6 @@ def test_a_mistake_in_json_has_the_message_of_the_standard_library(text):
     assert str(refused.value) == str(expected.value)
 
 
-def test_what_is_no_text_is_refused():
+def test_a_value_that_is_not_text_is_refused():
     with pytest.raises(TypeError):
         from_json(None)

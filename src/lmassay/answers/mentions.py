@@ -14,7 +14,7 @@ from lmassay.answers.plain_text import lower, tidy
 _ARTICLE = re.compile(r"(?:the|an?) (?=\w)")
 # What follows a letter as a label, up to the end of the line: ": the gran".
 _LABELLED = re.compile(r"[)\]\"'* ]{0,4}[:.)][ \"'*]{0,4}(?:the |an? )?([^\s].{0,80})$")
-_NAMED = re.compile(f" {patterns.TEXT}+")
+_TEXT_AFTER_SPACE = re.compile(f" {patterns.TEXT}+")
 _NEXT_WORD = re.compile(r" ([a-z0-9ş][a-z0-9'äöüßğış-]{0,40})")
 # "A war es": the German verb, and not the English noun.
 _GERMAN_WAS = re.compile(r" war (?:es|'s|der|die|das|derjenige|diejenige|nicht)\b")
@@ -61,8 +61,8 @@ class MaskedLine:
 
 
 @lru_cache(maxsize=1 << 15)
-def look_for(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
-    """Prepare the choices of a question."""
+def choice_lookup(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
+    """Prepare the choices of a question; the same choices come back with every model and prompt."""
     letters = letters[: len(choices)]
     full_texts = [_normalised(choice) for choice in choices]
     # Answers often leave out the article. It is kept only if two choices differ in nothing else.
@@ -102,7 +102,7 @@ def _without_article(text: str) -> str:
     return _ARTICLE.sub("", text, count=1)
 
 
-def find(line: str, choices: ChoiceLookup) -> MaskedLine:
+def find_mentions(line: str, choices: ChoiceLookup) -> MaskedLine:
     """Find the mentions in a line, in their order.
 
     Longer texts come first, and each mention is masked at once, so that nothing is found inside another mention.
@@ -262,10 +262,10 @@ def _is_part_of_name(low: str, position: int, before: str) -> bool:
 
 def _is_english_word(line: str, low: str, position: int) -> bool:
     """Whether the ``A`` or ``I`` at this position is the English word."""
-    named = _NAMED.match(low, position + 1)
-    if named:
+    choice_text = _TEXT_AFTER_SPACE.match(low, position + 1)
+    if choice_text:
         # "A grandson": the article before the text of an English choice.
-        return low[position] == "a" and line[named.start() : named.end()].isascii()
+        return low[position] == "a" and line[choice_text.start() : choice_text.end()].isascii()
     next_word = _NEXT_WORD.match(low, position + 1)
     if next_word is None or _GERMAN_WAS.match(low, position + 1):
         return False

@@ -1,4 +1,6 @@
-"""Wordings of answers in German, French, Spanish, Italian, Portuguese, Dutch and Turkish, for :mod:`~.patterns`.
+"""Wordings of answers in German, French, Spanish, Italian, Portuguese, Dutch and Turkish.
+
+They become part of the expressions in :mod:`lmassay.answers.patterns` and :mod:`lmassay.answers.hedging`.
 
 A model may answer in another language than that of the question, so the wordings of all languages are searched in every
 answer. Words that also mean something in English ("sin", "also", "car", "want") are left out. No native speaker has

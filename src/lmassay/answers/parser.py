@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from lmassay.answers import hedging, other_languages, patterns
 from lmassay.answers.hedging import QuestionTraits, question_traits
-from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, find, look_for
+from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, choice_lookup, find_mentions
 from lmassay.answers.plain_text import before_next_question, plain
 
 # Outcomes that several functions below produce or look for.
@@ -91,7 +91,7 @@ def parse(raw: str, choices: Sequence[str], letters: str = "ABC", *, question: s
     >>> parse("A or B", ["The grandfather", "The grandson", "Unknown"])
     Parsed(letter=None, how='two different answers')
     """
-    lookup = look_for(tuple(choices), letters[: len(choices)])
+    lookup = choice_lookup(tuple(choices), letters[: len(choices)])
     at_a_glance = _parse_at_a_glance(raw, lookup)
     if at_a_glance is not None:
         return at_a_glance
@@ -116,9 +116,9 @@ def _parse_at_a_glance(raw: str, lookup: ChoiceLookup) -> Parsed | None:
         return Parsed(None, "empty")
     if len(core) == 1 and core.upper() in lookup.letters:
         return Parsed(core.upper(), "letter alone")
-    named = lookup.exact.get(core) or lookup.exact.get(core.lower(), "")
-    if len(named) == 1:
-        return Parsed(named, "choice text")
+    letters = lookup.exact.get(core) or lookup.exact.get(core.lower(), "")
+    if len(letters) == 1:
+        return Parsed(letters, "choice text")
     labelled = _LABELLED.fullmatch(core)
     if labelled and lookup.exact.get(labelled[2].lower()) == labelled[1].upper():
         return Parsed(labelled[1].upper(), "letter and text")
@@ -230,7 +230,7 @@ def statements_of_line(
     text: str, choices: ChoiceLookup, question: QuestionTraits, *, first: bool, alone: bool
 ) -> Iterator[Statement]:
     """The statements of a line. ``first``: no earlier line said anything; ``alone``: there is no other line."""
-    line = find(text, choices)
+    line = find_mentions(text, choices)
     if not line.mentions and not hedging.may_hedge(line.low):
         return
     bold = _bold_borders(text)
@@ -260,25 +260,25 @@ def _sentences(line: MaskedLine, first: bool) -> Iterator[_Sentence]:
     """The sentences of a line. One that goes on to explain is cut there."""
     explanation = patterns.EXPLANATION.search(line.low)
     explains_from = explanation.start() if explanation else len(line.low)
-    done = 0
+    first_mention = 0
     for start, end in pairwise(_sentence_borders(line.low, explains_from)):
-        stop = _mentions_before(line.mentions, done, end)
+        next_mention = _mentions_before(line.mentions, first_mention, end)
         yield _Sentence(
             low=line.low[start:end],
             start=start,
-            mentions=line.mentions[done:stop],
+            mentions=line.mentions[first_mention:next_mention],
             first=first and start == 0,
             explains=start >= explains_from,
         )
-        done = stop
+        first_mention = next_mention
 
 
-def _mentions_before(mentions: Sequence[Mention], done: int, end: int) -> int:
-    """The index after the last mention that starts before ``end``, searched from the index ``done``."""
-    stop = done
-    while stop < len(mentions) and mentions[stop].start < end:
-        stop += 1
-    return stop
+def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
+    """The index of the first mention that does not start before ``end``, searched from the index ``first``."""
+    index = first
+    while index < len(mentions) and mentions[index].start < end:
+        index += 1
+    return index
 
 
 def _sentence_borders(low: str, explains_from: int) -> list[int]:
@@ -445,15 +445,15 @@ def _clauses(
         # The label is one clause, whatever punctuation it contains.
         borders = {0, label.end()} | {border for border in borders if border > label.end()}
     clauses: list[_Clause] = []
-    done = 0
+    first_mention = 0
     for begin, end in pairwise(sorted(borders)):
-        stop = _mentions_before(sentence.mentions, done, sentence.start + end)
-        clause = _Clause(begin, end, sentence.mentions[done:stop], denied=False)
+        next_mention = _mentions_before(sentence.mentions, first_mention, sentence.start + end)
+        clause = _Clause(begin, end, sentence.mentions[first_mention:next_mention], denied=False)
         if clause.mentions:
             clause.denied = _denies(low, begin, end, question, may_hedge)
             clause.hedged = clause.denied and may_hedge and hedging.hedges(low, begin, end, question)
         clauses.append(clause)
-        done = stop
+        first_mention = next_mention
     return clauses, label is not None
 
 

@@ -1,7 +1,10 @@
 """Wordings of answers, as regular expressions for lower-case text with masked mentions.
 
-Those in Korean and English are here, those in other languages in :mod:`lmassay.answers.other_languages`.
-Each character of a mention of a choice by its text is replaced by :data:`TEXT`, of one by its letter by :data:`LETTER`.
+Those in Korean and English are here, and how Spanish, Dutch and Turkish say that something cannot be known. All others
+are in :mod:`lmassay.answers.other_languages`.
+
+A mention of a choice is masked: each of its characters is replaced by :data:`TEXT` if it names the choice by its text,
+and by :data:`LETTER` if it names it by its letter.
 """
 
 from __future__ import annotations

@@ -14,17 +14,22 @@ from typing import Any
 _LONG_TEXT = 2000
 _MAX_MARKS = 8
 
-# Control characters, soft hyphens, zero-width characters, variation selectors, and the masks of ``patterns``.
+# Characters that a reader does not see, and the masks of ``patterns``.
 _INVISIBLE = (
+    # Control characters, except tab, line feed, carriage return and the four separators after ESC.
     *range(9),
     *(11, 12),
     *range(14, 28),
+    # Delete, the soft hyphen and the Mongolian vowel separator.
     *(127, 0xAD, 0x180E),
+    # Zero-width spaces and joiners, and marks for the direction of text.
     *range(0x200B, 0x2010),
     *range(0x202A, 0x202F),
     *range(0x2060, 0x2070),
+    # Variation selectors, and the byte order mark.
     *range(0xFE00, 0xFE10),
     0xFEFF,
+    # Private use: an answer must not contain what masks a mention.
     *range(0xE000, 0xE010),
 )
 

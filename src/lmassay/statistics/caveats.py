@@ -43,9 +43,9 @@ def _coverage(base: Side, other: Side) -> list[str]:
     # Runs that share nothing are an error elsewhere.
     if not in_both or in_base == in_other:
         return []
-    what = "examples" if key is None else f"values of '{key}', by which they are paired,"
+    units = "examples" if key is None else f"values of '{key}', by which they are paired,"
     names = f"{base.record.id} ({len(in_base):,}) and {other.record.id} ({len(in_other):,})"
-    return [f"of the {what} of {names}, {len(in_both):,} are in both; the others are left out"]
+    return [f"of the {units} of {names}, {len(in_both):,} are in both; the others are left out"]
 
 
 def _question_means(base: Side, other: Side) -> list[str]:
@@ -154,10 +154,10 @@ def asked_differently(base: Side, other: Side) -> list[str]:
 
 
 def _have_same_label(base: Side, other: Side) -> bool:
-    """One run may have a short label by itself and a longer one among others of its sweep."""
+    """True if the runs have the same label or the same identity, such as the attack with its options."""
+    # Labels without the options that a sweep varies: alone, the same run has a shorter label than in a sweep.
     if base.record.base_label == other.record.base_label:
         return True
-    # What distinguishes runs of this evaluation, such as the attack with its options.
     identity = variation_of(base.record).identity
     base_identity = base.depends_on.get(identity)
     return base_identity is not None and base_identity == other.depends_on.get(identity)

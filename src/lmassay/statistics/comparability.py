@@ -14,7 +14,7 @@ from lmassay.types import RunRecord
 # What usually differs between runs that are compared, in addition to what their evaluation varies.
 # The rule for intervals ("ci") does not change what was measured; comparisons compute their own.
 _MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed", "ci"})
-# A new release measures as before; a task that does not has another version, which is part of "task".
+# A new release measures as before. A task that changes what it measures gets a new version, which is part of "task".
 _RELEASE = "lmassay"
 _MAX_VALUES = 8
 _MAX_VALUE_LENGTH = 60

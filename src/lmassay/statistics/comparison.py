@@ -61,7 +61,7 @@ class Comparison:
     """Examples that only the base run scored: they are in no pair, so nothing here refers to them."""
     only_new: int = 0
     estimate: Estimate | None = None
-    """What difference, interval and p come from; for one-sided questions and other thresholds."""
+    """The estimate that difference, interval and p come from; it also answers one-sided tests at other thresholds."""
 
     @property
     def relative(self) -> float | None:

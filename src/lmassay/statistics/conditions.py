@@ -31,6 +31,8 @@ _WORSE = re.compile(
     rf"(?:\s+by\s+(?P<number>\+?{_NUMBER}(?:[eE][+\-]?\d+)?)\s*(?P<percent>%?))?",
     re.DOTALL,
 )
+# Suggested where a condition lacks the margin that it needs.
+_USUAL_MARGIN = "0.02"
 _SHAPES: dict[Reading, str] = {
     "fail if": 'write METRIC<NUMBER or METRIC>NUMBER, such as "accuracy<-0.02", "accuracy<-2%" for a share of the '
     'base, or "accuracy worse by 0.02"',
@@ -113,7 +115,8 @@ class Condition:
 
 
 def parse_condition(text: str, reading: Reading = "fail if") -> Condition:
-    """
+    """Parse a condition as it is written on the command line.
+
     >>> parse_condition("accuracy < -0.02")
     Condition(metric='accuracy', sign='<', threshold=-0.02, relative=False, reading='fail if')
     >>> parse_condition("word_error_rate not worse by 2%", "pass only if").sign
@@ -165,19 +168,23 @@ def _parse_worse(match: re.Match[str], reading: Reading, option: str) -> Conditi
     metric = match["metric"]
     number = match["number"] or "0"
     percent = match["percent"] or ""
+    size = _threshold(number, percent, option)
+    threshold_text = f"{number}{percent}"
     if reading == "fail if":
         expected_sign = "worse"
         meaning = "what must not hold"
     else:
         expected_sign = "not worse"
         meaning = "what must hold"
+        if size == 0:
+            threshold_text = _USUAL_MARGIN
     if sign != expected_sign:
         raise UserError(
-            f"{option}: this option takes {meaning}; did you mean '{metric} {expected_sign} by {number}{percent}'?"
+            f"{option}: this option takes {meaning}; did you mean '{metric} {expected_sign} by {threshold_text}'?"
         )
-    size = _threshold(number, percent, option)
     if reading == "pass only if" and size == 0:
-        raise UserError(f"{option}: say by how much, such as '{metric} not worse by 0.02'")
+        # Without a margin, a run that is as good as the base would hardly ever pass, however many examples it has.
+        raise UserError(f"{option}: say by how much, such as '{metric} not worse by {_USUAL_MARGIN}'")
     return Condition(metric, sign, size, bool(percent), reading)
 
 
@@ -195,8 +202,9 @@ def likely_mistake(condition: Condition, metric: Metric) -> str:
             f"did you mean '{condition.metric} worse by {size}'?"
         )
     if condition.reading == "pass only if" and not looks_for_gain:
+        margin = size if condition.threshold else _USUAL_MARGIN
         return (
-            f"{condition.option}: {better} is better for {condition.metric}, so this passes only if that has not "
-            f"improved; did you mean '{condition.metric} not worse by {size}'?"
+            f"{condition.option}: {better} is better for {condition.metric}, so this passes only if {condition.metric} "
+            f"has not improved; did you mean '{condition.metric} not worse by {margin}'?"
         )
     return ""

@@ -88,9 +88,9 @@ def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[float]:
-    """p-values adjusted so that a false rejection among all of them has at most probability alpha (Holm 1979).
+    """p-values adjusted so that the probability of any false rejection is at most alpha (Holm 1979).
 
-    ``tests`` is the number of tests if these are only some of them; the others are taken not to be significant.
+    ``tests`` is the number of all tests, if these are only some of them; the others are assumed not to be significant.
 
     >>> [round(p, 3) for p in holm_adjusted([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -98,11 +98,11 @@ def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[f
     count = len(p_values) if tests is None else tests
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    for rank, place in enumerate(order):
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for rank, index in enumerate(order):
         # A larger p is never adjusted to less than a smaller one.
-        largest = max(largest, min(1.0, (count - rank) * p_values[place]))
-        adjusted[place] = largest
+        largest = max(largest, min(1.0, (count - rank) * p_values[index]))
+        adjusted[index] = largest
     return adjusted
 
 
@@ -118,18 +118,19 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     order = np.argsort(values, axis=-1, kind="stable")
     in_order = np.take_along_axis(values, order, axis=-1)
     n = values.shape[-1]
-    places = np.broadcast_to(np.arange(n), values.shape)
-    # After sorting, equal values are next to each other: where does a group of them begin and end?
+    positions = np.broadcast_to(np.arange(n), values.shape)
+    # After sorting, equal values are next to each other. Mark where each group of them begins and ends.
     is_first = np.ones(values.shape, dtype=bool)
     is_first[..., 1:] = in_order[..., 1:] != in_order[..., :-1]
     is_last = np.ones(values.shape, dtype=bool)
     is_last[..., :-1] = is_first[..., 1:]
-    # The first and the last place of the group that each place belongs to. The last places are found from behind.
-    first_places = np.where(is_first, places, 0)
-    first = np.maximum.accumulate(first_places, axis=-1)
-    last_places = np.where(is_last, places, n)
-    last = np.minimum.accumulate(last_places[..., ::-1], axis=-1)[..., ::-1]
-    # Places count from 0, ranks from 1.
+    # The first and the last position of each value's group: carried forwards from where the group begins, and
+    # backwards from where it ends.
+    first_positions = np.where(is_first, positions, 0)
+    first = np.maximum.accumulate(first_positions, axis=-1)
+    last_positions = np.where(is_last, positions, n)
+    last = np.minimum.accumulate(last_positions[..., ::-1], axis=-1)[..., ::-1]
+    # Positions count from 0, ranks from 1.
     mean_ranks = (first + last) / 2 + 1
     ranked = np.empty(values.shape, dtype=float)
     np.put_along_axis(ranked, order, mean_ranks, axis=-1)
@@ -155,7 +156,7 @@ def percentile_bootstrap(
     n = len(samples[0])
     drawn = []
     with warnings.catch_warnings():
-        # A resample may lack all that a ratio divides by; its value is then not a number.
+        # In a resample, what a ratio divides by may be 0; its value is then NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
         for start in range(0, resamples, batch):
             size = min(batch, resamples - start)

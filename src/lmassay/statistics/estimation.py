@@ -64,13 +64,13 @@ Kind = Literal["rate", "bounded mean", "mean"]
 Alternative = Literal["two-sided", "less", "greater"]
 _NO_SPREAD = "all {rows:,} values are the same"
 _NOTHING_COUNTS = "no example counts: all weights are 0"
-# Even in the middle of its range, scores that are all the same do not prove that all scores are.
+# A sample of equal scores does not prove that all scores are equal, not even in the middle of the range.
 _MIN_CLOSENESS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with all that its interval and its p-value need."""
+    """A number with everything that its interval and its p-value need."""
 
     value: float
     kind: Kind
@@ -88,7 +88,8 @@ class Estimate:
     effective_without_errors: float = 0.0
     """The effective number of rows at the largest intra-cluster correlation; 0 for no such limit.
 
-    It gives the interval's outermost end when no error was seen. The interval never ends short of it.
+    It gives the lower end of the interval when no error was seen, and no lower end is above that one. The same holds
+    for the upper end when no row is right.
     """
     unseen_weight: float = 0.0
     """Bounded means only: the weight of the allowance for scores at the far bound that the sample happened not to
@@ -131,7 +132,7 @@ class Estimate:
         return low + span * lower, low + span * upper
 
     def _interval_of_share(self, share: float, quantile: float) -> tuple[float, float]:
-        """Wilson's interval of a rate or of a mean rescaled to 0…1, widened where the sample may be too kind."""
+        """Wilson's interval of a rate or of a mean rescaled to 0…1, widened where the sample may hide some errors."""
         lower, upper = wilson(share, self.effective, quantile)
         if self.effective_without_errors:
             # Errors must not move the end towards the bound: it is at least as far out as without any error.
@@ -157,9 +158,10 @@ class Estimate:
         if self.reason:
             return None
         distance = self.center - null
-        if self.standard_error <= 0:
-            return 1.0 if abs(distance) <= ROUNDING else 0.0
-        t = distance / self.standard_error
+        if self.standard_error > 0:
+            t = distance / self.standard_error
+        else:
+            t = 0.0 if abs(distance) <= ROUNDING else math.copysign(math.inf, distance)
         if alternative == "less":
             return t_upper_tail(-t, self.degrees)
         if alternative == "greater":
@@ -167,7 +169,9 @@ class Estimate:
         return min(1.0, 2 * t_upper_tail(abs(t), self.degrees))
 
     def bound(self, side: Literal["lower", "upper"], confidence: float = 0.95) -> float | None:
-        """A one-sided confidence bound."""
+        """A one-sided confidence bound; None where :attr:`reason` says why not."""
+        if self.reason:
+            return None
         if self.clustered_rate is not None and self.bounds is not None:
             # Its two-sided interval may have unequal tails.
             least, largest = self.bounds
@@ -198,7 +202,7 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
 def estimate(
     terms: Sequence[Term], *, constant: float = 0.0, bounds: Bounds | None = None, is_difference: bool = False
 ) -> Estimate:
-    """The value of ``constant + Σ coefficient · mean`` over the terms, with all that its interval needs.
+    """The value of ``constant + Σ coefficient · mean`` over the terms, with everything that its interval needs.
 
     ``bounds`` are the least and the largest possible value. The interval of a difference does not rest on its bounds:
     it is a mean that can have either sign, cut where it would leave them.
@@ -422,13 +426,13 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     """
     first = estimates[0]
     count = len(estimates)
-    value = sum(one.value for one in estimates) / count
-    for one in estimates:
-        if one.reason:
-            return replace(first, value=value, center=value, reason=one.reason)
+    value = sum(single.value for single in estimates) / count
+    for single in estimates:
+        if single.reason:
+            return replace(first, value=value, center=value, reason=single.reason)
 
     contributions = _mean_contributions(estimates)
-    mean_variance = sum(one.standard_error**2 for one in estimates) / count
+    mean_variance = sum(single.standard_error**2 for single in estimates) / count
     variance = _variance_of_mean(estimates, contributions, mean_variance)
     # What means, rates and bounded means have in common.
     mean = replace(
@@ -436,11 +440,11 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
         value=value,
         center=value,
         standard_error=math.sqrt(variance),
-        degrees=min(one.degrees for one in estimates),
-        rows=sum(one.rows for one in estimates),
+        degrees=min(single.degrees for single in estimates),
+        rows=sum(single.rows for single in estimates),
         contributions=contributions,
     )
-    if any(one.kind == "mean" for one in estimates):
+    if any(single.kind == "mean" for single in estimates):
         return _as_mean(mean, estimates)
     # The variance of the mean relative to that of a single estimate; 1 where no spread is seen.
     variance_ratio = variance / mean_variance if mean_variance > 0 else 1.0
@@ -451,7 +455,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates of which one at least has Student's interval, so that the mean has it, too."""
+    """The mean of estimates of which at least one has Student's interval, so that the mean has it, too."""
     count = len(estimates)
     reason = ""
     if mean.standard_error <= 0:
@@ -459,14 +463,14 @@ def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
     return replace(
         mean,
         kind="mean",
-        center=sum(one.center for one in estimates) / count,
-        units=min(one.units for one in estimates),
-        effective=sum(one.effective for one in estimates) / count,
+        center=sum(single.center for single in estimates) / count,
+        units=min(single.units for single in estimates),
+        effective=sum(single.effective for single in estimates) / count,
         # Student's interval needs none of these.
         clustered_rate=None,
         effective_without_errors=0.0,
         unseen_weight=0.0,
-        # ``result_of`` names the clusters of a mean.
+        # ``result_of`` fills in what the mean is clustered by.
         clustered_by=(),
         reason=reason,
     )
@@ -474,18 +478,18 @@ def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
 
 def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: float) -> Estimate:
     """The mean of rates or bounded means; its variance is ``variance_ratio`` times that of a single one."""
-    are_rates = all(one.kind == "rate" for one in estimates)
+    are_rates = all(single.kind == "rate" for single in estimates)
     kind: Kind = "bounded mean"
     if are_rates:
         kind = "rate"
     # A variance is inversely proportional to the number of rows. The mean has the average variance, so its number of
     # rows is the harmonic mean of theirs.
-    sum_of_inverses = sum(1 / one.effective for one in estimates)
+    sum_of_inverses = sum(1 / single.effective for single in estimates)
     harmonic_mean = len(estimates) / sum_of_inverses
     # The most cautious of the estimates decides near 0 and 1. A limit of 0 means that an estimate has none.
-    limits = [one.effective_without_errors for one in estimates if one.effective_without_errors > 0]
-    largest_unseen_weight = max(one.unseen_weight for one in estimates)
-    clustered_rates = [one.clustered_rate for one in estimates if one.clustered_rate is not None]
+    limits = [single.effective_without_errors for single in estimates if single.effective_without_errors > 0]
+    largest_unseen_weight = max(single.unseen_weight for single in estimates)
+    clustered_rates = [single.clustered_rate for single in estimates if single.clustered_rate is not None]
     mean_of_rates = None
     if len(clustered_rates) == len(estimates):
         mean_of_rates = MeanOfRates(clustered_rates, variance_ratio)
@@ -502,8 +506,8 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
 def _mean_contributions(estimates: Sequence[Estimate]) -> dict[str | int, float]:
     """What each cluster adds to the mean of the estimates."""
     averaged: dict[str | int, float] = {}
-    for one in estimates:
-        for cluster, contribution in one.contributions.items():
+    for single in estimates:
+        for cluster, contribution in single.contributions.items():
             averaged[cluster] = averaged.get(cluster, 0.0) + contribution / len(estimates)
     return averaged
 
@@ -514,8 +518,8 @@ def _variance_of_mean(
     """The variance of the mean of estimates whose own variances are ``mean_variance`` on average."""
     # First from the clusters alone: the variance of a single estimate on average, and the variance of the mean.
     mean_cluster_variance = 0.0
-    for one in estimates:
-        cluster_variance = sum(contribution**2 for contribution in one.contributions.values())
+    for single in estimates:
+        cluster_variance = sum(contribution**2 for contribution in single.contributions.values())
         mean_cluster_variance += cluster_variance / len(estimates)
     cluster_variance_of_mean = sum(contribution**2 for contribution in mean_contributions.values())
     if mean_variance >= mean_cluster_variance:

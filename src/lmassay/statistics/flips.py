@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An example, or what a task pairs by, with a score that is another one in the new run."""
+    """An example, or what a task pairs by, whose score differs between the runs."""
 
     id: str
     before: float
@@ -80,7 +80,7 @@ class ScoreChanges(Sequence[Change]):
 
 @dataclass(frozen=True, slots=True)
 class ExcludedExamples:
-    """Numbers of examples that have no score in one of the runs, so that nobody knows whether they flipped."""
+    """Numbers of examples that are not compared, mostly because one of the runs has no score for them."""
 
     error: int
     unscored: int
@@ -110,7 +110,8 @@ class ExcludedExamples:
 class Flips:
     """How the scores of two runs differ, example by example.
 
-    Where the score is 0 or 1, examples are counted in a table of two by two. The test is that of the comparison.
+    Where the score is 0 or 1, examples are counted in a table of two by two. Whether the difference is significant is
+    part of the :class:`~lmassay.statistics.comparison.Comparison`.
     """
 
     metric: str
@@ -136,13 +137,16 @@ class Flips:
         return self.changes.fallen()
 
     def first(self, limit: int | None) -> list[Change]:
-        """The first changes of each direction, or all: what fell comes first."""
+        """Up to ``limit`` changes; None for all of them.
+
+        Where the score is 0 or 1, there are up to ``limit`` falls, and then as many rises.
+        """
         if limit is None or not self.is_rate:
             return list(self.changes[:limit])
         return [*self.fallen[:limit], *self.risen[:limit]]
 
     def as_json(self, limit: int | None = 0) -> dict[str, Any]:
-        """What ``--json`` prints: the counts, and up to ``limit`` changes of each direction."""
+        """What ``--json`` prints: the counts, and the changes of :meth:`first`."""
         document: dict[str, Any] = {
             "metric": self.metric,
             "base": self.base,
@@ -171,7 +175,7 @@ class Flips:
 
 
 def flips(base: Side, other: Side, metrics: Iterable[str]) -> list[Flips]:
-    """One for each score that the metrics are made of, in their order."""
+    """The flips of each score that the metrics are made of, in the order of the metrics."""
     # Several metrics may be made of the same score; a dictionary keeps their order.
     scores: dict[str, None] = {}
     for metric in metrics:
@@ -290,9 +294,10 @@ def _pairs_by_name(base: Side, other: Side, metric: str, key: str | None) -> tup
 def _excluded(
     base: Side, other: Side, key: str | None, before: set[str], after: set[str], compared: set[str]
 ) -> ExcludedExamples:
-    """The examples that the score is about; one that neither run has a score for may not be.
+    """Count the examples that are not compared, each of them once.
 
-    ``before`` and ``after`` are the examples that the base run and the other run scored.
+    ``before`` and ``after`` are the examples that the base run and the other run scored. An example that has only other
+    scores in both runs does not count, because this score may not be about it.
     """
     base_states = unit_states(base, key)
     other_states = unit_states(other, key)

@@ -109,7 +109,7 @@ class GateVerdict:
 
     @property
     def exit_code(self) -> int:
-        """0 for a pass, 1 for a failure or what was not shown, 2 if the gate cannot judge."""
+        """0 for a pass, 1 for "fail" and "not shown", 2 if the gate cannot judge."""
         codes: dict[State, int] = {"pass": 0, "fail": 1, "not shown": 1, "cannot judge": 2}
         return codes[self.state]
 
@@ -251,8 +251,8 @@ class _Level:
     tests: int
 
     @property
-    def each(self) -> float:
-        """What p of a single test must be below before it is adjusted: Holm's first step."""
+    def per_test(self) -> float:
+        """What the unadjusted p of a single test must be below: the first step of Holm's method."""
         return self.alpha / self.tests
 
 
@@ -358,11 +358,12 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     """Fail on evidence; pass otherwise, unless not even the worst possible result would be evidence."""
     condition = question.condition
     row = question.row
+    # It is not None here: ``_check`` has judged conditions without a threshold.
     threshold = question.threshold or 0.0
     spread = question.spread()
     drop = None
     if spread is not None:
-        drop = detectable(spread, abs(threshold), level.each)
+        drop = detectable(spread, abs(threshold), level.per_test)
     if is_significant:
         return replace(check, state="fail", detectable=drop)
     worst = _worst(question)
@@ -372,7 +373,7 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     can_be_detected = True
     if worst is not None:
         p_at_worst = worst.p_value(threshold, condition.alternative)
-        can_be_detected = p_at_worst is not None and p_at_worst < level.each
+        can_be_detected = p_at_worst is not None and p_at_worst < level.per_test
     # A significant change in the other direction answers the question, however few scores could change in this one.
     if not can_be_detected and not _changed_in_other_direction(question, level):
         changeable = row.can_fall if condition.is_below else row.can_rise
@@ -454,8 +455,7 @@ def _bound(question: _Question, level: _Level) -> float | None:
 def _units(row: Comparison) -> str:
     """The number of independent units in the test, such as ``12 clusters``."""
     unit = "pair" if row.units == row.n else "cluster"
-    plural = "" if row.units == 1 else "s"
-    return f"{row.units:,} {unit}{plural}"
+    return counted(row.units, unit)
 
 
 def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:
@@ -504,7 +504,7 @@ def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None
 
 
 def _bounds(base: Side, new: Side, metric: str) -> FiniteBounds | None:
-    """The range of a metric, if it is known: of rates and shares, and of what a task combines from them."""
+    """The range of a metric: as its combination declares it, else 0 to 1 if all scores lie there, else None."""
     combination = base.record.design.combinations.get(metric)
     if combination is not None:
         return combination.bounds

@@ -48,7 +48,7 @@ class PairedDifference:
     p: float | None
     n: int
     estimate: Estimate | None = None
-    """What interval and p come from; None where there is nothing to compare."""
+    """The estimate that interval and p are computed from; None where there is nothing to compare."""
 
 
 def mean_estimate(
@@ -58,7 +58,7 @@ def mean_estimate(
     weights: Floats | None = None,
     bounds: Bounds | None = None,
 ) -> Estimate:
-    """The mean of a metric's values, with all that its interval needs.
+    """The mean of a metric's values, with everything that its interval needs.
 
     Without ``bounds``, scores that all lie between 0 and 1 are assumed to be limited to this range.
     """
@@ -189,7 +189,7 @@ def paired_difference(
 
 
 def possible_change(scores: Floats) -> float:
-    """How far a score that did not change could have: scores of 0 or 1 by 1, others by as much as they vary."""
+    """How far a score that did not change could have moved: 1 for scores of 0 or 1, else their standard deviation."""
     import numpy as np
 
     if np.isin(scores, (0.0, 1.0)).all():
@@ -230,7 +230,7 @@ def mean_result(
 
     ``cluster`` names the group, or the two groups, whose examples are not independent; without it, samples of one
     question are a cluster. ``weight`` names the column that says how much each example counts, such as its number of
-    words. ``crossed`` is what the metric is crossed with.
+    words. ``crossed`` says what the labels of the metric's outcomes are, as in ``Design.crossed``.
     """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:

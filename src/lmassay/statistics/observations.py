@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 FEW_LABELS = 8
-"""Fewer labels than these say little about others. The interval allows for that, but it is then mostly very wide."""
+"""Fewer labels than this say little about other labels. The interval allows for that, but is usually very wide then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,11 +167,15 @@ def _is_at(bound: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _column_bounds(combination: Combination | None, column: PairedColumn) -> FiniteBounds:
-    """The bounds of a column that is a combination by itself are known; those of others are read off the scores."""
-    if combination is None or len(combination.terms) > 1:
+    """The bounds that a combination declares, if they are those of one column; else they are read off the scores."""
+    if combination is None:
         return column.bounds()
     if combination.each is not None:
+        # The only column has the values of the whole combination within each label.
         return combination.bounds
+    if len(combination.terms) > 1:
+        # Bounds of a sum do not say which values each of its columns can have.
+        return column.bounds()
     # The combination is constant + coefficient · column.
     ends = [(bound - combination.constant) / column.coefficient for bound in combination.bounds]
     return min(ends), max(ends)

@@ -62,7 +62,7 @@ def keys_of(side: Side, key: str | None) -> Sequence[str]:
 
 
 def unit_states(side: Side, key: str | None) -> dict[str, str]:
-    """All that a run could be paired by, with the state of it: scored, unscored or error; any score makes it scored."""
+    """The state of each unit that a run could be paired by: scored (if any of its rows is), error or unscored."""
     table = side.table
     states: dict[str, str] = {}
     keys = keys_of(side, key)
@@ -78,16 +78,17 @@ def unit_states(side: Side, key: str | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PairingUnit:
-    """What is paired: an example, or the examples that share a label; ``weight`` rows."""
+    """What is paired: an example, or the examples that share a label."""
 
     value: float
     weight: float
+    """How much it counts: 1 for a whole unit of a metric without weights, else the sum of the weights of its rows."""
     clusters: tuple[str, ...]
     """Its label in each group that the task clusters by."""
 
 
 def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]:
-    """What a run is paired by, with its scores; without those that have none."""
+    """The units that a run is paired by, with their mean scores; units without a score are left out."""
     import numpy as np
 
     table = side.table
@@ -197,7 +198,7 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
     shared: list[tuple[str, str]] = []
     for unit_and_label, unit_before in by_label_before.items():
         unit_after = by_label_after.get(unit_and_label)
-        # Units that stand for another number of rows in the two runs would compare different rows.
+        # A unit with another weight in the other run does not contain the same rows.
         if unit_after is not None and unit_before.weight == unit_after.weight:
             shared.append(unit_and_label)
     if not shared:

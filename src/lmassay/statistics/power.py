@@ -6,10 +6,10 @@ drop ``δ`` that is found in four of five comparisons solves
 
     δ - threshold = t(1 - alpha) · error(δ) + t(power) · spread(δ)
 
-with ``error(δ)`` the standard error and ``spread(δ)`` the standard deviation of the left side less ``error(δ)``, both
-computed for changes as often as observed plus the falls that make up ``δ``. Pseudo-observations, design effect and
-degrees of freedom are those of :mod:`lmassay.statistics.estimation`. ``benchmarks/gate.py`` compares what is stated
-with what the gate does.
+where ``error(δ)`` is the standard error. ``spread(δ)`` is the standard deviation, from one comparison to the next, of
+the observed difference minus ``t(1 - alpha)`` times its standard error. Both are computed for changes as often as
+observed plus the falls that make up ``δ``. Pseudo-observations, design effect and degrees of freedom are those of
+:mod:`lmassay.statistics.estimation`. ``benchmarks/gate.py`` compares the stated drops with what the gate detects.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lmassay.types import Result
 
 POWER = 0.8
-"""The share of comparisons that find the drop which is stated."""
-# No benchmark has more examples; a search that gets here has no answer that helps.
+"""The share of comparisons that find a drop of the stated size."""
+# No benchmark has more examples, so a larger number would help nobody.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2
 
@@ -197,6 +197,7 @@ def _fewest_rows(is_enough: Callable[[float], bool]) -> int | None:
 
 def _smallest_drop(is_found: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest drop between ``low`` and ``high`` that is found, by bisection."""
+    # After 50 halvings, the two ends differ by a few units in the last place.
     for _ in range(50):
         middle = (low + high) / 2
         if is_found(middle):
@@ -225,7 +226,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
         relative_weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
         changed_rows += int((changes != 0).sum())
         sum_of_squares += float(((scale * relative_weights * changes) ** 2).sum())
-    # Of repetitions on the same tests, the pairs are the tests, whatever the number of repetitions.
+    # With repetitions on the same tests, each test is one pair, however many repetitions there are.
     effect = rows / estimated.effective
     degrees = None
     if estimated.units != rows:
@@ -234,7 +235,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
     if changed_rows == 0:
         for column in pairs.columns:
             if np.any((column.before < 0) | (column.before > 1)):
-                # Nobody knows by how much a score of another range would change.
+                # It is unknown by how much a score that can lie outside 0…1 would change.
                 return None
         return Spread(rows, 0.0, 1.0, effect, degrees)
     size = math.sqrt(sum_of_squares / changed_rows)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLE_OF = "sampled_example"
 """The group of a row that is one of several samples: the id of the example that was sampled."""
+# A variance needs two values: two samples of a question, and two questions.
 _FEWEST = 2
 
 

@@ -49,9 +49,11 @@ UNIT = (0.0, 1.0)
 _AGREEING_TESTS = 1.0
 # The two-sided level at which Cochran's quantile is turned into degrees of freedom.
 _USUAL_TAIL = 0.975
+# At a correlation of 1, Nadeau and Bengio's factor would be infinite.
 _LARGEST_CORRELATION = 0.99
 # The variance between repetitions is taken to be at least this share of what the noise of the tests makes it.
 _MIN_SPREAD = 0.25
+# Where the search for degrees of freedom ends: with this many, Student's t is the normal distribution in practice.
 _MANY_DEGREES = 1e6
 
 
@@ -96,7 +98,7 @@ def mean_over_repetitions(scores: Floats) -> Floats:
 
 
 def _filled_in(scores: Floats) -> tuple[Floats, float]:
-    """The scores with the mean of its row for each that is missing, and the share of those that are there."""
+    """The scores, each missing one replaced by the mean of its row, and the share of scores that are not missing."""
     import numpy as np
 
     has_score = ~np.isnan(scores)
@@ -327,7 +329,8 @@ def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
     mean_quantile = (variance * _quantile(degrees) + between.spread * _quantile(between.degrees)) / total
     low = min(degrees, between.degrees)
     high = min(max(degrees, between.degrees), _MANY_DEGREES)
-    # Quantiles fall as degrees of freedom grow; the search is over their logarithm.
+    # Bisection: quantiles fall as degrees of freedom grow. The middle is a geometric mean, because the degrees of
+    # freedom lie between 1 and a million.
     for _ in range(60):
         middle = math.sqrt(low * high)
         if _quantile(middle) > mean_quantile:

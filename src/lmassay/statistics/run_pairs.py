@@ -98,10 +98,12 @@ def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
 
 
 def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPairs:
-    """Pair runs by everything that they depend on, or else by all but the model, by label and model, or by label alone.
+    """Pair each run of the base with the run of the new command that does the same, by the strictest key that fits.
 
-    Labels are compared first with the options that a sweep varies, then without them, because a sweep over other
-    options gives the same run another label.
+    Runs are paired by everything that they depend on, or else by all but the model, by label and model, or by label
+    alone. Labels are compared first with the options that a sweep varies, then without them, because a sweep over other
+    options gives the same run another label. A run of an early version and a new one are also compared by the options
+    of their tasks, before their labels.
 
     A run is paired only if it is the only one of its sweep with the same key; a guess could judge the wrong run. A
     label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
@@ -124,6 +126,7 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
             before = candidates_base[name]
             after = candidates_new[name]
             if key in by_options and _have_comparable_labels(before, after):
+                # Options stand in for labels, so they are used only where labels cannot be compared.
                 continue
             are_unpaired = before in unpaired_base and after in unpaired_new
             if are_unpaired and _identity(before) == _identity(after):

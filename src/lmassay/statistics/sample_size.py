@@ -47,7 +47,7 @@ class Need:
     changed: str
     """The name of the spread, usually the share of answers that change."""
     drop: float | None
-    """The drop to detect, for ``fail if``: twice the threshold."""
+    """The drop to detect, for ``fail if``: twice the threshold, or :data:`SMALLEST_DROP` if the threshold is 0."""
     needed: int | None
     """The examples needed to detect the drop or, for ``pass only if``, to show the condition if nothing has changed.
     None if more than 100 million are needed."""

@@ -127,6 +127,7 @@ class ScoreTable:
                 group_labels.extend([""] * (length - len(group_labels)))
         table._length = length
         table._ids = None
+        # A batch has only examples with a score.
         table._has_error = np.zeros(length, dtype=bool)
         table._columns = _in_order_of_first_score({name: np.asarray(column) for name, column in columns.items()})
         return table
@@ -196,7 +197,10 @@ class ScoreTable:
         """The scores of all rows, NaN where there is none: for sums over several columns."""
         import numpy as np
 
-        return self._columns.get(metric, np.full(len(self), np.nan))
+        column = self._columns.get(metric)
+        if column is None:
+            return np.full(len(self), np.nan)
+        return column
 
     def values(self, metric: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """The scores that there are, missing ones left out."""

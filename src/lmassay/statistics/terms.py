@@ -42,9 +42,10 @@ class Term:
     weights: Floats | None = None
     weights_are_counts: bool = False
     step: float | None = None
-    """The absolute value of a non-zero value, e.g. 1 for the difference of two right/wrong outcomes.
+    """How far from 0 a value is expected to be if it is not 0, e.g. 1 for the difference of two right/wrong outcomes.
 
-    It places the pseudo-observations when all values are 0. Default: half the range.
+    It places the pseudo-observations where all values are 0, and is averaged in where some are not. Default: half the
+    range of the estimate, divided by the coefficient; without bounds, only the observed values count.
     """
     unchanged: NDArray[np.bool_] | None = None
     """Which rows count as 0 although their values are not: linearised values of a ratio, such as a relative drop."""

@@ -27,7 +27,7 @@ class Combination:
     """If given, the value is computed within every label of this group and averaged over the labels, so that each label
     has the same weight."""
     bounds: tuple[float, float] = (0.0, 1.0)
-    """Limits of the interval."""
+    """The least and the largest possible value. They limit the interval and decide how it is computed."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON."""

@@ -23,10 +23,10 @@ def canonical(value: Any) -> str:
 def compact(value: Any) -> str:
     """Return a value as JSON for storing, with characters beyond ASCII as they are.
 
-    For Korean, this takes a third of the space of :func:`canonical`.
+    Korean takes half the space that it takes in :func:`canonical`: three bytes of UTF-8 instead of six for ``\\uXXXX``.
     """
     text = _COMPACT.encode(value)
-    if text.isascii() or _is_utf8(text):
+    if is_utf8(text):
         return text
     # The text has a lone surrogate, which only the escaped form can represent.
     return canonical(value)
@@ -49,7 +49,14 @@ def from_json(text: str | bytes) -> Any:
     return json.loads(text)
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    r"""Return whether a text can be written as UTF-8; half of a surrogate pair cannot.
+
+    >>> is_utf8("한국어"), is_utf8("\ud800")
+    (True, False)
+    """
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from lmassay.types.json_text import digest
+from lmassay.types.json_text import digest, is_utf8
 
 Verb = Literal["generate", "logprobs", "slot", "train", "gradients"]
-"""The kinds of request."""
+"""The kinds of request: ``train``, and the names of the methods with which a model answers the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,28 +201,18 @@ def is_text(request: Request) -> bool:
     elif isinstance(request, LogProbs):
         texts = [request.context, request.continuation, *(content for _, content in request.messages)]
     elif isinstance(request, Slot):
-        return _is_utf8(request.left) and _is_utf8(request.right) and _are_words(request.candidates)
+        return is_utf8(request.left) and is_utf8(request.right) and _are_words(request.candidates)
     elif isinstance(request, Substitute):
         texts = [request.text, request.target, request.left, request.right]
     else:
         return True
-    return all(map(_is_utf8, texts))
-
-
-def _is_utf8(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return all(map(is_utf8, texts))
 
 
 @lru_cache(maxsize=64)
 def _are_words(words: tuple[str, ...]) -> bool:
     # Many blanks share one long list of candidate words.
-    return all(map(_is_utf8, words))
+    return all(map(is_utf8, words))
 
 
 @lru_cache(maxsize=64)

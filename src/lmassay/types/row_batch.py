@@ -71,10 +71,13 @@ class RowBatch:
         """Yield the examples one by one."""
         # Python's floats, because numpy's would end up in JSON and in messages.
         value_columns = {name: column.tolist() for name, column in self.values.items()}
+        references: Sequence[Any] = [None] * len(self)
+        if self.references is not None:
+            references = self.references
         fields = zip(
             self.ids,
             _dicts(self.inputs, len(self)),
-            self.references or [None] * len(self),
+            references,
             _dicts(self.groups, len(self)),
             _dicts(value_columns, len(self)),
             _dicts(self.details, len(self)),
