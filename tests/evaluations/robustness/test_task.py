@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lmassay
 from lmassay.errors import ConfigError, DataError, PluginError
-from lmassay.evaluations.robustness.task import signed_drop
+from lmassay.evaluations.robustness.attack import Attack, Search
+from lmassay.evaluations.robustness.task import Robustness, signed_drop
 from lmassay.evaluations.robustness.teapot.program import run as teapot
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Row, Score, Settings
@@ -283,6 +285,22 @@ def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     write_lines(tmp_path / "adv_out", ["changed", *ADV_OUT[1:]])
     (other,) = evaluate(tmp_path, config(files))
     assert other.signature != base.signature
+
+
+@pytest.mark.parametrize("beam", [{}, {"beam": 1, "steps": 1}])
+def test_the_signature_of_a_search_depends_on_the_source_of_your_own_perturbation(tmp_path, files, beam):
+    signatures = []
+    for folder, letter in (("one", "o"), ("two", "e"), ("three", "o")):
+        (tmp_path / folder).mkdir()
+        code = f"def mine(text, rng, rate):\n    return text.replace({letter!r}, '0')\n"
+        (tmp_path / folder / "mine.py").write_text(code)
+        search = {"perturbations": [f"{tmp_path / folder / 'mine.py'}:mine", "delete"], "budget": 3, **beam}
+        task = Robustness(src=Path(files["src"]), attack=Attack(name="worst", search=Search(**search)))
+        signatures.append(task.signature()["attack"])
+    assert signatures[0].startswith("search(mine[src:")
+    assert signatures[0] != signatures[1]
+    # The folder of the file does not matter.
+    assert signatures[0] == signatures[2]
 
 
 @pytest.mark.parametrize(
