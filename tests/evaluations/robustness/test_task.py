@@ -77,8 +77,8 @@ def test_the_published_numbers_come_out_of_the_task(tmp_path):
         },
     }
     runs = evaluate(tmp_path, configuration)
-    shown = [tuple(round(100 * run[m].value, 3) for m in ("s_src", "d_tgt", "success")) for run in runs]
-    assert shown == [(86.908, 21.085, 65.2), (78.177, 14.006, 26.1), (75.488, 22.756, 44.8)]
+    percentages = [tuple(round(100 * run[m].value, 3) for m in ("s_src", "d_tgt", "success")) for run in runs]
+    assert percentages == [(86.908, 21.085, 65.2), (78.177, 14.006, 26.1), (75.488, 22.756, 44.8)]
     gold = scores_of_sacrebleu("2.6.0")
     for run, attack in zip(runs[:2], ("charswap", "knn"), strict=True):
         expected = 1 - sum(gold[f"{attack}.advout-ref"]["chrf"]) / sum(gold["out-ref"]["chrf"])
@@ -203,9 +203,9 @@ def test_a_search_keeps_the_worst_perturbation_within_its_budget(tmp_path, files
     with openai_server(lambda body, _: completion(prompt_of(body)[: 40 - 10 * prompt_of(body).count("hte")])) as server:
         model = {"name": "openai", "base_url": server.url, "model": "m"}
         (run,) = evaluate(tmp_path, config(files, task=task) | {"model": model})
-        asked = Counter(server.prompts)
-    assert max(asked.values()) == 1
-    assert len(asked) <= 6 * len(SRC)
+        request_counts = Counter(server.prompts)
+    assert max(request_counts.values()) == 1
+    assert len(request_counts) <= 6 * len(SRC)
     chrf = lmassay.ChrF()
     for row in run.rows():
         candidates = row["inputs"]["adv_src"]
@@ -272,7 +272,7 @@ def test_outputs_without_a_role_are_refused(tmp_path, files):
         evaluate(tmp_path, config(files) | {"model": {"name": "outputs", "files": {"out": files["out"]}}})
 
 
-def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
+def test_the_signature_changes_with_what_the_numbers_depend_on(tmp_path, files):
     (base,) = evaluate(tmp_path, config(files))
     for changes in (
         {"s_tgt": "bleu"},
