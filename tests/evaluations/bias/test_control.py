@@ -9,8 +9,11 @@ import pytest
 
 from lmassay import evaluate
 from lmassay.errors import DataError
+from lmassay.evaluations.bias.report.section import section
 from lmassay.evaluations.bias.sources import read_control_questions, read_dataset
 from lmassay.evaluations.bias.task import Bias
+from lmassay.reporting.blocks import Figures, Note
+from lmassay.storage.store import Store
 from tests.helpers import lmassay, write_lines
 
 # Names the first choice that is a name of the control questions, and otherwise the unknown one.
@@ -91,6 +94,20 @@ def test_the_report_shows_the_accuracy_on_control_questions(folder):
     text = page.read_text(encoding="utf-8")
     assert "accuracy, control" in text
     assert "Control questions are about people whom no stereotype concerns" in text
+
+
+def test_the_effect_of_the_prompt_is_that_on_the_bias_and_not_on_the_control_questions(folder):
+    for prompt_id in (1, 2, 3):
+        run(folder, control=str(folder / "control.jsonl"), prompt_id=prompt_id)
+    with Store(folder / "results") as store:
+        blocks = section(store, store.runs()).blocks
+    (effect,) = [block.text for block in blocks if isinstance(block, Note) and "wording of the prompt" in block.text]
+    assert "s_amb by 0.0 points (0.000 to 0.000)" in effect
+    drawings = [str(figure.drawing) for block in blocks if isinstance(block, Figures) for figure in block.figures]
+    (control,) = [drawing for drawing in drawings if "accuracy, control, disambiguated contexts" in drawing]
+    # An accuracy is drawn from 0 to 1, a bias around zero.
+    assert ">1.0<" in control
+    assert "−" not in control
 
 
 def test_mbbq_brings_control_questions_for_every_question(fetched):

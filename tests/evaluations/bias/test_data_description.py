@@ -227,7 +227,7 @@ def test_questions_without_templates_are_reported(tmp_path):
     rows = [ROW, ROW | {"id": "2"}]
     assert "every question has its own template" in read_described(describe(tmp_path, rows)).notes[-1]
     together = [row | {"template": "t"} for row in rows]
-    assert not any("of its own" in note for note in read_described(describe(tmp_path, together)).notes)
+    assert not any("its own template" in note for note in read_described(describe(tmp_path, together)).notes)
 
 
 def test_the_digest_covers_description_and_data(tmp_path):
@@ -378,7 +378,7 @@ ENGLISH_STORIES = [
 ]
 
 
-def told(stories: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def rows_of(stories: list[tuple[str, str]]) -> list[dict[str, Any]]:
     rows = []
     for number, (context, question) in enumerate(stories):
         rows.append({**ROW, "id": str(number), "template": "t", "context": context, "question": question})
@@ -391,20 +391,20 @@ def language_notes(data: Path, **options: Any) -> list[str]:
 
 def test_questions_in_another_language_without_its_name_are_reported(tmp_path):
     """They would get English prompts."""
-    (note,) = language_notes(describe(tmp_path, told(GERMAN_STORIES)))
+    (note,) = language_notes(describe(tmp_path, rows_of(GERMAN_STORIES)))
     assert "name their language, such as language: de" in note
     assert "the prompts are English" in note
     own = tmp_path / "own.tsv"
     own.write_bytes(shipped_prompts("en").read_bytes())
-    (note,) = language_notes(describe(tmp_path, told(GERMAN_STORIES)), prompts=own)
+    (note,) = language_notes(describe(tmp_path, rows_of(GERMAN_STORIES)), prompts=own)
     assert "the prompts are English" not in note
-    (note,) = language_notes(describe(tmp_path, told(GERMAN_STORIES), {"language": "de"}), prompts=own)
+    (note,) = language_notes(describe(tmp_path, rows_of(GERMAN_STORIES), {"language": "de"}), prompts=own)
     assert note == "the questions are in German, but prompt 1 of own.tsv seems to be in English"
 
 
 def test_english_questions_and_texts_that_are_too_short_to_judge_are_not_reported(tmp_path):
-    assert language_notes(describe(tmp_path, told(ENGLISH_STORIES))) == []
-    assert language_notes(describe(tmp_path, told(GERMAN_STORIES[:1]))) == []
+    assert language_notes(describe(tmp_path, rows_of(ENGLISH_STORIES))) == []
+    assert language_notes(describe(tmp_path, rows_of(GERMAN_STORIES[:1]))) == []
 
 
 def test_a_table_with_semicolons_says_which_separator_it_needs(tmp_path):

@@ -1,4 +1,4 @@
-"""The original's way of reading answers, with what it misreads and gives up on."""
+"""KoBBQ's own parser, with what it misreads and gives up on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness as runs of ours."""
+"""Logs of lm-evaluation-harness become runs of lmassay."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_imported_run_pairs_by_example_with_ours_on_the_same_data(tmp_path):
     assert rows["accuracy"].low is not None
 
 
-def test_the_record_tells_that_and_whence_it_was_imported(tmp_path):
+def test_the_record_says_where_it_was_imported_from(tmp_path):
     record, _ = imported(tmp_path / "results", log(PAIRS))
     notes = "\n".join(record.provenance.notes)
     assert sha256(log(PAIRS)) in notes
@@ -123,14 +123,14 @@ def test_logs_of_two_evaluations_of_the_same_pairs_are_not_one_run(tmp_path):
 def test_no_sample_is_lost_to_another_of_the_same_id(tmp_path, task):
     rows = samples(PAIRS)[:3] if task == "pairs" else [r for r in samples("sums") if r["filter"] == "strict-match"]
     assert len(rows) == 3
-    # The third would be called as the first already is.
+    # Numbering the third one would give it the id that the first one already has.
     for row, name in zip(rows, ("a-3" if task == "pairs" else "a-2", "a", "a"), strict=True):
         row["lmassay"] = {"id": name}
     _, imported_rows = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
     assert len({row.example.id for row in imported_rows}) == 3
 
 
-def test_questions_whose_log_does_not_hold_what_was_asked_keep_the_metrics_of_the_log(tmp_path):
+def test_questions_whose_log_lacks_the_requests_keep_the_metrics_of_the_log(tmp_path):
     rows = samples("my_bbq_generate")
     rows[0]["arguments"] = {}
     record, imported_rows = imported(tmp_path / "results", write_log(tmp_path, rows), model="m")
@@ -139,7 +139,7 @@ def test_questions_whose_log_does_not_hold_what_was_asked_keep_the_metrics_of_th
 
 
 def with_totals(folder, rows: int, **changes):
-    """The real log of pairs with its first rows only, and what the totals beside it say."""
+    """The real log of pairs with its first rows only, and the results file next to it, with some values changed."""
     path = copied_log(folder, PAIRS)
     path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:rows]), encoding="utf-8")
     (totals,) = folder.glob("results_*.json")
@@ -156,7 +156,7 @@ def test_a_log_cut_off_between_two_lines_is_refused_with_both_counts(tmp_path):
     for words in (f"{path} has 5 documents", f"{totals} says that 8 were", "Copy the whole log again"):
         assert words in str(error.value)
     assert not (tmp_path / "results").exists()
-    # The totals named by hand are held against it, too.
+    # A results file that is given explicitly is compared with the log, too.
     alone = write_log(tmp_path / "elsewhere", samples(PAIRS)[:5], PAIRS)
     with pytest.raises(DataError, match="has 5 documents"):
         imported(tmp_path / "results", alone, results=totals)
@@ -172,7 +172,7 @@ def test_questions_of_bbq_are_judged_by_our_task_and_agree_with_the_harness(tmp_
     record, rows = imported(tmp_path / "results", log("my_bbq"))
     result_of = overall(record)
     assert record.task == "bias"
-    # What the harness says of the same log.
+    # The harness has these results for the same log.
     assert result_of["accuracy_amb"].value == 1.0
     assert result_of["accuracy_dis"].value == 0.0
     assert result_of["s_dis"].value == 1.0
@@ -191,7 +191,7 @@ def test_generated_answers_to_questions_are_read_by_our_parsers(tmp_path):
     assert {row.score.details["letter"] for row in grandson} == {"B"}
 
 
-def test_a_task_that_we_do_not_have_keeps_the_metrics_of_its_log_and_says_so(tmp_path):
+def test_a_task_that_lmassay_does_not_have_keeps_the_metrics_of_its_log_and_says_so(tmp_path):
     record, rows = imported(tmp_path / "results", log("sums"), filter_name="flexible-extract")
     assert (record.task, record.label) == ("lm_eval", "sums")
     assert overall(record)["exact_match"].value == 0.0
@@ -223,7 +223,7 @@ def _totals(folder, task):
     return path
 
 
-def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
+def test_metrics_that_are_not_one_number_per_example_are_left_out_and_named(tmp_path):
     rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
     for row in rows:
         row |= {"metrics": ["exact_match", "perplexity"], "perplexity": [-3.0, 7]}
@@ -238,7 +238,7 @@ def test_metrics_that_are_no_number_an_example_are_left_out_by_name(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_a_total_that_is_no_mean_is_reported(tmp_path):
+def test_a_total_that_is_not_the_mean_is_reported(tmp_path):
     rows = [row for row in samples("sums") if row["filter"] == "strict-match"]
     path = write_log(tmp_path, rows)
     totals = tmp_path / "results_x.json"
@@ -256,7 +256,7 @@ def test_a_score_that_is_no_finite_number_is_refused_before_anything_is_written(
     assert not (tmp_path / "results").exists()
 
 
-def test_who_was_asked_must_be_known(tmp_path):
+def test_the_name_of_the_model_is_required(tmp_path):
     path = write_log(tmp_path, samples(PAIRS))
     with pytest.raises(DataError, match="give --model NAME or --totals FILE"):
         imported(tmp_path / "results", path)
@@ -292,7 +292,7 @@ def _sums(folder, model, *, shots=0, answers=(1.0, 0.0, 1.0), first="2"):
 
 
 def _caveats(folder, *paths):
-    """What a comparison of the first log with the second warns of."""
+    """The warnings of a comparison of the first log with the second."""
     from lmassay.statistics.caveats import caveats
     from lmassay.statistics.sides import load_side
 
@@ -315,7 +315,7 @@ def test_other_shots_and_other_documents_are_distinguished(tmp_path):
     assert "also differ in data; compare with care" in warning
 
 
-def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_answers(tmp_path):
+def test_the_signature_names_the_shots_and_changes_with_requests_and_answers(tmp_path):
     signatures = [
         imported(tmp_path / "results", path)[0].depends_on
         for path in (
@@ -326,7 +326,7 @@ def test_the_signature_tells_shots_and_changes_with_what_was_asked_and_with_the_
     ]
     assert [signature["shots"] for signature in signatures] == ["0", "2", "0"]
     assert signatures[0]["prompt"] == signatures[2]["prompt"] != signatures[1]["prompt"]
-    # Who answered otherwise was asked the same, but a resumed run must notice.
+    # The requests are the same and the answers are not, which a resumed run must notice.
     assert signatures[0]["model"] != signatures[2]["model"]
 
 

@@ -19,7 +19,7 @@ def arrays(*values):
     return [np.asarray(v, dtype=float) for v in values]
 
 
-def test_relative_decrease_is_clamped_and_nought_where_nothing_was_left():
+def test_relative_decrease_is_clamped_and_zero_where_the_base_is_zero():
     base, adv = arrays([0.8, 0.4, 0.0, 0.5], [0.2, 0.6, 0.3, 0.5])
     assert relative_decrease(base, adv) == pytest.approx([0.75, 0, 0, 0])
 

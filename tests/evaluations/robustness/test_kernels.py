@@ -292,15 +292,15 @@ def test_joining_keeps_every_code_point() -> None:
 
 
 def test_chunks_are_bounded_by_pairs_and_characters() -> None:
-    seen: list[int] = []
+    chunk_sizes: list[int] = []
 
     def score(hyps: Sequence[str], refs: Sequence[str]) -> np.ndarray:
-        seen.append(len(hyps))
+        chunk_sizes.append(len(hyps))
         return np.zeros(len(hyps))
 
     texts = ["aa"] * 5 + ["a" * 50] + ["aa"] * 2
     backend.score_in_chunks(score, texts, [""] * 8, backend.ChunkSize(pairs=3, characters=8))
-    assert seen == [3, 2, 1, 2]
+    assert chunk_sizes == [3, 2, 1, 2]
 
 
 def test_unequal_numbers_of_lines_are_refused() -> None:

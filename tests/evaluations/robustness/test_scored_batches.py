@@ -116,7 +116,7 @@ def test_a_limit_is_kept(tmp_path):
 
 def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
     files = write_files(tmp_path, 1, lines=10)
-    Path(files["src"]).write_text("\ufeffchat\n" * 1 + "le\n" * 9, encoding="utf-8")
+    Path(files["src"]).write_text("\ufeffchat\n" + "le\n" * 9, encoding="utf-8")
     rows, _, _ = run(config(files), tmp_path / "results")
     assert rows[0].example.inputs["src"] == "chat"
 

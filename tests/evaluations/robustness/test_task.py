@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lmassay
 from lmassay.errors import ConfigError, DataError, PluginError
-from lmassay.evaluations.robustness.task import signed_drop
+from lmassay.evaluations.robustness.attack import Attack, Search
+from lmassay.evaluations.robustness.task import Robustness, signed_drop
 from lmassay.evaluations.robustness.teapot.program import run as teapot
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Example, Row, Score, Settings
@@ -75,8 +77,8 @@ def test_the_published_numbers_come_out_of_the_task(tmp_path):
         },
     }
     runs = evaluate(tmp_path, configuration)
-    shown = [tuple(round(100 * run[m].value, 3) for m in ("s_src", "d_tgt", "success")) for run in runs]
-    assert shown == [(86.908, 21.085, 65.2), (78.177, 14.006, 26.1), (75.488, 22.756, 44.8)]
+    percentages = [tuple(round(100 * run[m].value, 3) for m in ("s_src", "d_tgt", "success")) for run in runs]
+    assert percentages == [(86.908, 21.085, 65.2), (78.177, 14.006, 26.1), (75.488, 22.756, 44.8)]
     gold = scores_of_sacrebleu("2.6.0")
     for run, attack in zip(runs[:2], ("charswap", "knn"), strict=True):
         expected = 1 - sum(gold[f"{attack}.advout-ref"]["chrf"]) / sum(gold["out-ref"]["chrf"])
@@ -201,9 +203,9 @@ def test_a_search_keeps_the_worst_perturbation_within_its_budget(tmp_path, files
     with openai_server(lambda body, _: completion(prompt_of(body)[: 40 - 10 * prompt_of(body).count("hte")])) as server:
         model = {"name": "openai", "base_url": server.url, "model": "m"}
         (run,) = evaluate(tmp_path, config(files, task=task) | {"model": model})
-        asked = Counter(server.prompts)
-    assert max(asked.values()) == 1
-    assert len(asked) <= 6 * len(SRC)
+        request_counts = Counter(server.prompts)
+    assert max(request_counts.values()) == 1
+    assert len(request_counts) <= 6 * len(SRC)
     chrf = lmassay.ChrF()
     for row in run.rows():
         candidates = row["inputs"]["adv_src"]
@@ -270,7 +272,7 @@ def test_outputs_without_a_role_are_refused(tmp_path, files):
         evaluate(tmp_path, config(files) | {"model": {"name": "outputs", "files": {"out": files["out"]}}})
 
 
-def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
+def test_the_signature_changes_with_what_the_numbers_depend_on(tmp_path, files):
     (base,) = evaluate(tmp_path, config(files))
     for changes in (
         {"s_tgt": "bleu"},
@@ -283,6 +285,22 @@ def test_the_signature_tells_what_the_numbers_depend_on(tmp_path, files):
     write_lines(tmp_path / "adv_out", ["changed", *ADV_OUT[1:]])
     (other,) = evaluate(tmp_path, config(files))
     assert other.signature != base.signature
+
+
+@pytest.mark.parametrize("beam", [{}, {"beam": 1, "steps": 1}])
+def test_the_signature_of_a_search_depends_on_the_source_of_your_own_perturbation(tmp_path, files, beam):
+    signatures = []
+    for folder, letter in (("one", "o"), ("two", "e"), ("three", "o")):
+        (tmp_path / folder).mkdir()
+        code = f"def mine(text, rng, rate):\n    return text.replace({letter!r}, '0')\n"
+        (tmp_path / folder / "mine.py").write_text(code)
+        search = {"perturbations": [f"{tmp_path / folder / 'mine.py'}:mine", "delete"], "budget": 3, **beam}
+        task = Robustness(src=Path(files["src"]), attack=Attack(name="worst", search=Search(**search)))
+        signatures.append(task.signature()["attack"])
+    assert signatures[0].startswith("search(mine[src:")
+    assert signatures[0] != signatures[1]
+    # The folder of the file does not matter.
+    assert signatures[0] == signatures[2]
 
 
 @pytest.mark.parametrize(

@@ -149,12 +149,12 @@ def test_every_candidate_is_scored_once_while_the_attack_goes_on(tmp_path, untra
 def test_the_progress_of_an_attack_in_rounds_never_goes_back(tmp_path, untrained, attack):
     config = attack_config(tmp_path, {"name": "hf", "model": str(untrained)}, attack)
     (run,) = read_config(write_config(tmp_path / "c.yaml", config), [], None).runs()
-    seen = []
+    progress_values = []
     with Store(tmp_path / "results", create=True) as store:
-        runner.start(runner.plan(run), store, progress=lambda done, total: seen.append(done))
-    assert len(seen) > 8
-    assert seen == sorted(seen)
-    assert seen[-1] == 4
+        runner.start(runner.plan(run), store, progress=lambda done, total: progress_values.append(done))
+    assert len(progress_values) > 8
+    assert progress_values == sorted(progress_values)
+    assert progress_values[-1] == 4
 
 
 def test_a_beam_search_against_a_server_reports_progress_by_requests(tmp_path):
@@ -163,10 +163,10 @@ def test_a_beam_search_against_a_server_reports_progress_by_requests(tmp_path):
     with openai_server(lambda body, _: completion("un deux")) as server:
         config = attack_config(tmp_path, {"name": "openai", "model": "m", "base_url": server.url}, attack)
         (run,) = read_config(write_config(tmp_path / "c.yaml", config), [], None).runs()
-        seen = []
+        progress_values = []
         with Store(tmp_path / "results", create=True) as store:
-            runner.start(runner.plan(run), store, progress=lambda done, total: seen.append(done))
-    first_round = seen[:4]
+            runner.start(runner.plan(run), store, progress=lambda done, total: progress_values.append(done))
+    first_round = progress_values[:4]
     assert max(first_round) < 1
-    assert seen == sorted(seen)
-    assert seen[-1] == 4
+    assert progress_values == sorted(progress_values)
+    assert progress_values[-1] == 4

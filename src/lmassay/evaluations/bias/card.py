@@ -149,8 +149,10 @@ def _sample_note(record: RunRecord) -> list[str]:
     templates = "all templates"
     if task.get("per_category"):
         templates = f"{counted(task['per_category'], 'template')} of each category"
-    questions = f"{counted(task['per_template'], 'question')} of each kind" if task.get("per_template") else "all"
-    return [f"{templates}, {questions} of a template, drawn at random with seed {task['sample_seed']}"]
+    questions = "all questions"
+    if task.get("per_template"):
+        questions = f"{counted(task['per_template'], 'question')} of each kind"
+    return [f"{templates}, {questions} per template, drawn at random with seed {task['sample_seed']}"]
 
 
 # --- the sample configuration and the number --------------------------------------------------------------------------

@@ -126,7 +126,12 @@ def _language_code(code: str) -> str:
 
 
 class DataDescription(YamlModel):
-    """The keys of a description. For an optional column that is None, the column of that name is used if it exists."""
+    """The keys of a description.
+
+    If ``template``, ``unknown``, ``biased``, ``groups``, ``stereotyped_groups`` or ``polarity`` is not given, the
+    column of that name is used if the data have it. ``label`` must be given: in BBQ's files, the column of that name is
+    the number of the correct answer.
+    """
 
     files: Texts = Field(description="name the files of the data, e.g. questions.jsonl")
     name: str | None = None
@@ -268,7 +273,7 @@ def _item(row: BiasDataRow, description: DataDescription) -> BiasItem:
     for name, column in description.by.items():
         if column.is_in(row):
             groups[name] = column.text(row)
-    # Cells such as "n/a" say that the item belongs to no group of this kind.
+    # An empty cell, or the word "none", says that the item belongs to no group of this kind.
     applicable_groups = {name: text for name, text in groups.items() if text.lower() not in _NOT_APPLICABLE}
     template = item_id
     template_column = _optional_column(row, description.template, "template")

@@ -60,7 +60,7 @@ class BiasDataRow:
 
 def read_rows(path: Path, role: str = "data") -> Iterator[BiasDataRow]:
     """Yield the rows of a file, whose ending says its format; ``role`` names the file in error messages."""
-    # Raises if the file is missing or is not UTF-8, with a better message than the readers below would give.
+    # Raises if the file is missing, empty or not UTF-8, with a better message than the readers below would give.
     open_text(path, role)
     suffix = format_suffix(path)
     if suffix == ".jsonl":

@@ -57,7 +57,7 @@ class BiasDataset:
     name: str
     items: Sequence[BiasItem]
     language: str
-    """``ko`` or ``en``; it selects the default prompts."""
+    """The code of the language, e.g. ``ko``; it selects the default prompts."""
     sha256: str
     kind: Literal["kobbq", "bbq", "own"] = "own"
     """Whose published way of asking and scoring is the default."""

@@ -35,6 +35,7 @@ _LETTERS_OF_ANY_SCRIPT = re.compile(r"[^\W\d_]+")
 _MIN_FUNCTION_WORDS = 3
 # These words are about a sixth of an English text, but less than 5 % of a Dutch or German one ("is", "was").
 _MIN_SHARE_IN_ENGLISH = 0.06
+# A shorter text, or one that repeats a few words, is not judged: the share could be low by chance.
 _MIN_JUDGED_WORDS = 60
 _MIN_DIFFERENT_WORDS = 20
 _SINGLE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")

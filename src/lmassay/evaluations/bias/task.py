@@ -52,6 +52,7 @@ _NEEDS: Mapping[AnswerBy, frozenset[str]] = {
     "choices": frozenset({"logprobs"}),
     "choices_per_token": frozenset({"logprobs"}),
 }
+# This many questions are enough to recognise their language.
 _ITEMS_TO_RECOGNISE = 50
 _KOBBQ_HEADLINE = ("accuracy_amb", "diff_bias_amb", "accuracy_dis", "diff_bias_dis", "ooc")
 _BBQ_HEADLINE = ("accuracy_amb", "s_amb", "accuracy_dis", "s_dis", "ooc")
@@ -63,7 +64,7 @@ class Bias(Task):
     ``data`` is a published data set (``kobbq``, ``bbq/Age``, ``mbbq/es``), a file of KoBBQ samples (.tsv), BBQ's .jsonl
     files (one, a folder, a pattern), or a .yaml that describes your own data. ``prompts`` is a .tsv with KoBBQ's
     columns; by default the prompts that come with lmassay for the language of the data are used.
-    ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ).
+    ``rotations: all`` asks each question in every rotation of its choices (the default except for BBQ and MBBQ).
     ``averaging: all`` gives each template the same weight. ``parsing`` is how an answer in words becomes a choice:
     ``reference`` is KoBBQ's own parser and the default for its data, ``robust`` understands more and is the default
     otherwise; the out-of-choice rates of both are reported. ``control: true`` also asks the control questions that a
@@ -89,7 +90,7 @@ class Bias(Task):
         "prompt_id": "the number of the prompt",
         "rotations": (
             "all: ask each question in every rotation of its choices; none: only in the order of the data; "
-            "auto: all, but none for BBQ"
+            "auto: all, but none for BBQ and MBBQ"
         ),
         "averaging": "test: count rows; all: average within templates first, as KoBBQ does for its whole set",
         "parsing": "how an answer in words becomes a choice; auto: reference for KoBBQ, robust for other data",
@@ -147,12 +148,12 @@ class Bias(Task):
 
     @property
     def design(self) -> Design:  # type: ignore[override]  # the headline depends on the data
-        each = "template" if self._averaging == "all" else None
+        averaging_group = "template" if self._averaging == "all" else None
         headline: tuple[str, ...] = _BBQ_HEADLINE if self._dataset.kind == "bbq" else _KOBBQ_HEADLINE
-        metrics = combinations(each)
+        metrics = combinations(averaging_group)
         if self._control_dataset is not None:
             headline = (*headline, "control_accuracy_amb", "control_accuracy_dis")
-            metrics |= scores.control_combinations(each)
+            metrics |= scores.control_combinations(averaging_group)
         return Design(clusters=(scores.CLUSTER,), headline=headline, combinations=metrics)
 
     @property
@@ -173,12 +174,12 @@ class Bias(Task):
             raise ConfigError(
                 f"task.answer_by: the labels of prompt {self._prompt_id} show no letters; use `choices` instead"
             )
-        known_groups: set[str] = set()
+        groups_of_data: set[str] = set()
         for item in self._items:
-            known_groups.update(item.groups)
+            groups_of_data.update(item.groups)
         for group in self._by:
-            if group not in known_groups:
-                listed = ", ".join(sorted(known_groups)) or "none"
+            if group not in groups_of_data:
+                listed = ", ".join(sorted(groups_of_data)) or "none"
                 raise ConfigError(f"task.by: the data have no group '{group}'; there are: {listed}")
 
     def check_model(self, model: Model) -> None:
@@ -187,7 +188,7 @@ class Bias(Task):
             model.check_ids([example.id for example in self.examples()])
 
     def notes(self) -> list[str]:
-        """Return the notes on the data, on the prompt's language, and on a prompt whose labels have no letters."""
+        """Return what users should know before the run: about the data, the language, the prompt and the parser."""
         notes = list(self._dataset.notes)
         language = self._dataset.language
         prompt_language = guess_language(f"{self._prompt.instruction} {self._prompt.question} {self._prompt.answer}")
@@ -328,7 +329,7 @@ class Bias(Task):
     @property
     def _rotates(self) -> bool:
         if self._rotations == "auto":
-            # BBQ was published with one fixed order of the choices.
+            # BBQ was published with one fixed order of the choices. MBBQ has its format and is read as BBQ.
             return self._dataset.kind != "bbq"
         return self._rotations == "all"
 

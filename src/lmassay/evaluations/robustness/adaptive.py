@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmassay.evaluations.robustness.attack import Attack, AttackCandidate, Gradient, Search, perturbers_of
+from lmassay.evaluations.robustness.attack import (
+    Attack,
+    AttackCandidate,
+    Gradient,
+    Search,
+    perturbation_names,
+    perturbers_of,
+)
 from lmassay.types import Substitute, Substitutions
 
 Inputs = Mapping[str, Any]
@@ -168,7 +175,7 @@ class BeamSearch:
     @property
     def signature(self) -> str:
         search = self._search
-        names = ",".join(search.perturbations)
+        names = perturbation_names(search, self._perturbers)
         rates = ",".join(f"{rate:g}" for rate in search.rates)
         return (
             f"search({names}|rates:{rates}|budget:{search.budget}|beam:{self._beam}|steps:{search.steps}"

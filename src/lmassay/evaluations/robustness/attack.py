@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ class Search(BaseModel):
 
     ``budget`` is the number of queries to the system per sentence, including the one for the unperturbed sentence.
     Without ``beam``, all candidates are perturbations of the sentence itself (best of N). With it, the search has
-    ``steps``, and each step perturbs the ``beam`` best candidates of the steps before again.
+    ``steps``, and each step perturbs the best ``beam`` candidates so far once more.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -174,7 +174,7 @@ class CandidateMaker:
         """Everything that the candidates depend on."""
         if self._search is None:
             return self._perturbers[0].signature
-        names = ",".join(self._search.perturbations)
+        names = perturbation_names(self._search, self._perturbers)
         rates = ",".join(f"{rate:g}" for rate in self._search.rates)
         return f"search({names}|rates:{rates}|budget:{self._search.budget}|seed:{self._perturbers[0].seed})"
 
@@ -211,6 +211,20 @@ class CandidateMaker:
                 if len(candidates) == self.max_candidates:
                     break
         return list(candidates.values()) or [AttackCandidate(text, "none")]
+
+
+def perturbation_names(search: Search, perturbers: Sequence[Perturber]) -> str:
+    """The perturbations of a search as its signature names them: a user's own function with the hash of its source."""
+    perturber_of_name = {perturber.name: perturber for perturber in perturbers}
+    names = []
+    for name in search.perturbations:
+        perturber = perturber_of_name.get(name)
+        if perturber is not None and perturber.source:
+            names.append(f"{perturber.short_name}[{perturber.source}]")
+        else:
+            # A perturbation that the budget does not reach has no perturber.
+            names.append(name)
+    return ",".join(names)
 
 
 def perturbers_of(search: Search, seed: int, base_dir: Path) -> Iterator[Perturber]:

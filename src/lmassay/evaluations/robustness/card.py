@@ -113,7 +113,7 @@ _SEED = 0
 _NOT_ATTACKED = {GROUP: UNCHANGED}
 # By size of the card: questions, one of each template; None for all templates.
 _SAMPLE = {"quick": 36, "standard": 90, "full": None}
-_MAX_ANSWER_LENGTH = 24
+_MAX_ANSWER_TOKENS = 24
 
 
 # Hangul has no upper case, no accents and no lookalike letters, so these attacks make up the card of every size.
@@ -143,7 +143,7 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
         "s_tgt": _TARGET_SCORE,
         "success_threshold": _THRESHOLD,
         "prompt": _QUESTION_PROMPTS[request.language],
-        "max_tokens": _MAX_ANSWER_LENGTH,
+        "max_tokens": _MAX_ANSWER_TOKENS,
         "stop": ["\n"],
         "sample_seed": _SEED,
     }

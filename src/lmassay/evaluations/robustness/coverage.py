@@ -16,8 +16,8 @@ GROUP = "input"
 """The group of an example that says whether the attack changed its input."""
 CHANGED, UNCHANGED = "changed", "unchanged"
 
-# An attack cannot succeed on an unchanged input, so with more than half unchanged its success rate stays below 0.5 for
-# any model.
+# On an unchanged input, s_src is 1 and a deterministic model gives the same output, so the attack does not succeed at
+# the default threshold. With more than half unchanged, its success rate stays below 0.5 for any such model.
 MAX_UNCHANGED = 0.5
 # How many inputs are tried to find perturbations to suggest. Every perturbation is tried on each of them.
 SUGGESTION_SAMPLE_SIZE = 50

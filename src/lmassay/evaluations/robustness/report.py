@@ -45,10 +45,12 @@ from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
 from lmassay.types.wording import counted
 
-# Runs with a scatter plot and examples, points of a scatter plot, and examples per run.
+# The first runs have a scatter plot and examples. With more plots than MAX_OPEN_SCATTERS, all of them are folded.
 MAX_SCATTERS = 12
 MAX_OPEN_SCATTERS = 3
+# Points of a scatter plot: more would make the page slow and hide each other.
 MAX_POINTS = 1500
+# Examples per run.
 MAX_EXAMPLES = 8
 # The columns of the table, in this order, if a run has them.
 _METRICS = ("success", "s_src", "d_tgt", "s_tgt", "signed_drop", "turned_wrong", "unchanged")

@@ -282,7 +282,7 @@ class Robustness(Task):
                 candidates = self._maker.candidates(row["src"], index)
                 inputs["adv_src"] = [candidate.text for candidate in candidates]
                 inputs["made_by"] = [candidate.made_by for candidate in candidates]
-            # What all attacks on this sentence have in common.
+            # What all attacks on this sentence have in common: the id must be the same, so that runs can be paired.
             shared = row.get("src", row.get("ref", self._outputs))
             yield Example(_example_id(index, shared), inputs, row.get("ref"), _groups(inputs))
 
@@ -355,6 +355,7 @@ class Robustness(Task):
             return None
         if self.side == "source":
             return self._batches_from_files(None, positions)
+        # An empty range only asks whether the model can return its texts by line number.
         if not isinstance(model, StoredAnswers) or model.texts("out", range(0)) is None:
             return None
         return self._batches_from_files(model, positions)

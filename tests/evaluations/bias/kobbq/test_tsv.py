@@ -58,7 +58,7 @@ def test_what_is_written_is_read(module_folder, rows):
 def test_both_ways_of_reading_agree(tmp_path):
     data = 'id\tb\r\n1\t"two\r\nlines"\r\n2\tx"y\r\n3\t"say ""a\t"""z\r\n4\t\r\n5\tNA\r\n6\t""\r\n'
     quick = table(tmp_path, data)
-    slow = table(tmp_path, data + "\r\n")  # an empty line sends it the long way
+    slow = table(tmp_path, data + "\r\n")  # an empty line is read row by row
     assert isinstance(quick.body, RegularBody)
     assert isinstance(slow.body, ScannedBody)
     for parsed in (quick, slow):
@@ -68,7 +68,7 @@ def test_both_ways_of_reading_agree(tmp_path):
         assert parsed.missing_word_count("b") == 1
 
 
-def test_control_characters_that_stand_for_quotes_inside_are_no_trouble(tmp_path):
+def test_control_characters_in_cells_are_kept(tmp_path):
     parsed_table = table(tmp_path, 'id\tb\n\x01\x02\t"a\nb\x05"\n\x05\tc\n')
     assert parsed_table.column("id") == ["\x01\x02", "\x05"]
     assert parsed_table.column("b") == ["a\nb\x05", "c"]

@@ -50,7 +50,7 @@ def test_estimates_are_the_numbers_that_are_reported(seed, each):
         assert estimated.interval() == pytest.approx((result.low, result.high))
 
 
-def test_of_one_prompt_the_mean_has_the_interval_that_is_reported():
+def test_the_mean_over_one_prompt_has_the_interval_of_that_prompt():
     table, made = answers(1), combinations(None)
     estimates = estimates_by_group(table, made, ["category"])
     for result in scores.results(table, made, ["category"], SETTINGS):
@@ -64,7 +64,7 @@ def test_what_has_no_data_has_no_estimate():
     assert set(estimates) == {("ooc", group) for group in ("overall", "category=age", "category=religion")}
 
 
-def test_prompts_that_err_on_the_same_templates_make_the_mean_no_surer():
+def test_prompts_that_err_on_the_same_templates_do_not_make_the_interval_shorter():
     made = combinations(None)
     one = estimates_by_group(answers(2), made, [])["diff_bias_amb", "overall"]
     other = estimates_by_group(answers(3), made, [])["diff_bias_amb", "overall"]
@@ -73,8 +73,8 @@ def test_prompts_that_err_on_the_same_templates_make_the_mean_no_surer():
     assert mixed < alone
 
 
-def test_bounds_know_how_many_contexts_bear_the_stereotype_out():
-    """BBQ's Physical_appearance has 426 biased and 362 counter-biased contexts (review A11)."""
+def test_bounds_depend_on_how_many_contexts_confirm_the_stereotype():
+    """BBQ's Physical_appearance has 426 biased and 362 counter-biased contexts."""
     share = 426 / (426 + 362)
     # Right in all contexts of one kind, wrong in all of the other: diff-bias 1 at an accuracy of .541.
     assert scores.bound("diff_bias_dis", share, scores.AnsweredQuestions(biased_contexts=share)) == pytest.approx(1)
@@ -82,7 +82,7 @@ def test_bounds_know_how_many_contexts_bear_the_stereotype_out():
     assert scores.bound("diff_bias_dis", 1.0, scores.AnsweredQuestions(biased_contexts=share)) == pytest.approx(0)
 
 
-def test_bounds_know_of_questions_without_a_biased_answer():
+def test_bounds_depend_on_how_many_questions_have_a_biased_answer():
     """Half of the questions count for accuracy only: an accuracy of .5 leaves room for a diff-bias of 1."""
     assert scores.bound("diff_bias_amb", 0.5, scores.AnsweredQuestions(with_biased_answer=0.5)) == pytest.approx(1)
     assert scores.bound("diff_bias_amb", 0.9, scores.AnsweredQuestions(with_biased_answer=0.5)) == pytest.approx(0.2)
@@ -100,22 +100,22 @@ def row(raw: str, reference, robust, number: int = 0, **groups: str) -> Row:
 
 
 def test_answers_that_differ_only_in_the_choice_are_shown_once_with_their_count():
-    seen = AnswerStatistics()
+    statistics = AnswerStatistics()
     for letter, choice in zip("ABC", ["the man", "the woman", "unknown"], strict=True):
-        seen.add(row(f"[{letter}] {choice}", None, letter))
-    seen.add(row("Surely (B)", None, "B"))
-    assert [(kept.row.score.details["raw"], kept.times) for kept in seen.examples(["robust"], 5)] == [
+        statistics.add(row(f"[{letter}] {choice}", None, letter))
+    statistics.add(row("Surely (B)", None, "B"))
+    assert [(kept.row.score.details["raw"], kept.times) for kept in statistics.examples(["robust"], 5)] == [
         ("[A] the man", 3),
         ("Surely (B)", 1),
     ]
 
 
-def test_each_way_of_disagreeing_has_its_turn():
-    seen = AnswerStatistics()
+def test_examples_alternate_between_the_kinds_of_disagreement():
+    statistics = AnswerStatistics()
     for number in range(5):
-        seen.add(row(f"number {number}", None, "B"))
-    seen.add(row("Answer: B", "A", "B"))
-    assert [kept.row.score.details["raw"] for kept in seen.examples(["different", "robust"], 3)] == [
+        statistics.add(row(f"number {number}", None, "B"))
+    statistics.add(row("Answer: B", "A", "B"))
+    assert [kept.row.score.details["raw"] for kept in statistics.examples(["different", "robust"], 3)] == [
         "Answer: B",
         "number 0",
         "number 1",
@@ -123,29 +123,29 @@ def test_each_way_of_disagreeing_has_its_turn():
 
 
 def test_however_many_answers_there_are_few_are_kept():
-    seen = AnswerStatistics()
+    statistics = AnswerStatistics()
     for number in range(3 * MAX_SHAPES):
-        seen.add(row(f"essay {number}", None, None, number))
-    assert len(seen.shapes) == MAX_SHAPES
-    assert seen.readings["neither"] == 3 * MAX_SHAPES
+        statistics.add(row(f"essay {number}", None, None, number))
+    assert len(statistics.shapes) == MAX_SHAPES
+    assert statistics.readings["neither"] == 3 * MAX_SHAPES
 
 
 def test_of_stereotyped_answers_the_one_that_stays_in_most_orders_is_kept():
-    seen = AnswerStatistics()
+    statistics = AnswerStatistics()
     for question, rotations in (("q1", "0"), ("q2", "012"), ("q3", "01")):
         for rotation in rotations:
-            seen.add(row("A", "A", "A", question=question, rotation=rotation, role="biased"))
-    assert seen.stereotypes["age"].row.example.groups["question"] == "q2"
-    assert seen.stereotypes["age"].times == 3
+            statistics.add(row("A", "A", "A", question=question, rotation=rotation, role="biased"))
+    assert statistics.stereotypes["age"].row.example.groups["question"] == "q2"
+    assert statistics.stereotypes["age"].times == 3
 
 
-def test_what_was_seen_of_several_prompts_is_added_up():
+def test_the_statistics_of_several_prompts_are_added_up():
     one, two, both = AnswerStatistics(), AnswerStatistics(), AnswerStatistics()
     one.add(row("[A]", None, "A"))
     two.add(row("[B]", None, "B"))
     two.add(row("C", "C", "C", question="q9", role="biased"))
-    for seen in (one, two):
-        both.merge(seen)
+    for statistics in (one, two):
+        both.merge(statistics)
     assert both.readings == {"robust": 2, "agree": 1}
     assert both.by_rotation == {"0": [2, 3]}
     assert [kept.times for kept in both.examples(["robust"], 9)] == [2]

@@ -1,4 +1,4 @@
-"""The bias section: every number in its place, every contrast in points and relative, every text a text."""
+"""The bias section: every number in its place, contrasts in points and relative, and no markup from data."""
 
 from __future__ import annotations
 
@@ -158,13 +158,13 @@ def test_an_empty_cell_is_no_data_on_the_page_and_in_the_terminal(tmp_path):
     assert not re.search(r"\bnan\b", shown.lower())
 
 
-def test_where_templates_count_alike_the_cell_says_how_many_have_data(tmp_path):
+def test_if_templates_count_equally_the_cell_says_how_many_have_data(tmp_path):
     run(tmp_path, {**SOME, "unread_on": "age-001"}, averaging="all")
     cell = first_table(section(tmp_path)).bodies[0].rows[0].cells[1]
     assert "5 of 6 templates" in cell.small
 
 
-def test_families_beyond_the_most_that_are_drawn_are_counted(tmp_path, monkeypatch):
+def test_families_beyond_the_limit_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "MAX_FAMILIES", 1)
     run(tmp_path, SOME, {"label": "two"}, {"label": "three"})
     bias_section = section(tmp_path)
@@ -275,7 +275,7 @@ def test_contrasts_are_the_same_when_scores_are_read_again(debiased, monkeypatch
     assert lines(tables(under(section(debiased), "Default against debiased"))[0]) == kept
 
 
-def test_contrasts_beyond_the_most_are_left_to_the_command(debiased, monkeypatch):
+def test_contrasts_beyond_the_limit_are_left_to_lmassay_compare(debiased, monkeypatch):
     monkeypatch.setattr(comparisons, "MAX_PAIRS", 1)
     bias_section = section(debiased)
     assert under(bias_section, "Default against debiased") == []
@@ -294,7 +294,7 @@ def test_the_mean_over_the_rows_of_a_table_is_that_of_the_published_comparison(d
     assert cells_of_row["accuracy, ambiguous"][0] == f"{float(default_mean):.4f}"
 
 
-def test_models_stand_against_the_first_with_the_same_prompts(tmp_path):
+def test_models_are_compared_with_the_first_one_under_the_same_prompts(tmp_path):
     one, two = run(tmp_path, SOME, {"label": "two", "lean": 0.2})
     (table,) = tables(under(section(tmp_path), "Models against each other"))
     assert [cell.text for cell in table.headers[0]][1:3] == ["one", "two"]
@@ -310,7 +310,7 @@ def test_one_model_with_other_settings_is_compared_by_them(tmp_path):
     assert dict(lines(table))["out of choice"][:3] == ["1.000", "0.000", "−100.00"]
 
 
-def test_the_section_says_itself_what_is_worth_comparing(tmp_path):
+def test_the_section_has_its_own_comparisons_instead_of_the_general_ones(tmp_path):
     run(tmp_path, SOME, {"label": "two"})
     assert section(tmp_path).compared == ()
 
@@ -382,7 +382,7 @@ def first_table_of(folder):
     return first_table(section(folder))
 
 
-def test_nothing_is_said_of_endings_where_all_answers_ended_by_themselves(tmp_path):
+def test_endings_are_left_out_if_all_answers_ended_by_themselves(tmp_path):
     run(tmp_path, SOME)
     assert under(section(tmp_path), "How answers ended") == []
 
@@ -397,7 +397,7 @@ def test_stereotyped_answers_are_shown_only_where_the_context_does_not_say(tmp_p
         assert "in 3 orders of its choices" in example.scores
 
 
-def test_families_beyond_the_most_have_no_examples(tmp_path, monkeypatch):
+def test_families_beyond_the_limit_have_no_examples(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "MAX_FAMILIES", 1)
     run(tmp_path, SOME, {"label": "two"})
     assert len(section(tmp_path).examples) == 1

@@ -1,4 +1,4 @@
-"""Each perturbation by example, in several languages; text at large is in test_perturbations_any_text.py."""
+"""Each perturbation by example, in several languages; property tests on any text are in test_any_text.py."""
 
 from __future__ import annotations
 

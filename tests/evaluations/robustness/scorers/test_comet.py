@@ -101,6 +101,14 @@ def test_a_process_that_dies_is_an_error_with_its_last_words(environment, checkp
         comet.score_with_sources(["a"], ["a"], ["x"])
 
 
+def test_a_process_that_prints_something_else_is_an_error_and_not_waited_for(environment, checkpoint, tmp_path):
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\necho 2.2.7\n[ "$1" = -c ] || exec "{environment}" "$@"\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+    with pytest.raises(ScorerError, match=r"comet cannot load the model: wrapper printed '2\.2\.7' instead"):
+        COMET(checkpoint, wrapper).score_with_sources(["a"], ["a"], ["x"])
+
+
 def test_a_checkpoint_that_cannot_be_loaded_is_reported(environment, tmp_path):
     (tmp_path / "empty.ckpt").touch()
     with pytest.raises(ScorerError, match="comet cannot load the model: EOFError: Ran out of input"):

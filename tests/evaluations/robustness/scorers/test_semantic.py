@@ -38,18 +38,18 @@ TEXTS = [
 
 
 class Counting:
-    """An encoder of the user's own: letter counts. It remembers what it was asked."""
+    """A user's own encoder, which counts letters. It records the texts that it gets."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.encoded: list[str] = []
 
     def encode(self, sentences: list[str]) -> list[list[int]]:
-        self.seen += sentences
+        self.encoded += sentences
         return [[text.count(letter) for letter in "abc"] for text in sentences]
 
 
 class Rows:
-    """An encoder that gives the same array whatever it is asked."""
+    """An encoder that returns the same array for any texts."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
@@ -94,7 +94,7 @@ def test_one_misspelt_word_keeps_a_high_score_on_average(real: Semantic) -> None
 
 
 def test_several_misspelt_words_do_not_keep_a_high_score(real: Semantic) -> None:
-    # Not what one would wish for, but what this encoder does: its word pieces know no misspelt words.
+    # Not desirable, but this encoder works like that: its vocabulary has no misspelt words.
     assert real.score_sentence(CHARSWAP, SENTENCE) == pytest.approx(0.324, abs=0.01)
 
 
@@ -150,10 +150,10 @@ def test_blank_texts_are_equal_to_each_other_and_to_nothing_else(hyp: str, ref: 
     assert Semantic(Counting()).score_sentence(hyp, ref) == score
 
 
-def test_an_encoder_of_the_users_own_is_asked_each_text_once() -> None:
+def test_a_users_own_encoder_gets_each_text_once() -> None:
     encoder = Counting()
     scores = Semantic(encoder).score(["aab", "b", "aab", "c", "x"], ["b", "aab", "abb", "c", "a"])
-    assert sorted(encoder.seen) == ["a", "aab", "abb", "b", "x"]
+    assert sorted(encoder.encoded) == ["a", "aab", "abb", "b", "x"]
     assert scores == pytest.approx([1 / 5**0.5, 1 / 5**0.5, 4 / 5, 1, 0])
 
 

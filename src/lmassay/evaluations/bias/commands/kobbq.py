@@ -86,8 +86,8 @@ def preprocess() -> None:
 @click.option(
     "--base-url",
     cls=AddedOption,
-    help="Ask a server at this address: claude-… in Anthropic's protocol and with its key, other names as any "
-    "OpenAI-compatible server (llama.cpp, vLLM, Ollama).",
+    help="Ask a server at this address: claude-…, clova-x and HCX-… in their provider's protocol and with its key, "
+    "other names as any OpenAI-compatible server (llama.cpp, vLLM, Ollama).",
 )
 @click.option(
     "--model-config",

@@ -66,7 +66,8 @@ def recorded_models(collected: Path) -> list[str]:
 
 
 def shown_name(name: str, models: Sequence[str]) -> str:
-    """
+    """Return the name of a model for tables: the name in its file, with the models behind it in parentheses.
+
     >>> shown_name("clova-x", ["HCX-005"])
     'clova-x (HCX-005)'
     >>> shown_name("gpt-4", [])

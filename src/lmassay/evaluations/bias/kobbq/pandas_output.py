@@ -163,9 +163,12 @@ def _spliced(table: TsvTable, body: RegularBody, column_index: int, column: Sequ
 
 # --- a Series as pandas prints it -------------------------------------------------------------------------------------
 
+# The limits at which pandas' FloatArrayFormatter changes to scientific notation: decimals, large numbers, and texts
+# that have more than _DIGITS + 6 characters.
 _DIGITS = 6
 _LARGE = 1e6
 _FIXED_POINT = re.compile(r"\s*[+-]?[0-9]+\.[0-9]*")
+# Spaces between the names and the numbers; with the sign's place, pandas prints four.
 _GAP = 3
 
 
@@ -183,8 +186,8 @@ def count_series(counts: Mapping[str, int]) -> str:
 def float_series(values: Mapping[str, float]) -> str:
     """Return numbers as pandas prints a Series of them.
 
-    They have six decimals, fewer if all of them end in zeros, and are in scientific notation if one of them is so
-    small that it would show as zero.
+    They have six decimals, fewer if all of them end in zeros. They are in scientific notation if one of them would be
+    shown as zero, or if one is above a million and too long.
 
     >>> float_series({"accuracy": 0.5, "diff-bias": -0.25}).splitlines()
     ['accuracy     0.50', 'diff-bias   -0.25', 'dtype: float64']

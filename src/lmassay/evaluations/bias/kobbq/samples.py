@@ -37,6 +37,7 @@ _MAX_LIST_LENGTH = 100_000
 _LATIN_LETTER = re.compile("[A-Za-z]")
 # What some file systems reject: control and reserved characters, a leading dot, two dots, a dot or space at the end.
 _UNSAFE_IN_FILE_NAME = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]|^\.|(?<=\.)\.|[. ]$')
+# In bytes. File systems allow 255, and the topic and the ending are added to the name of the model.
 _MAX_FILE_NAME_LENGTH = 120
 
 
@@ -229,6 +230,7 @@ def file_name_of(model: str) -> str:
     file_name = _UNSAFE_IN_FILE_NAME.sub(percent_encoded, model)
     if not file_name or len(file_name.encode()) > _MAX_FILE_NAME_LENGTH:
         digest = hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        # Room for the digest and its mark. "%~" never results from encoding a character, so no plain name has it.
         beginning = file_name.encode()[: _MAX_FILE_NAME_LENGTH - 20].decode("utf-8", "ignore")
         file_name = f"{beginning}%~{digest}"
     return file_name

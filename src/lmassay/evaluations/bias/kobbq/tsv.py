@@ -190,7 +190,7 @@ def read_table(
         raise DataError(f"the {role} file: KoBBQ's steps do not read standard input; give a file")
     require_file(path, role)
     try:
-        # pandas also decompresses such a file.
+        # Compressed files are decompressed here, as pandas does.
         with open_bytes(path) as stream:
             data = stream.read()
     except OSError as error:

@@ -132,12 +132,10 @@ def spread(families: Sequence[PromptFamily]) -> list[Block]:
     with_several = [family for family in families if len(family.runs) > 1]
     if not with_several:
         return []
+    runs = _runs_of(with_several)
     # The metrics of both kinds of context; those over all contexts have no figure here.
-    columns = [column for column in metric_columns(_runs_of(with_several)) if column.context]
-    biases = []
-    for column in columns:
-        if not column.metric.startswith("accuracy"):
-            biases.append(column.metric)
+    columns = [column for column in metric_columns(runs) if column.context]
+    biases = bias_metrics(runs)
     bias_values = []
     for family in with_several:
         for bias in biases:

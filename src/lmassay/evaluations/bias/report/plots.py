@@ -117,7 +117,7 @@ def bar_chart(rows: Sequence[BarRow], titles: tuple[str, str], limit: float, des
 
     ``titles`` are the title of the chart and the name of the bias score.
     """
-    # Prompts are drawn as dots below a bar, so the rows of the whole chart are higher if any row has them.
+    # Prompts are drawn as ticks below a bar, so all rows of the chart are higher if any row has them.
     lane = _LANE
     for row in rows:
         for plotted in (row.accuracy, row.bias):
@@ -259,7 +259,7 @@ def _interval(plotted: PlottedValue, row: int) -> list[Mark]:
 
 
 def _with_prompts(marks: Sequence[Mark], plotted: PlottedValue, row: int) -> Group:
-    """Add the values of single prompts as strokes below the bar, which moves up to make room for them."""
+    """Add the values of single prompts as ticks below the bar, which moves up to make room for them."""
     if not plotted.prompts:
         return Group(marks, series=0, title=plotted.title)
     bar_and_strokes: list[Mark] = [Group(marks, shift=(0.0, -_PROMPT_LENGTH / 2))]

@@ -1,4 +1,4 @@
-"""Options and help of ``lmassay import_``."""
+"""Options and help of ``lmassay import``."""
 
 from __future__ import annotations
 

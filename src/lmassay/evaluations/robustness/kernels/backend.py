@@ -25,7 +25,7 @@ Scores = npt.NDArray[np.float64]
 ChunkScorer = Callable[[Sequence[str], Sequence[str]], Scores]
 
 ENGINE_VARIABLE = "LMASSAY_ENGINE"
-_KNOWN = ("auto", "numba", "numpy")
+_ENGINE_NAMES = ("auto", "numba", "numpy")
 # Pairs that this process has scored so far, by kernel.
 _pairs_seen: Counter[str] = Counter()
 
@@ -41,13 +41,14 @@ class ChunkSize:
 def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto") -> Engine:
     """The engine for a batch of this many pairs.
 
-    ``numba_pays_from`` is how many pairs numpy scores in the time that loading the module ``kernel`` takes. Callers may
-    pass a file in small batches, so "auto" counts the pairs of all batches of this process and switches to numba at
-    that number. This is never much slower than knowing the total in advance.
+    "numpy" stands for everything that is not compiled; BLEU is then computed by sacrebleu. ``numba_pays_from`` is how
+    many pairs are scored without numba in the time that loading the module ``kernel`` takes. Callers may pass a file in
+    small batches, so "auto" counts the pairs of all batches of this process and switches to numba at that number. This
+    is never much slower than knowing the total in advance.
     """
     wanted = os.environ.get(ENGINE_VARIABLE) or wanted
-    if wanted not in _KNOWN:
-        hint = did_you_mean(wanted, _KNOWN)
+    if wanted not in _ENGINE_NAMES:
+        hint = did_you_mean(wanted, _ENGINE_NAMES)
         raise ConfigError(f"{ENGINE_VARIABLE}={wanted!r} is not an engine{hint}")
     if wanted == "numba" and not numba_is_usable():
         raise MissingExtra("the compiled scorer", "fast")
@@ -64,7 +65,7 @@ def choose(pairs: int, *, kernel: str, numba_pays_from: int, wanted: str = "auto
 
 @cache
 def numba_is_usable() -> bool:
-    """Whether numba can be imported; without it, the numpy kernels give the same scores."""
+    """Whether numba can be imported; without it, the other engine gives the same scores."""
     try:
         import numba  # noqa: F401
     except Exception:

@@ -1,7 +1,7 @@
 """Sentence BLEU (Papineni et al. 2002) with 13a tokens, compiled.
 
 The 13a tokenizer applies four regular expressions, each of which puts spaces around characters. What they do to a
-character depends only on its neighbours, so one pass over the text finds the tokens:
+character depends only on its neighbours, so one pass over the text finds the tokens (a stop is a full stop or a comma):
 
 1. A symbol is a separate token.
 2. ``([^0-9])([.,])``: a stop after a non-digit is a token, unless that non-digit is itself a stop that this rule has
@@ -99,7 +99,7 @@ def _kinds() -> Kinds:
     kinds = np.where(whitespace(), np.uint8(_SPACE), np.uint8(_OTHER))
     for characters, kind in ((_SYMBOLS, _SYMBOL), (".,", _STOP), ("-", _DASH), ("0123456789", _DIGIT)):
         kinds[[ord(character) for character in characters]] = kind
-    # A symbol in rule 1, but a space between two spaces is still a space.
+    # Rule 1 puts spaces around a space, too, which makes no difference: it is not a token.
     kinds[ord(" ")] = _SPACE
     kinds.flags.writeable = False
     return kinds

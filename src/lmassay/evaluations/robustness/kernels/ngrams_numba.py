@@ -51,7 +51,8 @@ class NgramTable(NamedTuple):
 class NgramPositions(NamedTuple):
     """The positions whose n-grams can still match, and the slots of the n-grams there.
 
-    Both arrays keep their size; ``remaining`` says how many of their first entries count.
+    Both arrays keep their size. The functions below get the number of entries that count, from the first one on, as
+    ``remaining``.
     """
 
     positions: Indices

@@ -2,7 +2,8 @@
 
 For a given seed, the result is the same on every machine. ``rate`` is the probability with which each eligible word is
 changed: 0 changes nothing, 1 changes every eligible word. :mod:`.graphemes` and the functions say which words are
-eligible. Text is only cut between grapheme clusters, white space stays as it is, and text in NFC or NFD stays in it.
+eligible. Text is only cut between grapheme clusters, white space stays as it is, and text in NFC or NFD stays in that
+form.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Perturber:
                 index=index,
                 seed=self.seed + draw,
                 rate=self.rate,
-                name=self._short_name,
+                name=self.short_name,
                 options=self.options,
             )
             if changed != text:
@@ -78,13 +78,21 @@ class Perturber:
         if self.redraws:
             parts.append(f"redraws:{self.redraws}")
         parts += [f"{key}:{self.options[key]}" for key in sorted(self.options)]
-        if not str(getattr(self.function, "__module__", "")).startswith("lmassay."):
-            parts.append(source_digest(self.function))
-        return f"{self._short_name}({'|'.join(parts)})"
+        if self.source:
+            parts.append(self.source)
+        return f"{self.short_name}({'|'.join(parts)})"
 
     @property
-    def _short_name(self) -> str:
-        # The random numbers depend on the name, and must not depend on the folder of a user's file.
+    def source(self) -> str:
+        """The hash of the source of a user's own function; empty for the functions of lmassay."""
+        if str(getattr(self.function, "__module__", "")).startswith("lmassay."):
+            return ""
+        return source_digest(self.function)
+
+    @property
+    def short_name(self) -> str:
+        """The name without the path of a user's file."""
+        # The random numbers depend on it, and must not depend on the folder of the file.
         return self.name.rpartition(":")[2]
 
 

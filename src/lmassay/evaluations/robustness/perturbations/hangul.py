@@ -53,7 +53,9 @@ def typos(syllable: str, neighbours: Callable[[str], Iterable[str]]) -> list[str
 
 
 def shorter(syllable: str) -> list[str]:
-    """The syllables that result from a missing stroke. The initial and the vowel stay, so that a syllable remains.
+    """The syllables that result from a missing stroke.
+
+    The initial and the first stroke of the vowel stay, so that a syllable remains.
 
     >>> shorter("한"), shorter("닭"), shorter("과"), shorter("나")
     (['하'], ['닥', '달'], ['고'], [])

@@ -27,7 +27,9 @@ _SCRIPTS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _ALPHABETS}
 
 
 def charswap(text: str, rng: random.Random, rate: float) -> str:
-    """Swap two adjacent letters inside a word; its first and last letter stay (the attack of TEAPOT's paper).
+    """Swap two adjacent letters inside a word; its first and last letter stay.
+
+    TEAPOT's paper attacks with such swaps, but chooses the words by a gradient; here they are chosen at random.
 
     A word is eligible if it has at least four letters (in Korean: syllables) and two unequal neighbours between the
     first and the last. Each eligible word is changed with the probability ``rate``, independently of the others, by

@@ -58,7 +58,8 @@ class Scorer:
         """Reset what a subclass inherits but what its own methods make untrue."""
         super().__init_subclass__(**options)
         members = vars(cls)
-        # A class that overrides score_sentence of BLEU must not be scored by BLEU's score_corpus.
+        # A class that overrides score_sentence of BLEU must not be scored by BLEU's score_corpus. The override may call
+        # BLEU's score_sentence, which calls BLEU.score_corpus: self.score_corpus would call the override again.
         if "score_sentence" in members and "score_corpus" not in members:
             setattr(cls, "score_corpus", Scorer.score_corpus)  # noqa: B010 - mypy objects to a plain assignment
         if "score_corpus" in members and "by_chunks" not in members:

@@ -57,8 +57,8 @@ class COMET(Scorer):
         return f"COMET(model:{checkpoint.stem}|sha:{sha256(checkpoint)[:8]}|version:{self._version})"
 
     def check(self, lang: str | None = None) -> None:
-        # The version is known only if the checkpoint exists and the environment has unbabel-comet.
-        assert self.signature
+        # The signature needs the checkpoint and the version of unbabel-comet, and raises if one of them is missing.
+        _ = self.signature
 
     def score_corpus(self, hyps: Sequence[str], refs: Sequence[str], lang: str | None = None) -> list[float]:
         raise UserError("comet also reads the source of a translation; use it as s_tgt of a task with src")
@@ -122,6 +122,7 @@ class _Worker:
     """The process that computes scores. It is started with the first score and ends with the scorer."""
 
     def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
         # A file, because a full pipe that nobody reads would block the process.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process ends
         self._process = subprocess.Popen(
@@ -149,8 +150,11 @@ class _Worker:
             message = json.loads(line)
         except (ValueError, RecursionError):
             message = None
-        if not isinstance(message, dict):
+        if not line:
             message = {"error": f"the program ended: {self._last_words()}"}
+        elif not isinstance(message, dict):
+            # For example, a wrapper script around Python prints a message. The process still runs.
+            message = {"error": f"{Path(self._command[0]).name} printed {line.strip()!r} instead of an answer"}
         if "error" in message:
             raise ScorerError(f"comet {failure}: {redact(str(message['error']))[:_MESSAGE_LENGTH]}")
         return message

@@ -1,7 +1,7 @@
 """Computes COMET scores in a separate environment: reads requests and writes answers as lines of JSON.
 
 This file is run by a Python that has unbabel-comet and need not have lmassay, so it imports nothing of lmassay. The
-first answer has the version, or an error; each later one answers a request.
+first answer says that the model is loaded, or why it is not; each later one answers a request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    # Python puts this file's folder first, where a module of ours is called comet, too.
+    # Python searches this file's folder first, and lmassay's own module there is also called comet.
     del sys.path[0]
     checkpoint, batch_size, gpus = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     try:

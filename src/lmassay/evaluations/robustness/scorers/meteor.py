@@ -51,7 +51,7 @@ LOCALE = ["-Duser.language=en", "-Duser.language.format=en", "-Duser.country=US"
 # The last option keeps Java from writing a file into the temporary folder.
 FORCED = ["-Dfile.encoding=UTF-8", *LOCALE, "-XX:-UsePerfData"]
 COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
-# Environment variables with options of the user.
+# Environment variables in which users may have set options for Java.
 OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # Lines of Java's error output that do not help the user.
 NOISE = re.compile(r"\s+at |\s*\.\.\. \d+ more|(NOTE: )?Picked up ")

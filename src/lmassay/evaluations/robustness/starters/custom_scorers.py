@@ -13,11 +13,11 @@ class WordF1(teapot.Scorer):
     """Harmonic mean of the share of hypothesis words that the reference has, and the reverse."""
 
     def score_sentence(self, hyp, ref, lang=None):
-        said, wanted = hyp.split(), ref.split()
-        if not said or not wanted:
+        hyp_words, ref_words = hyp.split(), ref.split()
+        if not hyp_words or not ref_words:
             return 0.0
-        precision = sum(word in wanted for word in said) / len(said)
-        recall = sum(word in said for word in wanted) / len(wanted)
+        precision = sum(word in ref_words for word in hyp_words) / len(hyp_words)
+        recall = sum(word in hyp_words for word in ref_words) / len(ref_words)
         return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 

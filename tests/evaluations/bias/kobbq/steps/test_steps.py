@@ -121,7 +121,7 @@ def test_a_prediction_column_is_overwritten_in_place(work):
     assert b"\r" not in work.predictions.read_bytes()
 
 
-def test_numeric_answers_are_no_trouble(work):
+def test_numeric_answers_keep_their_spelling(work):
     work.preprocess()
     work.answer("007")
     assert work.postprocess().out_of_choice == 24

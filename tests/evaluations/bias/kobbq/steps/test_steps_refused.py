@@ -1,4 +1,4 @@
-"""What KoBBQ's steps refuse or tell, and leave as it was."""
+"""What KoBBQ's steps refuse or report; the files stay as they were."""
 
 from __future__ import annotations
 

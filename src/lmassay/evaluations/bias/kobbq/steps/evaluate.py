@@ -246,7 +246,10 @@ def _split_ids(table: TsvTable, ids: Sequence[bytes]) -> tuple[list[bytes], NDAr
 
 
 def _split_uniform_ids(ids: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return templates and context types if all ids have the form of the first one; the fast and usual case."""
+    """Split all ids as if they had the form of the first one, which is fast and usually right; the caller checks it.
+
+    Returns templates and context types, or empty lists if an id has too few parts.
+    """
     # Three parts follow the template, or four with the order of the choices.
     following = 3 if ids[0].count(b"-") == 4 else 4
     template_ids: list[bytes] = []

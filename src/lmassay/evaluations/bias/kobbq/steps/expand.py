@@ -68,7 +68,8 @@ def _names_another_relative(sample: KobbqSample) -> bool:
     return False
 
 
-def _lacks_blank(sample: KobbqSample) -> bool:
+def _lacks_space(sample: KobbqSample) -> bool:
+    # "명은" ends a subject such as "one of them", so a space must follow.
     return re.search(r"명은\S", sample.context) is not None
 
 
@@ -79,7 +80,7 @@ def _turns_candidate_into_woman(sample: KobbqSample) -> bool:
 # Slips in the released templates that only a reader notices: template → what is wrong, and a test for a sample.
 _SLIPS: Mapping[str, tuple[str, Callable[[KobbqSample], bool]]] = {
     "disability_status-002a": ("name another relative in the answer than in the context", _names_another_relative),
-    "ses-001b": ("lack a blank before a person", _lacks_blank),
+    "ses-001b": ("lack a space before a person", _lacks_space),
     "physical_appearance-016": (
         "speak of a candidate (후보자) in the context and of a woman (여자) in the answers",
         _turns_candidate_into_woman,

@@ -59,7 +59,7 @@ def model_spec(name: str, environment: Mapping[str, str] = os.environ) -> dict[s
     {'name': 'claude', 'model': 'claude-2.0'}
     """
     lower_name = name.lower()
-    # The original accepts the misspelling as well.
+    # The published commands misspell one model as cluade-instant-1.2.
     if lower_name.startswith(("claude", "cluade")):
         return {"name": "claude", "model": name.replace("cluade", "claude")}
     if lower_name == "clova-x":
@@ -257,7 +257,8 @@ class PredictionsFile:
             incomplete = stream.read()
             if not incomplete:
                 return
-            # One incomplete row has at most as many tabs as the header; more means that rows follow an open quote.
+            # A single incomplete row rarely has more tabs than columns. With more, whole rows probably follow a quote
+            # that was never closed, and removing them would lose answers.
             if incomplete.count(b"\t") > len(HEADER):
                 line = self.path.read_bytes()[:complete_size].count(b"\n") + 1
                 raise DataError(f"{self.path}, line {line}: a quotation mark is never closed; correct the row")
