@@ -18,11 +18,17 @@ _INTRO = """\
 # Metrics
 
 This page lists every [metric](concepts.md#metric) of the built-in [evaluations](concepts.md#evaluation). Use the name
-in `--metric`, `--fail-if` and `run["name"]`.
+in `--metric`, `--fail-if` and `run["name"]`. A run reports the metrics that apply to its task, data and options.
 
 - **Better** says which values are better. With `–`, a value is neither good nor bad; it only describes the run.
 - **Range** is the smallest and the largest possible value. `-∞` and `∞` mean that there is no limit.
 - **Chance** is the expected value of random guessing, if it is known.
+- **Only for each example**: `s_out`, `s_adv`, `margin`, `correct_biased`, `correct_counter` and `test` are stored with
+  the examples of a run. `lmassay compare --metric` and exports have them, `run["name"]` does not.
+- **Only on the card**: `gain`.
+- **Derived names**: `METRIC.std` is the standard deviation over examples or splits, `METRIC.p5` and `METRIC.p95` are
+  percentiles, `dev_METRIC` is a metric on the dev set, and `ew@top0.9` is a metric at a
+  [cut-off](syntax.md#what-it-measures).
 
 [Your own task](extending/task.md) declares its metrics in the same way. `docs/generate_metrics.py` generates this page
 from the code.

@@ -6,7 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,14 @@ def options_of(factory: Callable[..., Any]) -> list[OptionHelp]:
                 key = f"{name}.{inner_name}"
                 options.append(_option(key, inner_field, inner_field.description or meanings.get(key, "")))
     return options
+
+
+def with_meanings(options: Sequence[OptionHelp], meanings: Mapping[str, str]) -> list[OptionHelp]:
+    """Return the options with meanings for those that have none yet."""
+    explained = []
+    for option in options:
+        explained.append(replace(option, meaning=option.meaning or meanings.get(option.name, "")))
+    return explained
 
 
 def example_of(kind: str, name: str, factory: Callable[..., Any]) -> str:

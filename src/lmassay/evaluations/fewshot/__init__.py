@@ -91,7 +91,7 @@ METRICS = (
         better="lower",
         bounds=_RATE,
         meaning="The share of test examples to which a prompted model gave no label: another answer, a refusal, an "
-        "answer that was cut off. The other metrics are over the remaining tests.",
+        "answer that was cut off. The other metrics are computed over the remaining tests.",
         verdict=True,
     ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),

@@ -85,7 +85,7 @@ METRICS = (
         "cut-off outputs",
         better="lower",
         bounds=_RATE,
-        meaning="The share of outputs that ended at the token limit.",
+        meaning="The share of inputs for which an output, with or without attack, ended at the token limit.",
         verdict=True,
     ),
 )

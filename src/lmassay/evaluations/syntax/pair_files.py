@@ -79,7 +79,7 @@ COLUMNS_HELP = {
     "columns.right": "the column with the grammatical sentence",
     "columns.wrong": "the column with the ungrammatical sentence",
     "columns.group": "a column by which results are grouped",
-    "columns.groups": "further columns by which results are grouped, with the names of the groups",
+    "columns.groups": "the columns of field, phenomenon and paradigm, by which results are grouped: {field: topic}",
     "columns.blank": "first puts the blank at the first of several words that differ",
 }
 BLIMP_FORMAT = PairFormat()

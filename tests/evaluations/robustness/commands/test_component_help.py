@@ -100,3 +100,15 @@ def test_the_parameters_of_a_function_that_creates_a_scorer_are_options():
 
 def test_a_scorer_that_reads_the_source_is_shown_as_the_target_scorer():
     assert yaml.safe_load(explained("scorers", "comet")["example"])["task"]["s_tgt"] == {"name": "comet"}
+
+
+@pytest.mark.parametrize("name", PERTURBATIONS)
+def test_every_option_of_a_perturbation_has_a_meaning(name):
+    options = perturbation_help(name, current_registry().get("perturbation", name)).options
+    assert [option.name for option in options if not option.meaning] == []
+
+
+@pytest.mark.parametrize("name", current_registry().names("scorer"))
+def test_every_option_of_a_scorer_has_a_meaning(name):
+    options = scorer_help(name, current_registry().get("scorer", name)).options
+    assert [option.name for option in options if not option.meaning] == []

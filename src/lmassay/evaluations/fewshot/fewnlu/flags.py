@@ -162,7 +162,8 @@ FLAGS: Mapping[Group, tuple[Flag, ...]] = {
             decision="put your own words in a task file: --task_name mine.yaml (`words:`)",
         ),
         Flag(
-            *("reduction", "text", "mean", "How to average the logits of teachers.", ("wmean", "mean")),
+            *("reduction", "text", "mean", "How to average the logits of teachers; wmean causes an error."),
+            choices=("wmean", "mean"),
             state="refused",
             decision="only mean is supported; wmean needs the accuracy before training, which is not measured",
         ),

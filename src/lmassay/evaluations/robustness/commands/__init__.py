@@ -13,8 +13,8 @@ from lmassay.evaluations.robustness import DEFAULT_RATE
 
 _HELP = "lmassay.evaluations.robustness.commands.actions.component_help"
 
-scorers = listing("scorer", f"{_HELP}:scorer_help", example="chrf")
-perturbations = listing("perturbation", f"{_HELP}:perturbation_help", example="charswap")
+scorers = listing("scorer", f"{_HELP}:scorer_help", example="bleu")
+perturbations = listing("perturbation", f"{_HELP}:perturbation_help", example="keyboard")
 
 
 @click.command(

@@ -35,7 +35,7 @@ def verbs() -> None:
 
     A lexicon has tab-separated rows of lemma, form and features, such as gehen, geht, V;IND;PRS;3;SG. Forms of
     several words and forms that are both singular and plural are dropped and counted. A file of base forms may have
-    several on a line; lmassay conjugates them.
+    several on a line; lmassay conjugates them. SOURCE may be compressed with gzip; - is standard input.
 
     The list is sorted, without duplicates, and has refining-tse's columns idx, sing, plur and freq. Unlike in
     refining-tse's own list, the column idx numbers the rows.

@@ -17,9 +17,48 @@ from lmassay.plugins.option_help import (
     options_of,
     required_values,
     section_text,
+    with_meanings,
 )
 
 _TASK = {"name": Robustness.name, "src": "src.txt"}
+# What the options of lmassay's own perturbations and scorers mean.
+_PERTURBATION_MEANINGS = {
+    "layout": "keyboard layout",
+    "letters": "flip all letters of a word, or one",
+    "segment": "how the text is divided into words; zh, zh-hant, ja and th need the extra segment",
+}
+_OWN_PERTURBATION_MEANINGS = {
+    "insert": {"mode": "double: type a letter twice; add: add another one; both: either of them"},
+    "diacritics": {"mode": "strip: remove accents; add: add one; both: remove them if there are any, else add one"},
+    "homoglyph": {"kind": "script: letters of other scripts; fullwidth: full-width forms; any: both"},
+}
+_SCORER_MEANINGS = {
+    "tokenize": "tokenizer: 13a, intl, zh, char, none, ja-mecab, ko-mecab or flores200",
+    "tokenizer_file": "SentencePiece model for tokenize: flores200",
+    "compat": "1.x: scores of sacrebleu 1, which are not exactly 0 where nothing matches",
+    "threads": "number of threads",
+    "char_order": "longest n-gram of characters",
+    "word_order": "longest n-gram of words; 0: characters only",
+    "beta": "weight of recall",
+    "case_sensitive": "upper and lower case differ",
+    "normalized": "normalise characters, as sacrebleu does with this option",
+    "no_punct": "remove punctuation",
+    "asian_support": "apply normalized and no_punct to Chinese and Japanese, too",
+    "unit": "what is inserted, deleted or replaced",
+    "meteor_jar": "the jar; by default $METEOR_JAR, or that of an installed pycocoevalcap",
+    "java_command": "the command that starts Java",
+    "quasi": "ignore case, punctuation, English articles and white space",
+    "layer": "layer whose embeddings are compared; by default that of BERTScore's authors, or the last one",
+    "encoder": "a folder or fetched hub name; by default all-MiniLM-L6-v2",
+    "batch_size": "texts per batch",
+    "device": "where the model runs, such as cpu or cuda",
+    "python": "Python of an environment with unbabel-comet",
+    "gpus": "number of GPUs",
+}
+_OWN_SCORER_MEANINGS = {
+    "bertscore": {"model": "folder of an encoder such as BERT or RoBERTa"},
+    "comet": {"model": "checkpoint (.ckpt) of a COMET model"},
+}
 
 
 def perturbation_help(name: str, function: Function) -> ComponentHelp:
@@ -30,7 +69,10 @@ def perturbation_help(name: str, function: Function) -> ComponentHelp:
     if values:
         attack["options"] = values
     example = section_text("task", {**_TASK, "attack": attack})
-    return ComponentHelp([_rate(), *options_of(own_options)], example)
+    options = options_of(own_options)
+    if function.__module__.startswith("lmassay."):
+        options = with_meanings(options, _PERTURBATION_MEANINGS | _OWN_PERTURBATION_MEANINGS.get(name, {}))
+    return ComponentHelp([_rate(), *options], example)
 
 
 def scorer_help(name: str, factory: Callable[..., Any]) -> ComponentHelp:
@@ -40,6 +82,8 @@ def scorer_help(name: str, factory: Callable[..., Any]) -> ComponentHelp:
         scorer: dict[str, Any] = {"name": name}
     else:
         options = options_of(factory)
+        if factory.__module__.startswith("lmassay."):
+            options = with_meanings(options, _SCORER_MEANINGS | _OWN_SCORER_MEANINGS.get(name, {}))
         scorer = {"name": name, **required_values(factory)}
     # A scorer that also reads the source scores translations only.
     needs_source = isinstance(factory, type) and issubclass(factory, Scorer) and factory.needs_source
