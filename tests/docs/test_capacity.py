@@ -47,7 +47,9 @@ def test_the_page_states_the_assumptions_of_its_tables():
 
 def test_the_simulation_cuts_chunks_as_the_runner_does():
     assert runner._MAX_CHUNK_FACTOR == writer.MAX_CHUNK_FACTOR
-    assert f"at most {writer.MAX_CHUNK_FACTOR} times the task's `chunk` ({writer.CHUNK:,} examples)" in PAGE
+    factor = writer.MAX_CHUNK_FACTOR
+    sentence = f"up to {factor} times the task's `chunk` at a time: {factor} · {writer.CHUNK:,} examples"
+    assert sentence in " ".join(PAGE.split())
 
 
 # --- the simulation ---------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_the_sizes_of_the_bias_part_are_those_of_the_card():
     assert of_bbq[0].startswith(
         f"{templates} templates of each category, one question of each kind ({questions} for BBQ)"
     )
-    assert of_kobbq[0].startswith(f"{kobbq} templates of each category, every order of the choices")
+    assert of_kobbq[0].startswith(f"{kobbq} templates of each category, every rotation of the choices")
     for cells in (of_bbq, of_kobbq):
         assert cells[0].endswith(f", {quick} prompt")
         assert cells[1:] == [f"all templates, {standard} prompts", f"all questions, {full} prompts"]

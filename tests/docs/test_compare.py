@@ -80,7 +80,7 @@ def test_false_passes_are_more_frequent_if_examples_of_a_cluster_change_together
 
 @pytest.mark.parametrize(("rows", "is_clustered"), [(100, False), (1000, False), (300, True)])
 def test_the_stated_drop_is_found_as_often_as_stated(gate, rows, is_clustered):
-    least, most = stated(r"If the true drop equals the one that it states, it fails in (\d+) to (\d+) %")
+    least, most = stated(r"would be found in 4 of 5 comparisons, it fails in (\d+) to (\d+) %")
     rng = np.random.default_rng(12)
     design = gate.design(rows, clustered=is_clustered)
     tested = gate.test(gate.simulate(design, 0.1, np.zeros(20), rng), design)

@@ -65,6 +65,14 @@ def test_the_site_loads_nothing_from_elsewhere(site):
             assert not _ELSEWHERE.match(target), f"{style.relative_to(site)}: {target}"
 
 
+def test_no_list_or_table_is_swallowed_by_the_paragraph_above_it(site):
+    """Python-Markdown needs an empty line before a list that follows a paragraph, and an indentation of four."""
+    for page in site.rglob("*.html"):
+        for paragraph in re.findall(r"<p>(.*?)</p>", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            swallowed = re.search(r"\n *(?:- |\d+\. |\|).*", paragraph)
+            assert swallowed is None, f"{page.relative_to(site)}: {swallowed[0].strip()}"
+
+
 def test_every_link_of_the_site_leads_to_a_file_of_it(site):
     followed = 0
     for page in site.rglob("*.html"):

@@ -18,7 +18,7 @@ from lmassay.cli.options import calls, json_option, results_option
 def note() -> None:
     """Write a note on a run, which replaces an earlier one; without TEXT, print the note.
 
-    An empty TEXT ("") removes it. `lmassay ls`, `show`, reports and exports show the note.
+    An empty TEXT ("") removes it. `lmassay ls`, `show`, reports and exports to other tools show the note.
     """
 
 
