@@ -147,13 +147,40 @@ def test_a_one_sided_bound_misses_on_its_side_alone():
     assert low < rate.bound("lower", 0.95) < rate.rate() < rate.bound("upper", 0.95) < high
 
 
-def test_the_mean_of_equal_rates_has_their_interval_and_that_of_independent_ones_is_narrower():
-    rate = ClusteredRate(hits=np.array([9.0, 12.0, 7.0, 10.0]), sizes=np.full(4, 12.0))
-    assert MeanOfRates([rate, rate], 1.0).interval(0.95) == pytest.approx(rate.interval(0.95))
-    low, high = rate.interval(0.95)
-    half = MeanOfRates([rate, rate], 0.25)
-    assert half.interval(0.95) == pytest.approx((rate.rate() + (low - rate.rate()) / 2, (rate.rate() + high) / 2))
-    assert half.bound("upper", 0.95) == pytest.approx((rate.rate() + rate.bound("upper", 0.95)) / 2)
+def test_the_interval_of_a_mean_of_rates_is_the_mean_of_their_intervals():
+    good = ClusteredRate(hits=np.array([9.0, 12.0, 7.0, 10.0]), sizes=np.full(4, 12.0))
+    bad = ClusteredRate(hits=np.array([1.0, 2.0, 7.0, 0.0]), sizes=np.full(4, 12.0))
+    both = MeanOfRates([good, bad])
+    assert both.rate() == pytest.approx((good.rate() + bad.rate()) / 2)
+    assert both.interval(0.95) == pytest.approx(np.mean([good.interval(0.95), bad.interval(0.95)], axis=0))
+    assert both.bound("upper", 0.9) == pytest.approx((good.bound("upper", 0.9) + bad.bound("upper", 0.9)) / 2)
+
+
+def test_an_error_under_one_prompt_does_not_raise_the_lower_end_of_the_mean_over_prompts():
+    sizes = np.full(20, 12.0)
+    perfect = ClusteredRate(sizes, sizes)
+    one_error = ClusteredRate(sizes - np.eye(20)[0], sizes)
+    before = MeanOfRates([perfect, perfect, perfect])
+    after = MeanOfRates([perfect, perfect, one_error])
+    assert after.interval(0.95)[0] <= before.interval(0.95)[0]
+    assert after.bound("lower", 0.95) <= before.bound("lower", 0.95)
+
+
+@pytest.mark.parametrize("tiny", [1e-6, 1.0])
+def test_clusters_with_hardly_any_rows_do_not_narrow_the_interval(tiny):
+    low, high = ClusteredRate(hits=np.array([70.0, 80.0]), sizes=np.full(2, 100.0)).interval(0.95)
+    with_tiny = ClusteredRate(np.array([70.0, 80.0, tiny]), np.array([100.0, 100.0, tiny]))
+    assert with_tiny.interval(0.95) == pytest.approx((low, high), abs=0.02)
+
+
+def test_four_large_clusters_among_many_tiny_ones_cover():
+    """Degrees of freedom by the number of clusters alone covered 88 % here."""
+    rng = np.random.default_rng(5)
+    sizes = np.array([500.0] * 4 + [2.0] * 40)
+    own_rates = rng.beta(0.5, 0.5, (300, len(sizes)))
+    hits = rng.binomial(sizes.astype(int), own_rates).astype(float)
+    low, high = intervals(hits, cluster_sizes(sizes))
+    assert ((low <= 0.5) & (high >= 0.5)).mean() > 0.93
 
 
 def test_clusters_whose_weights_are_less_than_one_row_have_a_proper_interval():

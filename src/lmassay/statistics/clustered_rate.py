@@ -22,7 +22,6 @@ pass many data sets at once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -50,11 +49,14 @@ _STEEPNESS = 4
 BENT_BY_ERRORS = 1.5
 # However dominant a cluster is, about this many degrees of freedom are left; see `_degrees_of_freedom`.
 DEGREES_WITH_DOMINANT_CLUSTER = 5.0
-# The inequality of cluster sizes that has half of the largest effect: that of one cluster with a third of the rows.
-HALF_DOMINANT = 0.0012
+# The inequality of cluster sizes that has half of the largest effect: that of one cluster with 0.37 of the rows.
+HALF_DOMINANT = 0.0025
+# A cluster counts fully in the degrees of freedom if it has this share of the size of an average row's cluster.
+SMALLEST_WHOLE_CLUSTER = 0.1
 # With this many effective clusters or fewer, both tails are always equal.
-EQUAL_TAILS_UP_TO = 4.7
-# Numbers of errors where the search for the smallest and the largest value begins; each is at most 1.5 times the last.
+EQUAL_TAILS_UP_TO = 5.2
+# Numbers of errors where the search for the smallest and the largest value begins. From 1 on, they grow by a factor of
+# at most 1.5.
 _FIRST_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0)
 _POINTS = 17
 _REFINEMENTS = 8
@@ -111,15 +113,30 @@ def cluster_sizes(sizes: Floats) -> ClusterSizes:
 def _degrees_of_freedom(clusters: Clusters) -> float:
     """Degrees of freedom: one less than clusters, but fewer if a few clusters have most rows.
 
-    With many clusters, of which one has half of the rows, 5 are left; with 0.3 of the rows, 13; a cluster with a fifth
-    of the rows hardly matters. As of a rate only the design effect is estimated, not the variance of a row, small clusters have more
-    (Satterthwaite's method; rows that are independent have infinitely many).
+    With many clusters, of which one has half of the rows, 6 are left; with 0.3 of the rows, 22; a cluster with a fifth
+    of the rows hardly matters. Of a rate, only the design effect is estimated, not the variance of a row. So small
+    clusters have more degrees of freedom (Satterthwaite's method), and rows without clusters infinitely many.
     """
+    count = _count_without_tiny_clusters(clusters)
     # The sixth power: 0 for clusters of equal size, small unless one cluster has a quarter of the rows or more.
-    inequality = max(float((clusters.shares**6).sum()) - clusters.count**-5, 0.0)
+    inequality = max(float((clusters.shares**6).sum()) - count**-5, 0.0)
     dominance = inequality / (inequality + HALF_DOMINANT)
-    degrees = 1 / (1 / (clusters.count - 1) + dominance / DEGREES_WITH_DOMINANT_CLUSTER)
+    degrees = 1 / (1 / (count - 1) + dominance / DEGREES_WITH_DOMINANT_CLUSTER)
     return degrees * (clusters.size / (clusters.size - 1)) ** 2
+
+
+def _count_without_tiny_clusters(clusters: Clusters) -> float:
+    """The number of clusters, in which a tiny one counts in part: a few rows say little about how clusters differ.
+
+    Continuous: a cluster whose rows have nearly no weight counts as if it were not there.
+    """
+    import numpy as np
+
+    # A share of 1 / effective is the cluster of an average row.
+    relative_sizes = clusters.shares * clusters.effective
+    count = float(np.minimum(relative_sizes / SMALLEST_WHOLE_CLUSTER, 1.0).sum())
+    # Even if one cluster has nearly all rows, one degree of freedom is left.
+    return max(count, 2.0)
 
 
 def _tail_increase(clusters: Clusters) -> float:
@@ -268,29 +285,27 @@ class ClusteredRate:
 
 @dataclass(frozen=True, slots=True)
 class MeanOfRates:
-    """The mean of rates on the same clusters, such as the accuracies of a model under several prompts."""
+    """The mean of rates on the same clusters, such as the accuracies of a model under several prompts.
+
+    The ends of its interval are the means of the single ends, as if all prompts erred on the same clusters. If they err
+    on different ones, a narrower interval would do. But how similar they are would have to be estimated, and one more
+    error can lower that estimate, so that the lower end would rise.
+    """
 
     rates: Sequence[ClusteredRate | MeanOfRates]
-    variance_ratio: float
-    """The variance of the mean, relative to that of a single rate."""
 
     def rate(self) -> float:
         """The mean."""
-        return sum(one.rate() for one in self.rates) / len(self.rates)
+        return sum(single.rate() for single in self.rates) / len(self.rates)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The two-sided interval: its ends are as far from the mean as those of the single rates, times a factor."""
-        ends = [one.interval(confidence) for one in self.rates]
-        return self._end([low for low, _ in ends]), self._end([high for _, high in ends])
+        """The two-sided interval."""
+        ends = [single.interval(confidence) for single in self.rates]
+        return sum(low for low, _ in ends) / len(ends), sum(high for _, high in ends) / len(ends)
 
     def bound(self, side: Literal["lower", "upper"], confidence: float) -> float:
         """The one-sided confidence bound."""
-        return self._end([one.bound(side, confidence) for one in self.rates])
-
-    def _end(self, ends: Sequence[float]) -> float:
-        """Distances behave like standard errors, so the factor is the square root of the ratio of the variances."""
-        mean_distance = sum(end - one.rate() for end, one in zip(ends, self.rates, strict=True)) / len(ends)
-        return self.rate() + mean_distance * math.sqrt(self.variance_ratio)
+        return sum(single.bound(side, confidence) for single in self.rates) / len(self.rates)
 
 
 # --- data sets with fewer and with more errors ------------------------------------------------------------------------

@@ -492,7 +492,7 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
     clustered_rates = [single.clustered_rate for single in estimates if single.clustered_rate is not None]
     mean_of_rates = None
     if len(clustered_rates) == len(estimates):
-        mean_of_rates = MeanOfRates(clustered_rates, variance_ratio)
+        mean_of_rates = MeanOfRates(clustered_rates)
     return replace(
         mean,
         kind=kind,
