@@ -159,7 +159,7 @@ def _checks_of(evaluation: Evaluation) -> list[Finding]:
 
 
 def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
-    """Report hooks and commands that cannot be imported, and hooks without arguments that fail when called."""
+    """Report hooks and commands that cannot be imported, and hooks that need no run but fail when called."""
     findings: list[Finding] = []
     for member, hook in _hooks_of(evaluation):
         try:
@@ -184,8 +184,11 @@ def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
             hook = getattr(view, member, None)
             if hook is not None:
                 yield f"{owner}{member}", hook
+        # Placeholders of the sample configuration that the evaluation fills in.
         if view.sample is not None and view.sample.marks is not None:
             yield f"{owner}sample.marks", view.sample.marks
+    if evaluation.published_card is not None:
+        yield "published_card.variants", evaluation.published_card.variants
     usable = command_table().by_name
     for command in evaluation.commands:
         # Commands that cannot be used are reported already.
@@ -311,7 +314,7 @@ def _terminal() -> Finding:
         colours = f"{console.color_system} colours"
     details = f"{width}, {colours}, {encoding}"
     if encoding.replace("-", "") != "utf8":
-        return Finding("terminal", "low", details, "set PYTHONUTF8=1; otherwise, other scripts are shown as escapes")
+        return Finding("terminal", "low", details, "set PYTHONUTF8=1 to see all characters; others are escaped")
     return Finding("terminal", "ok", details)
 
 
