@@ -61,7 +61,7 @@ _UPDATE = "update or remove the package"
 def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
     """Check the installation, or a results folder."""
     if fix and results is None:
-        raise UserError("--fix: name the results folder, too: lmassay doctor --results FOLDER --fix")
+        raise UserError("--fix requires a results folder: lmassay doctor --results FOLDER --fix")
     findings = _results_in(results, fix) if results is not None else _installation()
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -250,7 +250,7 @@ def _results_in(results: Path, fix: bool) -> list[Finding]:
     if damages:
         checked = (results / STORE_FILE).stat()
         with repair_lock(results):
-            # Another process may have repaired the folder since: then there is a new file.
+            # If another process has repaired the folder in the meantime, the file is a new one.
             is_same_file = os.path.samestat(checked, (results / STORE_FILE).stat())
             if is_same_file or find_damage(results):
                 findings = _repaired(results)
@@ -281,7 +281,7 @@ def _has_new_results(store: Store, run: str) -> bool:
     try:
         recompute(record, store)
     except (LmassayError, OSError):
-        # Its data or its model is not there any more, or has changed.
+        # Its data or its model has been removed or has changed.
         return False
     return True
 
