@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import lmassay
-from lmassay.api.runs import _example
+from lmassay.api.runs import Results, _example
 from lmassay.storage.single_rows import StoredRow
 from lmassay.types import Example, Response, Row, Substitute, Substitutions, request_as_dict
 
@@ -216,8 +216,28 @@ def test_runs_ids_and_folders_are_compared(runs, folder, tmp_path):
     assert rows.report(tmp_path / "c.html").stat().st_size > 1000
     with pytest.raises(lmassay.UserError, match="give at least two runs"):
         lmassay.compare(runs[0])
-    with pytest.raises(KeyError, match="compared are"):
+    with pytest.raises(KeyError, match="the compared metrics are success, "):
         rows["nothing"]
+
+
+def test_each_metric_is_named_once_if_several_runs_are_compared(runs):
+    rows = lmassay.compare(runs[0], runs[1], runs[1])
+    with pytest.raises(KeyError) as error:
+        rows["nothing"]
+    metrics = str(error.value).partition(" are ")[2].strip("'\"").split(", ")
+    assert len(metrics) == len(set(metrics))
+
+
+def test_a_run_without_results_says_so_if_a_metric_is_requested():
+    with pytest.raises(KeyError, match="this run has no results"):
+        Results([])["success"]
+
+
+def test_a_figure_that_is_too_wide_is_a_warning_at_the_line_that_saves_it(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("lmassay.api.figures.is_too_wide", lambda drawing, layout: True)
+    with pytest.warns(UserWarning, match="figure.svg") as caught:
+        runs[0].plot().save(tmp_path / "figure.svg", width="one-column", text="text")
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_run_that_is_not_done_says_so(tmp_path):

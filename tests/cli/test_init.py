@@ -248,7 +248,7 @@ def test_with_yes_the_commands_are_run_in_order_and_the_first_failure_ends_it(tm
     assert done.returncode == 2
     assert (tmp_path / "syntax.yaml").is_file()
     assert "running lmassay models get no-such/model" in done.stderr
-    assert "lmassay models get no-such/model failed with exit code 2; solve this and run it again" in done.stderr
+    assert "lmassay models get no-such/model failed with exit code 2; fix this and run it again" in done.stderr
 
 
 def test_commands_are_run_with_this_python(capfd):
@@ -256,5 +256,5 @@ def test_commands_are_run_with_this_python(capfd):
     shown = capfd.readouterr()
     assert re.search(r"^pip \d.*\n.*lmassay", shown.out, re.MULTILINE)
     assert shown.err.splitlines() == ["running pip --version", "running lmassay --version"]
-    with pytest.raises(UserError, match=r"nonsense failed with exit code 2; solve this and run .* && pip check"):
+    with pytest.raises(UserError, match=r"nonsense failed with exit code 2; fix this and run .* && pip check"):
         run_commands(["lmassay nonsense", "pip check"])

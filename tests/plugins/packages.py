@@ -30,7 +30,7 @@ class Polite(Task):
 """
 IMPORTS = """
 from pathlib import Path
-from lmassay.contracts import CardVariant, Command, Evaluation, Finding, Sample, TaskEntry
+from lmassay.contracts import CardVariant, Command, Evaluation, Finding, PublishedCard, Sample, TaskEntry
 from lmassay.types import Metric
 """
 

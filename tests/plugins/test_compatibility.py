@@ -347,3 +347,19 @@ def test_the_command_line_shows_deprecations_once_in_one_line(tmp_path):
         "warning: Mine.headline is deprecated; declare design = Design(clusters=…, headline=…) instead",
     ]
     sys.modules.pop("lmassay.stats", None)
+
+
+def test_an_old_model_that_cannot_be_completed_is_refused_with_the_page_about_models():
+    class Stored:
+        __slots__ = ()
+        name = "stored"
+        can = frozenset({"generate"})
+
+        def identity(self):
+            return {"name": self.name}
+
+        def check_ids(self, ids):
+            pass
+
+    with pytest.warns(OldPluginWarning), pytest.raises(PluginError, match=r"cannot be used.*docs/extending/model\.md"):
+        as_model(Stored(), "stored")

@@ -181,6 +181,7 @@ def test_a_wrong_import_path_is_reported_wherever_it_stands(tmp_path, monkeypatc
         commands=(Command("lostcommand", "h", "lost_paths.nowhere:command"),),
         checks="lost_paths.nowhere:checks",
         card="lost_paths:nope",
+        published_card=PublishedCard(("en",), "lost_paths.nowhere:variants"),
     )
     """
     monkeypatch.syspath_prepend(str(write_package(tmp_path, "lost-paths", code)))
@@ -189,7 +190,7 @@ def test_a_wrong_import_path_is_reported_wherever_it_stands(tmp_path, monkeypatc
     assert "lost_paths.nowhere:T cannot be imported: there is no module lost_paths.nowhere" in listed.stdout
     assert "the module lost_paths has no 'Nope'" in listed.stdout
     messages = " ".join(text for _, text in broken_rows())
-    for part in ("section", "commands['lostcommand']", "checks", "card"):
+    for part in ("section", "commands['lostcommand']", "checks", "card", "published_card.variants"):
         assert f"{part} of the evaluation lost" in messages
     assert "lost_paths:Nope cannot be imported" in messages
     config = write_config(tmp_path / "c.yaml", {"task": "lost", "model": "echo"})
@@ -201,6 +202,17 @@ def test_a_wrong_import_path_is_reported_wherever_it_stands(tmp_path, monkeypatc
     assert "the module lost_paths has no 'nope'" in card.stderr
 
 
+def test_a_component_that_raises_an_error_of_lmassay_when_imported_does_not_end_the_list(tmp_path, monkeypatch):
+    (tmp_path / "picky_part.py").write_text("from lmassay import UserError\nraise UserError('set PICKY_HOME')\n")
+    code = politeness("picky", "components={'scorer': {'picky': Component('picky_part:Scorer', 'picky')}},")
+    code = f"from lmassay.contracts import Component\n{code}"
+    monkeypatch.syspath_prepend(str(write_package(tmp_path, "picky", code)))
+    listed = lmassay("scorers")
+    assert listed.returncode == 0, listed.stderr
+    assert "set PICKY_HOME" in listed.stdout
+    assert "chrf" in listed.stdout
+
+
 def test_a_hook_that_returns_something_else_is_a_warning(tmp_path, monkeypatch):
     code = politeness("odd_hooks", "section=lambda store, records: 7, texts=lambda row, asked: ['x'],")
     monkeypatch.syspath_prepend(str(write_package(tmp_path / "site", "odd-hooks", code)))
@@ -209,7 +221,7 @@ def test_a_hook_that_returns_something_else_is_a_warning(tmp_path, monkeypatch):
     report = lmassay("report", "-o", tmp_path / "page.html", "--results", tmp_path / "results")
     assert report.returncode == 0, report.stderr
     assert "it returned 7 (int), not a Section" in report.stderr
-    assert "not (name, text) pairs only" in report.stderr
+    assert "it must return (name, text) pairs only, but its list contains 'x' (str)" in report.stderr
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

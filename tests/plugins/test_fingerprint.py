@@ -89,6 +89,12 @@ def test_the_state_of_an_object_counts():
     assert digest(Settings(0.1, re.compile("a"))) != digest(Settings(0.1, re.compile("b")))
 
 
+def test_the_value_of_an_enum_member_counts():
+    first = from_source("import enum\nclass Mode(enum.Enum):\n A = 'a'\nf = Mode.A")
+    second = from_source("import enum\nclass Mode(enum.Enum):\n A = 'b'\nf = Mode.A")
+    assert digest(first) != digest(second)
+
+
 def test_a_recursive_function_and_an_object_that_refers_to_itself_end():
     class Node:
         pass

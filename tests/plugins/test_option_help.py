@@ -75,6 +75,13 @@ def test_types_and_defaults_are_in_the_words_of_a_configuration():
     ]
 
 
+def test_a_list_without_a_type_is_a_list():
+    def component(words: list, pairs: tuple = ()) -> None:
+        pass
+
+    assert [option.type for option in options_of(component)] == ["list", "list"]
+
+
 def test_a_subclass_inherits_meanings():
     assert [option.meaning for option in options_of(Larger)][:2] == ["how large it is", "how it works"]
 

@@ -127,6 +127,15 @@ def test_page_card_and_export_have_the_numbers_computed_by_hand(runs, tmp_path):
     assert by_metric["brier"]["metric_config"]["max_score"] == 2.0
 
 
+def test_the_reliability_diagram_has_the_bins_of_the_run(runs, tmp_path):
+    done = lmassay("run", tmp_path / "c.yaml", "--set", "task.bins=2", "--results", runs)
+    assert done.returncode == 0, done.stderr
+    assert lmassay("report", "-o", tmp_path / "page.html", "--results", runs).returncode == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    # The four answers below 0.5, and the sixteen above.
+    assert re.findall(r"confidence [\d.]+, accuracy [\d.]+ \[.*?\], n = (\d+)", page) == ["4", "16"]
+
+
 def test_it_stands_on_the_card_next_to_the_others(with_calibration, tmp_path):
     done = lmassay(
         "card", f"{MODELS}:Knower", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "card.html"

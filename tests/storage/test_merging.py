@@ -364,7 +364,7 @@ def test_the_advice_about_a_link_helps(tmp_path):
     (elsewhere / "id").touch()
     _linked_models(results, elsewhere)
     done = lmassay("merge", results, "-o", tmp_path / "both")
-    assert "replace each link with what it leads to, and merge again" in done.stderr
+    assert "replace each link with what it points to and merge again" in done.stderr
     (results / "models").unlink()
     (elsewhere / "models").rename(results / "models")
     done = lmassay("merge", results, "-o", tmp_path / "both")

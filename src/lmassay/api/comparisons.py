@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Comparisons(list[Comparison]):
-    """Differences between runs: one per metric and new run. The name of a metric gives its difference.
+    """Differences between runs: one per metric and new run. ``comparisons["success"]`` is that of one metric.
 
     In a notebook, they are displayed as a table and a figure.
     """
@@ -54,8 +54,10 @@ class Comparisons(list[Comparison]):
             return matches[0]
         if matches:
             raise KeyError(f"{key}; {len(matches)} runs are compared with the base run: choose one by its position")
-        metrics = [row.metric for row in self]
-        raise KeyError(f"{key}{did_you_mean(key, metrics)}; compared are {', '.join(metrics) or 'none'}")
+        # With several new runs, each metric has several rows.
+        metrics = list(dict.fromkeys(row.metric for row in self))
+        compared = f"the compared metrics are {', '.join(metrics)}" if metrics else "no metric was compared"
+        raise KeyError(f"{key}{did_you_mean(key, metrics)}; {compared}")
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame with one row per difference."""
@@ -162,17 +164,17 @@ def compare(
     bases = _listed(base)
     if others and len(bases) != 1:
         raise UserError(f"the base run is a list of {len(bases)} runs; choose one by its position, such as runs[0]")
-    given = [*bases, *_listed(others)]
-    if len(given) < 2:
+    runs_or_names = [*bases, *_listed(others)]
+    if len(runs_or_names) < 2:
         raise UserError("give at least two runs: the others are compared with the first one")
-    runs = Runs(_run(run, results) for run in given)
+    runs = Runs(_run(run, results) for run in runs_or_names)
     with ExitStack() as stack:
         comparison = _compared(runs, stack)
     return Comparisons(comparison.rows, runs, comparison.caveats)
 
 
 def _listed(runs: Any) -> list[Run | str | Path]:
-    """Return the runs of a list, which may contain lists: `evaluate` returns one even for a single run."""
+    """Return all runs in one list. Lists may be nested, because `evaluate` returns a list even for a single run."""
     if isinstance(runs, Run | str | Path):
         return [runs]
     if not isinstance(runs, list | tuple):
@@ -192,7 +194,7 @@ def _run(run: Run | str | Path, results: str | Path | None) -> Run:
 
 
 def _compared(runs: Runs, stack: ExitStack) -> RunComparison:
-    """Compare runs with the first one. Their stores stay open as long as the stack."""
+    """Compare runs with the first one. Their stores stay open until the stack is closed."""
     opened = []
     for run in runs:
         store = stack.enter_context(Store(run.folder, for_display=True))

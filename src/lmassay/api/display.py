@@ -36,7 +36,7 @@ _STYLE = Markup(
 
 def page(*parts: Markup) -> str:
     """Return the HTML that a notebook shows."""
-    # Imported late, as the other modules for pages: a program that only starts runs does not wait for them.
+    # Modules for pages are imported late, so that a program that only starts runs does not wait for them.
     from lmassay.reporting.html_document import without_unwritable
 
     body = Markup("").join(parts)
@@ -49,7 +49,7 @@ def heading(text: str) -> Markup:
 
 
 def note(text: str) -> Markup:
-    """Return a line of small importance."""
+    """Return a less important line, in a lighter colour."""
     return Markup('<p class="note">{}</p>').format(text)
 
 
@@ -83,7 +83,7 @@ def image(source: str, alternative_text: str) -> Markup:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number of things.
+    """Return a count with its noun, in the plural if necessary.
 
     >>> count(1, "run"), count(2, "run")
     ('1 run', '2 runs')

@@ -54,15 +54,17 @@ def evaluate(
     to a list of answers, or a list of these. Several tasks and models give one run per combination.
 
     All answers are stored in the folder ``results``, by default that of the command line (``LMASSAY_RESULTS``, or
-    ``results`` in the working folder). Answers that are
-    stored already are not requested again, so calling ``evaluate`` again with the same arguments continues where an
-    interrupted call stopped.
+    ``results`` in the working folder). Answers that are stored already are not requested again, so calling ``evaluate``
+    again with the same arguments continues where an interrupted call stopped.
 
-    The other options are the keys of a configuration: ``limit`` is the number of examples, ``seed`` that of sampling
-    and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature, ``budget_usd``
-    and ``budget_tokens`` what may be spent. ``workers`` processes or the workers of the Dask cluster ``scheduler``
-    answer requests to local models and train; a model that is a Python object answers in this process.
-    ``progress`` shows a line with the progress; by default in terminals and notebooks.
+    Most other options are keys of a configuration: ``limit`` is the number of examples, ``seed`` the random seed of
+    sampling and intervals, ``samples`` and ``temperature`` the number of sampled answers and their temperature,
+    ``confidence`` the level of the intervals, ``budget_usd`` and ``budget_tokens`` the most that may be spent, and
+    ``name`` the name of the configuration.
+
+    Local models and trainings can run elsewhere: in ``workers`` processes, or on the Dask cluster at the address
+    ``scheduler``. If a model is a Python object, everything runs in this process. ``progress`` shows or hides a line
+    with the progress; by default, it is shown in terminals and notebooks.
 
     Problems are raised as :class:`lmassay.LmassayError`; those that you can fix as its subclass
     :class:`lmassay.UserError`.
@@ -114,7 +116,7 @@ def _is_config(value: Any) -> bool:
 
 
 def _is_results_folder(value: Any) -> bool:
-    """Whether the second argument after a configuration is the results folder: a path that names no model."""
+    """Whether the argument after a configuration is the results folder, that is, a path and not the name of a model."""
     if isinstance(value, str):
         return ".py:" not in value and value not in current_registry().names("model")
     return isinstance(value, Path)
@@ -147,9 +149,10 @@ def _configs(
             return file.runs()
     data = {**task, **options}
     data["task"] = specs_of("task", data["task"], objects, storage)
-    given_model = data.get("model") if model is None else model
-    if given_model is not None:
-        data["model"] = specs_of("model", given_model, objects, storage)
+    # The argument takes precedence over the key of the configuration.
+    chosen_model = data.get("model") if model is None else model
+    if chosen_model is not None:
+        data["model"] = specs_of("model", chosen_model, objects, storage)
     with objects.active():
         return expand(data, storage.base, default_name="python")
 
@@ -176,6 +179,7 @@ def _executor(plans: Sequence[Plan], workers: int | None, scheduler: str | None)
         warnings.warn(
             "a model that is a Python object cannot be sent to other processes, so everything runs in this one; to use "
             "workers, put its class into a file and name it: file.py:Name",
+            # The caller of `evaluate`; between it and this function is the `with` block.
             stacklevel=4,
         )
     elif wants_workers and any(_has_work_for_workers(plan) for plan in plans):
@@ -196,7 +200,7 @@ def _has_work_for_workers(plan: Plan) -> bool:
 
 
 def _carry_out(plans: Sequence[Plan], store: Store, executor: Executor, line: ProgressLine) -> list[RunRecord]:
-    """Carry out the runs one after the other; a sweep of trainings is done together."""
+    """Carry out the runs one after the other; if any of them trains models, all trainings are done first."""
     sweep = runner.new_sweep()
     try:
         with store.lock_sweep(sweep):
@@ -211,12 +215,12 @@ def _carry_out(plans: Sequence[Plan], store: Store, executor: Executor, line: Pr
 
 def _ask(plans: Sequence[Plan], store: Store, sweep: str, executor: Executor, line: ProgressLine) -> None:
     for plan in plans:
-        # Recorded when it starts: after an exception, no run is left that waits for nothing.
+        # Each run is recorded when it starts. If an exception ends the program, no later run is left as "waiting".
         (run,) = record_runs([plan], store, sweep)
         line.start(f"{run.record.task}: {run.record.title}", run.record.unit)
         record = runner.begin(plan, run.record, store, line.advance, executor=executor)
         if record.status == "stopped":
-            # The budget is used up, also for the others.
+            # The budget is shared, so there is nothing left for the other runs.
             return
 
 

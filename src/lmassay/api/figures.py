@@ -31,7 +31,9 @@ from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.metrics import is_detail
 
+# More rows would not be readable in a notebook.
 _MAX_ROWS = 40
+# In CSS pixels.
 _WIDTH = 560.0
 
 
@@ -85,10 +87,10 @@ class RunFigure:
         for figure_format in FIGURE_FORMATS:
             if file.suffix.lower() == f".{figure_format}":
                 text_form = text or ("text" if layout is None else "outlines")
-                writer = figure_writer([drawing], [figure_format], text_form, _warn)
+                writer = figure_writer([drawing], [figure_format], text_form, _warn_of_writer)
                 write_figure(drawing, file, figure_format, writer, text_form)
                 if layout is not None and is_too_wide(drawing, layout):
-                    _warn(too_wide_message(file.name, drawing, layout))
+                    warnings.warn(too_wide_message(file.name, drawing, layout), stacklevel=2)
                 return file
         raise UserError(f"{file} does not end in .svg, .png or .pdf; add one of these endings")
 
@@ -104,8 +106,9 @@ class RunFigure:
         return display.page(self.html())
 
 
-def _warn(message: str) -> None:
-    """Warn at the line of the user's program that saves the figure."""
+def _warn_of_writer(message: str) -> None:
+    """Issue a warning of ``figure_writer`` for the line of the user's program that calls ``RunFigure.save``."""
+    # The callers are, in this order: figure_writer, save, and the user's program.
     warnings.warn(message, stacklevel=4)
 
 
@@ -168,7 +171,7 @@ def interval_chart(
         if low is not None and high is not None:
             marks.append(Interval(low, high, at=number, style="whisker", title=text))
         marks.append(Dot(value, number, style="value", title=text))
-    # An axis needs a category, also if there is nothing to draw.
+    # An axis needs at least one category, even if there is nothing to draw.
     categories = [Category(label) for label, *_ in rows] or [Category("no data")]
     panel = Panel(y=CategoryAxis(categories), x=axis, marks=marks)
     chart = Chart(title, [panel], title=title, width=_WIDTH)
@@ -189,7 +192,7 @@ def _figure(
         values += [value for value in (result.value, result.low, result.high) if value is not None]
     reference = None
     if chance is not None and values:
-        # The axis reaches to the level of guessing, so that a reader sees how far above it the numbers are.
+        # The axis includes the chance level, so that a reader sees how far above it the numbers are.
         reference = chance
         values.append(chance)
     axis = LinearAxis.around(axis_title, values)
@@ -210,7 +213,7 @@ def _headline_results(record: RunRecord) -> list[Result]:
 
 
 def _on_one_scale(results: Sequence[Result]) -> list[Result]:
-    """Return the results that fit on one axis: rates, or the first one if it is, for example, a perplexity."""
+    """Return the results that fit on one axis: all rates, or only the first result if it is not a rate."""
     rates = [result for result in results if abs(result.value or 0.0) <= 1]
     # The first headline metric is the most important one, so it is shown in any case.
     if results and results[0] in rates:

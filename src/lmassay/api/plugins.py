@@ -54,7 +54,7 @@ def task(plugin: str | type[Task], /, **options: Any) -> TaskOptions:
 
     ``plugin`` is a name that ``lmassay tasks`` lists, ``file.py:Name``, or a class. An option for a data file also
     takes the data: a list of texts or rows, a data frame, or a column of one. An option for a plug-in, such as a
-    scorer, also takes a function or a class. A list for an option that expects another single value starts one run per
+    scorer, also takes a function or a class. If an option expects any other single value, a list starts one run per
     item.
 
     >>> task("robustness", src=["Hello world."], attack="charswap")
@@ -69,7 +69,8 @@ def model(
     """Return a model with options for :func:`lmassay.evaluate`.
 
     ``plugin`` is a name that ``lmassay models`` lists, ``file.py:Name``, a class, or a function from a list of prompts
-    to a list of answers. Without it, give functions by what they do; see :class:`lmassay.FunctionModel`.
+    to a list of answers. Without it, pass functions as options such as ``generate``; see
+    :class:`lmassay.FunctionModel`.
 
     >>> model("hf", model="gpt2")
     model('hf', model='gpt2')
@@ -98,7 +99,7 @@ def specs_of(kind: str, value: Any, objects: PythonObjects, storage: DataStorage
         specs: list[Any] = []
         for item in items:
             spec = specs_of(kind, item, objects, storage)
-            # An item may itself be a list; a configuration has one list of all.
+            # An item may itself be a list, but a configuration has one flat list.
             specs += spec if isinstance(spec, list) else [spec]
         return specs
     if value is None or isinstance(value, str):
@@ -182,7 +183,7 @@ def _check_kind(kind: str, value: Any) -> None:
 def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) -> str:
     arguments = [repr(plugin) if isinstance(plugin, str) else plugin.__name__]
     for name, value in options.items():
-        # A notebook is often shared with its outputs.
+        # Notebooks are often shared together with their outputs, so secrets must not be in them.
         arguments.append(f"{name}={REDACTED}" if is_secret_option(name) else f"{name}={_short(value)}")
     return f"{function}({', '.join(arguments)})"
 

@@ -15,11 +15,12 @@ _SECONDS_BEFORE_FIRST = 1.0
 
 
 class ProgressLine:
-    """Shows how far a run is, if the program is used interactively or ``always`` is set."""
+    """Shows the progress of a run; with None, only in a terminal or notebook."""
 
-    def __init__(self, always: bool | None) -> None:
-        in_notebook = _notebook_display() is not None
-        self._is_shown = always if always is not None else in_notebook or sys.stderr.isatty()
+    def __init__(self, is_shown: bool | None) -> None:
+        if is_shown is None:
+            is_shown = _notebook_display() is not None or sys.stderr.isatty()
+        self._is_shown = is_shown
         self._display = _notebook_display() if self._is_shown else None
         self._handle: Any = None
         self._description = ""
@@ -28,7 +29,7 @@ class ProgressLine:
         self._next_update = 0.0
 
     def start(self, description: str, unit: str = "example") -> None:
-        """Begin a run, whose progress is shown in this unit if it takes longer than a second."""
+        """Begin a run. Its progress is counted in ``unit``, and shown if the run takes longer than a second."""
         self._unit = unit
         self._description = description
         self._next_update = time.monotonic() + _SECONDS_BEFORE_FIRST

@@ -34,10 +34,10 @@ LATEST = "latest"
 
 
 class Results(list[Result]):
-    """The results of a run: one per metric and group. A metric's name gives its overall result.
+    """The results of a run: one per metric and group.
 
-    ``results["success"]`` has ``value``, ``low``, ``high`` (the interval) and ``n``. Iterating yields all results,
-    also those of groups.
+    ``results["success"]`` is the overall result of a metric, with ``value``, ``low``, ``high`` (the interval) and
+    ``n``. Iterating yields all results, including those of groups.
     """
 
     @overload
@@ -54,7 +54,8 @@ class Results(list[Result]):
             return super().__getitem__(key)
         result = self.get(key)
         if result is None:
-            raise KeyError(f"{key}{did_you_mean(key, self.metrics)}; this run has {', '.join(self.metrics)}")
+            metrics = ", ".join(self.metrics) or "no results"
+            raise KeyError(f"{key}{did_you_mean(key, self.metrics)}; this run has {metrics}")
         return result
 
     def get(self, metric: str, group: str = OVERALL) -> Result | None:
@@ -107,7 +108,7 @@ class RunExample:
     state: str
     """scored, unscored or error."""
     inputs: Mapping[str, Any]
-    """What the task knows about the example, such as its source text."""
+    """The fields of the example, such as its source text."""
     reference: Any
     """The expected answer; None if there is none."""
     groups: Mapping[str, str]
@@ -123,7 +124,7 @@ class RunExample:
     error: str | None
     """Why the model failed to answer; None if it did not."""
     details: Mapping[str, Any]
-    """What else the task noted, such as the choice that it read in an answer."""
+    """What else the task recorded, such as the choice that it recognised in an answer."""
 
     @property
     def prompt(self) -> str:
@@ -178,7 +179,7 @@ class RunExamples:
 
     def _at(self, positions: Sequence[int]) -> list[RunExample]:
         """Return the examples at these positions, in this order."""
-        # The store reads in one direction only; a slice may run backwards.
+        # The store reads examples in ascending order only, but a slice may run backwards.
         in_order = sorted(positions)
         with Store(self._folder, for_display=True) as store:
             rows = store.selected_rows(self._run, in_order)
@@ -214,7 +215,7 @@ def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) 
     prompts = tuple(_prompt(request) for request, _ in exchanges)
     answers = tuple(response.answer for _, response in exchanges)
     if not answers:
-        # Outputs from files are not stored as responses, but tasks note them.
+        # Outputs from files are not stored as responses, but tasks record them as details.
         details = row.score.details
         answers = tuple(details[name] for name in ("out", "adv_out", "raw", "answer") if name in details)
     return RunExample(
@@ -307,7 +308,7 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """What the task and the model have to say about the run, such as possible problems with the data."""
+        """Remarks of the task and the model about the run, such as possible problems with the data."""
         return list(self.record.provenance.notes)
 
     @property
@@ -339,7 +340,7 @@ class Run:
         """Return a pandas data frame with one row per example.
 
         Its columns are ``id``, ``state``, ``score.*``, ``group.*``, ``input.*``, ``detail.*`` (what else the task
-        noted, such as the output under attack), ``reference``, ``answer``, ``unscored`` and ``error``.
+        recorded, such as the output under attack), ``reference``, ``answer``, ``unscored`` and ``error``.
         """
         data: pandas.DataFrame = frame(self._columns(), "pandas")
         return data

@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
         status = app.main(args=argv, prog_name="lmassay", standalone_mode=False)
         process_exit.flush()
     except click.UsageError as error:
-        # By its name, because versions of click before 8.2 do not have this class.
+        # Compared by name, because versions of click before 8.2 do not have this class.
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
         else:
@@ -118,16 +118,17 @@ def main(argv: list[str] | None = None) -> None:
             _end_with_traceback(error)
         process_exit.exit_with(exit_code)
     except UnicodeEncodeError as error:
+        # Only a file name is encoded in this encoding; anything else is a bug.
         if error.encoding != sys.getfilesystemencoding():
             _end_with_traceback(error)
         encoding = error.encoding
         print_error(f"a file name has characters that cannot be written in {encoding}; rename the file")
         process_exit.exit_with(process_exit.USER_ERROR)
     except RuntimeError as error:
-        # Python before 3.13 reports a link that leads to itself in this way, not as an OSError.
+        # Before version 3.13, Python reports a link that points to itself in this way, not as an OSError.
         if not str(error).startswith("Symlink loop"):
             _end_with_traceback(error)
-        print_error(f"{error}: it leads to itself; remove it, or give another path")
+        print_error(f"{error}: it points to itself; remove it, or give another path")
         process_exit.exit_with(process_exit.USER_ERROR)
     except Exception as error:
         _end_with_traceback(error)
@@ -135,7 +136,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _end_with_traceback(error: Exception) -> NoReturn:
-    """Report a bug. Python itself would print the message of the exception as it is, with any secret in it."""
+    """Report a bug and exit. Python's own traceback would also print secrets that the exception may contain."""
     print_traceback(error)
     process_exit.exit_with(process_exit.INCOMPLETE)
 

@@ -8,7 +8,7 @@ import click
 class AddedOption(click.Option):
     """An option that the original program does not have. It cannot be abbreviated.
 
-    Therefore every abbreviation that is unique in the original program is unique here, too.
+    Otherwise, an abbreviation that is unique in the original program could be ambiguous here.
     """
 
 
@@ -61,13 +61,17 @@ class ListOptionsCommand(AbbreviatedCommand):
                 repeatable |= dict.fromkeys(parameter.opts, parameter)
         lists: dict[click.Parameter, list[str]] = {}
         others: list[str] = []
+        # The list that the following values belong to; None after an option that takes a single value.
         current: list[str] | None = None
         for position, word in enumerate(args):
             if word == "--":
                 others += args[position:]
                 break
-            if not word.startswith("-") or len(word) == 1:
-                (others if current is None else current).append(word)
+            # A single hyphen stands for standard input, so it is a value.
+            is_value = not word.startswith("-") or len(word) == 1
+            if is_value:
+                target = others if current is None else current
+                target.append(word)
                 continue
             name, equals, value = word.partition("=")
             option = repeatable.get(name)
@@ -81,8 +85,8 @@ class ListOptionsCommand(AbbreviatedCommand):
             current = [value] if equals else []
             lists[option] = current
         # Click expects the name of the option in front of each value.
-        spread: list[str] = []
+        repeated: list[str] = []
         for option, values in lists.items():
             for value in values:
-                spread += [option.opts[0], value]
-        return super().parse_args(ctx, [*spread, *others])
+                repeated += [option.opts[0], value]
+        return super().parse_args(ctx, [*repeated, *others])

@@ -97,8 +97,9 @@ def _table_with(installed: InstalledEvaluations) -> CommandTable:
                 continue
             sections.setdefault(command.section, []).append(command)
             package_of_command[command.name] = origin
-    with_commands = {title: commands for title, commands in sections.items() if commands}
-    return CommandTable(with_commands, problems)
+    # A section may be empty if no installed evaluation adds a command to it.
+    filled_sections = {title: commands for title, commands in sections.items() if commands}
+    return CommandTable(filled_sections, problems)
 
 
 def _problem_with(command: Command, package_of_command: Mapping[str, str]) -> str:

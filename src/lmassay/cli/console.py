@@ -77,7 +77,10 @@ def _print_message(label: str, label_style: str, text: str) -> None:
 
 
 def show_warnings() -> None:
-    """Show lmassay's own warnings as one line on standard error, each once; Python would hide or clutter them."""
+    """Show each of lmassay's own warnings once, as one line on standard error.
+
+    Python would hide deprecation warnings, and print others with a file name and a line of code.
+    """
     already_shown: set[str] = set()
     show_other_warning = warnings.showwarning
 
@@ -90,10 +93,10 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if not isinstance(message, OldPluginWarning | HookWarning):
-            # The text instead of the object: an object would be printed as it is.
+            # The text instead of the object, which Python would print without blanking out secrets.
             show_other_warning(redact(str(message)), category, filename, lineno, file, line)
             return
-        # A hook that fails for each example may give another reason each time, so it is identified by its name.
+        # A hook that fails for each example may give a different reason each time, so it is identified by its name.
         key = message.part if isinstance(message, HookWarning) else str(message)
         if key not in already_shown:
             already_shown.add(key)

@@ -36,7 +36,7 @@ USER_FIXABLE_ERRNOS = {
     errno.EACCES,
     errno.EBADF,
     errno.EEXIST,
-    # Windows has no disk quotas.
+    # Python on Windows has no EDQUOT (disk quota exceeded).
     errno.EDQUOT if hasattr(errno, "EDQUOT") else errno.ENOSPC,
     errno.EFBIG,
     errno.EIO,
@@ -112,7 +112,7 @@ def _redirect_to_null(stream: TextIO) -> None:
 # --- mistakes on the command line -------------------------------------------------------------------------------------
 
 
-# Not every version of click has a class for each mistake, but all use these words.
+# Not every version of click has an exception class for each mistake, but all versions use these messages.
 _INVALID_CHOICE = re.compile(r"^'(.*)' is not one of ")
 _NO_COMMAND = re.compile(r"^No such command '(.*)'")
 _LINE_BREAK = re.compile(r"\s*\n\s*")

@@ -1,4 +1,4 @@
-"""The options that select runs by what they are, such as ``--status failed``."""
+"""The options that select runs by their properties, such as ``--status failed``."""
 
 from __future__ import annotations
 

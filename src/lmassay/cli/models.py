@@ -12,7 +12,7 @@ from lmassay.errors import closest
 
 
 class _ModelsGroup(click.Group):
-    """A group in which every other name is that of a model, which is explained: ``lmassay models hf``."""
+    """A group that explains the model if a name is not that of a command: ``lmassay models hf``."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = super().get_command(ctx, cmd_name)

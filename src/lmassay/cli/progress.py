@@ -32,11 +32,12 @@ from rich.text import Text
 from lmassay.cli.console import say, stderr_console, use_shared_console, without_controls
 from lmassay.types.wording import counted, duration_text
 
-# A bar that flashes up for a short command would only distract.
+# A bar that appears for an instant during a short command would only distract.
 _SECONDS_BEFORE_BAR = 1.0
+# Between two runs of a command, the display should not disappear for a whole second.
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
-# The remaining time is estimated only from these amounts on; before, it would jump from one update to the next.
+# The remaining time is shown only above these amounts; below them, the estimate would jump with every update.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
 _MIN_DONE_FOR_ESTIMATE = 3.0
 _MIN_SHARE_FOR_ESTIMATE = 0.01
@@ -348,7 +349,7 @@ def _delayed_bar(
 
 
 class _ProgressBelowName(Progress):
-    """A bar with the name of its task above it, so that a long name does not take the space of the bar."""
+    """A bar with the name of its task above it, so that a long name does not take space away from the bar."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         for task in self.tasks:
@@ -375,7 +376,7 @@ class _LiveBar(ProgressColumn):
         self._share = share
 
     def render(self, task: Task) -> ProgressBar:
-        # The text next to the bar must fit, too.
+        # The bar must leave room for the text next to it.
         has_room = stderr_console().width >= _MIN_WIDTH_FOR_LONG_BAR
         width = _BAR_WIDTH if has_room else _NARROW_BAR_WIDTH
         share = self._share()

@@ -27,6 +27,7 @@ from lmassay.storage.store import DAMAGED, Spending, Store
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.wording import counted, enumerated
 
+# Metrics that a narrow terminal has room for.
 _NARROW_METRICS = 3
 # Runs of one status that are named below the table.
 _MAX_NAMED_RUNS = 6
@@ -39,6 +40,7 @@ def interval_title(record: RunRecord) -> str:
     return f"{100 * record.config.get('confidence', 0.95):g} % interval"
 
 
+# The end of the note that the runner writes if no example has a score; the reasons follow in parentheses.
 _NONE_SCORED = " could be scored"
 
 
@@ -222,7 +224,7 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         if not record.results and record.status != "done":
             ids_by_status.setdefault(record.status, []).append(_short_id(record))
     for status, ids in ids_by_status.items():
-        # Otherwise a row without numbers would look like a run without examples.
+        # Without this line, a row without numbers would look like a run without examples.
         print_sentence(f"{status}: {enumerated(ids, _MAX_NAMED_RUNS)}")
     for note in [*labelled.notes, *no_interval_notes(table.results)]:
         print_sentence(note)

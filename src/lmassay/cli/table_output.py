@@ -135,9 +135,8 @@ class _ColumnSpace:
 def _column_space(cells: Sequence[str], is_number: bool, is_whole: bool) -> _ColumnSpace:
     """Return how much room a column needs.
 
-    Numbers and ids are not broken, intervals only between their ends; other text is wrapped between words.
-
-    A long word is broken where a reader expects it, such as after a slash, and elsewhere only if nothing else helps.
+    Columns that must stay whole need their full width. Numbers are never broken, and an interval only between its two
+    ends. Other text is wrapped between words; a word that is longer than the minimum width may be broken.
     """
     full = least = 0
     for cell in cells:
@@ -196,7 +195,7 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:
-    """Yield the words of a line, each with the spaces around it; parts of the words that are wider than a column."""
+    """Yield the words of a line, each with the spaces around it. A word that is wider than a column is split."""
     for word in _WORDS.findall(line):
         if cell_len(word.strip()) <= width:
             yield word

@@ -1,4 +1,4 @@
-"""File names in any locale: an ASCII locale must not keep lmassay from files with other names."""
+"""File names in any locale: lmassay can use names that are not ASCII, even if the locale is ASCII."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_restart_needed(system: str, file_name_encoding: str) -> bool:
 
 
 def refuse_undecodable_names(arguments: Sequence[str]) -> None:
-    """Raise a UserError for a file name whose bytes are not text here: it cannot be stored or shown."""
+    """Raise a UserError for a file name that cannot be decoded here, because it could not be stored or shown."""
     names = list(arguments)
     # The working folder may have been deleted.
     with suppress(OSError):

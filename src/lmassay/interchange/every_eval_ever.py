@@ -1,7 +1,8 @@
 """A run in the schema of Every Eval Ever (github.com/evaleval/every_eval_ever), version 0.2.2.
 
 ``eval.schema.json`` describes one document per run with its results; ``instance_level_eval.schema.json`` describes one
-JSON object per example and result, in a companion file. What the schema requires and a run does not know is "unknown".
+JSON object per example and result, in a companion file. A field that the schema requires, but that a run does not
+record, gets the value "unknown".
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Result, Row, RunRecord
 
 SCHEMA_VERSION = "0.2.2"
-# Metrics that mean the same everywhere keep their plain name; others say whose they are.
+# Metrics that mean the same everywhere keep their plain name; the ids of others begin with "lmassay" and the task.
 _COMMON_METRICS = ("accuracy", "exact_match", "f1_macro")
+# By the name of the model plug-in. Nothing is claimed about other plug-ins, such as `openai` with any base URL.
 _LOCAL_MODELS = ("hf", "smollm2")
 _CLOSED_MODELS = ("azure", "clova", "claude")
 
@@ -39,6 +41,7 @@ class Evaluator:
 
     organization: str = "unknown"
     relationship: str = "other"
+    """To the developer of the model; one of :data:`lmassay.interchange.RELATIONSHIPS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def write_evaluation(store: Store, record: RunRecord, target: Path, evaluator: E
 
 
 def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
-    """The path of the document, and the path under which it refers to itself."""
+    """The path of the document, and the path that the document itself contains, which starts at ``target``."""
     if target.suffix == ".json":
         return target, target.name
     # The data store asks for a random UUID. This one is computed from the run's id, so that the same run gets the same
@@ -95,8 +98,8 @@ def _paths(record: RunRecord, target: Path) -> tuple[Path, str]:
     name = uuid.UUID(bytes=digest[:16], version=4)
     model = record.model.rpartition("/")[2]
     folders = [_path_part(text) for text in (record.task, _developer(record), model)]
-    inside = "/".join(["data", *folders, f"{name}.json"])
-    return target / inside, inside
+    relative_path = "/".join(["data", *folders, f"{name}.json"])
+    return target / relative_path, relative_path
 
 
 def _document(store: Store, record: RunRecord, results: Sequence[Result], evaluator: Evaluator) -> dict[str, Any]:
@@ -194,6 +197,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
         "evaluation_description": f"{metric} of {record.task} ({record.label}), {group}",
         "metric_id": metric if metric in _COMMON_METRICS else f"lmassay.{record.task}.{metric}",
         "metric_name": metric,
+        # The schema has no word for metrics whose best value is 0; they also get the detail "ideal" below.
         "lower_is_better": declared.better != "higher",
     }
     # A metric without bounds gets no type, because the schema requires bounds for every type.
@@ -230,7 +234,7 @@ def _result(record: RunRecord, result: Result, generation: Mapping[str, Any]) ->
 
 
 def _source_data(record: RunRecord) -> dict[str, Any]:
-    """The data by their digests: a run does not know where they were published."""
+    """The digests of the data, because a run does not record where they were published."""
     signature: Mapping[str, str] = record.depends_on
     digests = {name: signature[name] for name in ("data", "src", "ref", "prompt", "attack") if name in signature}
     source: dict[str, Any] = {"dataset_name": record.label, "source_type": "other"}
@@ -245,7 +249,7 @@ def _generation_config(store: Store, record: RunRecord) -> dict[str, Any]:
     arguments: dict[str, Any] = {"execution_command": shlex.join(["lmassay", *record.provenance.command])}
     for request in _first_requests(store, record):
         if request.get("verb") == "generate":
-            # Somebody else's store may have requests other than those that lmassay writes.
+            # A results folder from someone else may contain anything, so the types are checked.
             temperature = request.get("temperature", 0.0)
             if isinstance(temperature, int | float):
                 arguments["temperature"] = float(temperature)
@@ -264,7 +268,7 @@ def _first_requests(store: Store, record: RunRecord) -> list[Mapping[str, Any]]:
     return []
 
 
-# --- instances: what was put in, what came out, how the answer was read -----------------------------------------------
+# --- instances: the input and output of each example, and the answer that was read from it ----------------------------
 
 
 Exchanges = Sequence[tuple[Mapping[str, Any], Response]]
@@ -276,13 +280,13 @@ _EXTRACTED_DETAILS = ("letter", "answer", "prediction")
 
 
 def _metrics_with_verdict(store: Store, record: RunRecord, results: Sequence[Result]) -> list[tuple[Result, bool]]:
-    """Overall results of metrics that judge each example right or wrong, with whether lower is better."""
+    """Overall results of metrics that judge each example as right or wrong, each with whether lower is better."""
     overall = {result.metric: result for result in results if result.group == "overall"}
     is_binary: dict[str, bool] = {}
     for row in store.score_rows(record.id):
         for metric, value in row.score.values.items():
             is_binary[metric] = is_binary.get(metric, True) and value in (0.0, 1.0)
-    # In a user's data, an "accuracy" may still be graded; then no example is right or wrong.
+    # A user's own "accuracy" may have values between 0 and 1; then no example is simply right or wrong.
     judged: list[tuple[Result, bool]] = []
     for metric in record.design.headline or list(overall):
         declared = metric_of(record, metric)
@@ -309,6 +313,7 @@ def _instances(store: Store, record: RunRecord, judged: Sequence[tuple[Result, b
                 "evaluation_name": f"{record.task}.{_path_part(record.label)}",
                 "evaluation_result_id": result_id(result),
                 **instance,
+                # If lower is better, such as for the success of an attack, 0 is the correct outcome.
                 "evaluation": {"score": score, "is_correct": (score == 1.0) != lower_is_better},
             }
 

@@ -1,4 +1,4 @@
-"""How an evaluation writes its runs in the formats of other tools, if the general form is not enough."""
+"""How an evaluation exports its runs to the formats of other tools, if the general form is not enough."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def export_of(record: RunRecord) -> Export:
     if evaluation is None or make_export is None:
         return Export()
     export = call_hook(evaluation, "export", make_export, reads=instance_of(Export), otherwise=Export)
-    # A file with some examples in the general form would be useless, so a function that fails ends the export.
+    # A file that mixes two forms would be useless, so a function that fails ends the export.
     return replace(
         export,
         log_document=with_named_errors(evaluation, "export.log_document", export.log_document),

@@ -18,7 +18,7 @@ _FIRST_COLUMNS = ("id", "state")
 _LAST_COLUMNS = ("reference", "answer", "unscored", "error")
 _RUN_COLUMNS = ("run", "task", "label", "model", "status")
 _RESULT_COLUMNS = ("metric", "group", "value", "low", "high", "n", "n_error", "n_unscored", "method", "clusters")
-# The columns between the first and the last ones, by the beginning of their names.
+# The order of the columns between the first and the last ones, by the beginning of their names.
 _PREFIXES = ("score", "group", "input", "detail")
 
 
@@ -105,7 +105,7 @@ def _columns(rows: Iterable[Mapping[str, Any]], first: Sequence[str], last: Sequ
     for row in rows:
         for name, value in row.items():
             column = columns.setdefault(name, [])
-            # Earlier rows that lack this value.
+            # Fill in the earlier rows that lack this value.
             column.extend([None] * (count - len(column)))
             column.append(value)
         count += 1

@@ -1,4 +1,4 @@
-"""Servers for this machine only: the address they may listen on, and the host names that requests may be meant for."""
+"""Servers for this machine only: the addresses they may listen on, and the host names that requests may use."""
 
 from __future__ import annotations
 

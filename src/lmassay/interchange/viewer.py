@@ -65,22 +65,23 @@ class Viewer:
         self._socket = self._resources.enter_context(listen(host, port))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{host_in_url(host)}:{self.port}/{Path(STORE_FILE).stem}"
-        self._app = _only_for_here(app, host, self.port)
+        self._app = _for_local_reading(app, host, self.port)
 
     def _copy(self, store: Store, runs: Sequence[str]) -> Path:
-        """Copy runs, because SQL cannot read examples in batches, and shows damage as data and keys as they are.
+        """Copy runs to a temporary folder, with a table row for each example and without keys; return the folder.
 
-        Returns the new folder.
+        Datasette shows tables as they are stored: examples in batches are not readable, damaged runs look like valid
+        ones, and keys are visible.
         """
         folder = Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="lmassay-view-")))
         store.copy_with_single_rows(folder, runs, MAX_COPIED_ROWS)
         with Store(folder, create=True) as copy:
             if count_secrets(copy):
                 blank_secrets(copy)
-        self.notes.append("this is a copy of the results as they are now; start again to see later ones")
+        self.notes.append("this is a copy of the results as they are now; start the command again to see later ones")
         if any(sum(map(len, store.finished_positions(run))) > MAX_COPIED_ROWS for run in runs):
             self.notes.append(
-                f"the table rows has the first {MAX_COPIED_ROWS:,} examples of each large run; "
+                f"the table `rows` contains only the first {MAX_COPIED_ROWS:,} examples of each large run; "
                 "`lmassay export RUN --format csv -o rows.csv` writes all of them"
             )
         return folder
@@ -94,7 +95,7 @@ class Viewer:
 
 
 def _may_have_secrets(store: Store) -> bool:
-    """Return whether an old version stored secrets, as far as this can be read."""
+    """Return whether the store has secrets, which old versions stored, or is too damaged to tell."""
     try:
         return count_secrets(store) > 0
     except DamageError:
@@ -121,14 +122,14 @@ def _application(folder: Path) -> App:
     # An error in a user's query is shown on the page; without this, the terminal fills with a traceback.
     handle_exception.rich = None
     file = [str((folder / STORE_FILE).resolve())]
-    # In a read-only folder SQLite cannot create its lock files, so it must know that nobody writes to the file.
+    # In a read-only folder, SQLite cannot create its lock files. It can do without them if the file is "immutable".
     kind = "files" if os.access(folder, os.W_OK) else "immutables"
     metadata = yaml.safe_load(_METADATA.read_text(encoding="utf-8"))
     app: App = Datasette(**{"files": [], kind: file}, metadata=metadata, settings=_SETTINGS).app()
     return app
 
 
-def _only_for_here(app: App, host: str, port: int) -> App:
+def _for_local_reading(app: App, host: str, port: int) -> App:
     """Refuse requests that are not for reading, and those for another host name."""
     hosts = {name.encode() for name in allowed_hosts(host, port)}
 
@@ -147,7 +148,7 @@ def _only_for_here(app: App, host: str, port: int) -> App:
 def _with_policy(send: Any) -> Any:
     """Add a policy to every page: whatever an answer contains, nothing is loaded from or sent to another server.
 
-    Datasette's own pages have inline scripts and styles.
+    Inline scripts and styles are allowed, because Datasette's own pages use them.
     """
 
     async def send_with_policy(message: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def as_task(plugin: Any, described_as: object) -> Task:
     """
     task = _completed(plugin, Task, described_as)
     _adopt_old_design(task)
-    _report_typos(task, Task)
+    _refuse_typos(task, Task)
     _refuse(task_problems(task), task, "task", described_as)
     return task
 
@@ -53,7 +53,7 @@ def as_model(plugin: Any, described_as: object) -> Model:
     if not model.metered and _defining_class(model, "prices") is not None:
         model.metered = True
     _adopt_old_methods(model)
-    _report_typos(model, Model)
+    _refuse_typos(model, Model)
     _refuse(model_problems(model), model, "model", described_as)
     return model
 
@@ -69,11 +69,13 @@ def _refuse(problems: Sequence[str], plugin: Task | Model, kind: str, described_
 def _completed(plugin: Any, base: type[P], described_as: object) -> P:
     """Return the plug-in with the defaults of its base class, which an old plug-in does not inherit."""
     kind = base.__name__.lower()
+    page = _PAGES[base]
     missing = [name for name in _REQUIRED[base] if _defining_class(plugin, name) is None]
     if missing:
-        raise PluginError(f"the {kind} {described_as!r} does not define {', '.join(missing)}; see {_PAGES[base]}")
+        raise PluginError(f"the {kind} {described_as!r} does not define {', '.join(missing)}; see {page}")
     if isinstance(plugin, base):
         return plugin
+    # The object gets a class that extends both its own class and the base class.
     cls = type(plugin)
     warnings.warn(
         f"{cls.__name__} should inherit from lmassay.{base.__name__}; a class without it will be refused in 1.0",
@@ -86,9 +88,8 @@ def _completed(plugin: Any, base: type[P], described_as: object) -> P:
     try:
         plugin.__class__ = type(cls.__name__, (cls, base), members)
     except TypeError as error:
-        raise PluginError(
-            f"the {kind} {described_as!r} cannot be used as it is ({error}); see {_PAGES[base]}"
-        ) from None
+        # For example a class with __slots__, whose objects cannot change their class.
+        raise PluginError(f"the {kind} {described_as!r} cannot be used as it is ({error}); see {page}") from None
     completed: P = plugin
     return completed
 
@@ -98,9 +99,8 @@ def _adopt_old_design(task: Task) -> None:
     old = [name for name in _OLD_MEMBERS if _defining_class(task, name) is not None]
     if not old:
         return
-    instead = "Design(clusters=…, headline=…)"
     warnings.warn(
-        f"{type(task).__name__}.{old[0]} is deprecated; declare design = {instead} instead",
+        f"{type(task).__name__}.{old[0]} is deprecated; declare design = Design(clusters=…, headline=…) instead",
         OldPluginWarning,
         stacklevel=2,
     )
@@ -126,7 +126,7 @@ def _adopt_old_design(task: Task) -> None:
 
 
 def _adopt_old_methods(model: Model) -> None:
-    """Call the methods of a user's class that are written under a name of an earlier version."""
+    """Make methods of a user's class that still have the name of an earlier version available under the new name."""
     for old, new in _OLD_METHODS.items():
         if _defining_class(model, old) is None or _defining_class(model, new) is not None:
             continue
@@ -138,8 +138,8 @@ def _adopt_old_methods(model: Model) -> None:
         setattr(model, new, getattr(model, old))
 
 
-def _report_typos(plugin: Task | Model, base: type) -> None:
-    """Refuse a member whose name is almost that of a member of the contract; it would be ignored silently."""
+def _refuse_typos(plugin: Task | Model, base: type) -> None:
+    """Refuse a member whose name is almost that of a member of the contract, because it would be silently ignored."""
     member_names = {name for name in dir(base) if not name.startswith("_")}
     # These have no default, so the base class does not have them.
     member_names.add("name")
@@ -164,10 +164,10 @@ def _report_typos(plugin: Task | Model, base: type) -> None:
         if similar[0] in design_fields:
             meant = f"design = Design({design_fields[similar[0]]}=…)"
         raise PluginError(f"{problem}; did you mean {meant}? If it is your own, begin its name with an underscore")
-    _report_typos_in_init(plugin, base, {*member_names, *design_fields})
+    _refuse_typos_in_init(plugin, base, {*member_names, *design_fields})
 
 
-def _report_typos_in_init(plugin: Task | Model, base: type, member_names: set[str]) -> None:
+def _refuse_typos_in_init(plugin: Task | Model, base: type, member_names: set[str]) -> None:
     """Refuse a misspelt member that ``__init__`` sets.
 
     An instance also stores its own data in attributes, so names of options (``self.metric = metric``) and plurals or
@@ -180,6 +180,7 @@ def _report_typos_in_init(plugin: Task | Model, base: type, member_names: set[st
     attributes -= member_names
     attributes -= {name for name, _ in _users_members(plugin)}
     attributes -= set(inspect.signature(cls.__init__).parameters)
+    # A class of lmassay's own that the user's class extends may read attributes that are not in the contract.
     attributes -= _names_in_own_methods(cls)
     for name in sorted(attributes):
         similar = difflib.get_close_matches(name, sorted(member_names), n=1, cutoff=_TYPO_SIMILARITY)

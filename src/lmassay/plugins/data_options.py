@@ -1,4 +1,4 @@
-"""Options that take data from memory: everywhere a configuration names a data file, a Python program may give the data.
+"""Options that take data from memory: wherever a configuration names a data file, a Python program may pass the data.
 
 An option of type ``Path`` takes texts or rows. An option with another type declares what it takes with
 :class:`InMemory`. :meth:`DataStorage.store` writes the data in the options of a plug-in to files, and puts the paths of
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from lmassay.errors import ConfigError, DataError, LmassayError
-from lmassay.plugins.options import Nested, inner_model, options_model, split_spec
+from lmassay.plugins.options import Nested, inner_model, options_model
 from lmassay.plugins.registry import current_registry
 from lmassay.storage.in_memory import Rows, is_frame, rows_of, write_description
 
@@ -33,8 +33,8 @@ class InMemory:
     """If the option also takes a description of data, which is otherwise a YAML file: the key of its data."""
 
 
+# An option of type Path without a mark takes texts as well as rows.
 _ANYTHING = None
-"""Stands for the missing mark of an option of type ``Path``: it takes texts as well as rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DataStorage:
     base: Path
     """The folder that relative paths start from."""
     lists_are_data: bool
-    """Whether a list of texts or rows is data. In a configuration it is a list of values to try."""
+    """Whether a list of texts or rows is data. If not, as in a configuration file, it starts one run per item."""
 
     def store(self, kind: str, spec: Any, key: str = "") -> Any:
         """Return the description of a plug-in with paths in place of data from memory.
@@ -62,7 +62,6 @@ class DataStorage:
         fields: Mapping[str, Any] = {}
         if isinstance(name, str):
             try:
-                name, _ = split_spec(spec, key)
                 fields = options_model(current_registry().get(kind, name, self.base)).model_fields
             except LmassayError:
                 # An unknown name is reported when the configuration is checked.
@@ -77,7 +76,7 @@ class DataStorage:
 
     def _value(self, value: Any, field: Any, key: str) -> Any:
         if field is None:
-            return self._anywhere(value, key)
+            return self._without_field(value, key)
         for mark in field.metadata:
             if isinstance(mark, Nested):
                 return self.store(mark.kind, value, key)
@@ -90,7 +89,7 @@ class DataStorage:
             return self._inner(value, inner, key)
         if _takes_paths_by_name(field.annotation) and isinstance(value, Mapping):
             return {name: self._data(inner_value, _ANYTHING, f"{key}.{name}") for name, inner_value in value.items()}
-        return self._anywhere(value, key)
+        return self._without_field(value, key)
 
     def _inner(self, value: Any, model: type[BaseModel], key: str) -> Any:
         """Store the data in an option that is a mapping with its own keys, or a list of such mappings."""
@@ -102,7 +101,7 @@ class DataStorage:
             return value.model_dump(mode="json", exclude_unset=True)
         return value
 
-    def _anywhere(self, value: Any, key: str) -> Any:
+    def _without_field(self, value: Any, key: str) -> Any:
         """Store data that are recognised without knowing the option: data frames and what ``lmassay.rows`` returns."""
         if type(value).__module__ == "numpy":
             # A list of numbers, or a single one.
@@ -110,9 +109,9 @@ class DataStorage:
         if isinstance(value, Rows) or is_frame(value):
             return str(rows_of(value, key).write(self.results))
         if isinstance(value, Mapping):
-            return {name: self._anywhere(inner, f"{key}.{name}") for name, inner in value.items()}
+            return {name: self._without_field(inner, f"{key}.{name}") for name, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [self._anywhere(item, f"{key}[{number}]") for number, item in enumerate(value)]
+            return [self._without_field(item, f"{key}[{number}]") for number, item in enumerate(value)]
         return value
 
     def _data(self, value: Any, mark: InMemory | None, key: str) -> Any:
@@ -123,7 +122,7 @@ class DataStorage:
             _check_kind(data, mark, key)
             return str(data.write(self.results))
         if isinstance(value, Mapping):
-            # A mapping is a description of data, which contains them, or options with data somewhere inside.
+            # The mapping is either a description that contains its data, or it has data in some of its values.
             if mark is not None and mark.described_by in value:
                 return self._description(value, mark, key)
             return {name: self._data(inner, mark, f"{key}.{name}") for name, inner in value.items()}
@@ -138,7 +137,7 @@ class DataStorage:
             return
         if not all(isinstance(value, str) for value in values):
             return
-        # A blank distinguishes a sentence from a name that was mistyped.
+        # A space distinguishes a sentence from a mistyped file name.
         has_sentence = any(" " in value for value in values)
         if has_sentence and not any(self._is_file(value) for value in values):
             raise ConfigError(
@@ -160,7 +159,7 @@ class DataStorage:
             raise DataError(f"{key}: the list is empty; give at least one text or row")
         if all(isinstance(item, str) for item in value):
             if mark is not None and mark.kind == "rows":
-                # Names of files or data sets, each of which is a value to try.
+                # Names of files or data sets; each starts a run.
                 return False
             self._refuse_file_names(value, key)
             return True
@@ -172,8 +171,8 @@ class DataStorage:
             if isinstance(item, Mapping) and not_rows.isdisjoint(item):
                 return True
         for item in value:
-            is_value_to_try = isinstance(item, str | Path | Mapping | Rows) or is_frame(item)
-            if not is_value_to_try:
+            is_single_value = isinstance(item, str | Path | Mapping | Rows) or is_frame(item)
+            if not is_single_value:
                 # Anything else, such as a number, is reported as a wrong text or row.
                 return True
         return False
@@ -202,7 +201,7 @@ class DataStorage:
         return str(write_description(stored, name if isinstance(name, str) else "", self.results))
 
     def _absolute(self, value: Any) -> Any:
-        """A path in the description is relative to the program's folder, but the file is written elsewhere."""
+        """Return absolute paths: the description's paths start at the program's folder, but its file is elsewhere."""
         if isinstance(value, str | Path):
             return str((self.base / Path(value).expanduser()).absolute())
         if isinstance(value, list | tuple):

@@ -41,11 +41,11 @@ class PluginProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstalledEvaluations:
-    """The evaluations that could be loaded, and the problems with all others."""
+    """The evaluations that could be loaded, and the problems that were found."""
 
     evaluations: Sequence[Evaluation]
     origins: dict[str, str]
-    """Evaluation → the package it comes from."""
+    """Name of an evaluation → the package it comes from."""
     problems: Sequence[PluginProblem]
 
 
@@ -117,7 +117,7 @@ def package_of(evaluation: Evaluation) -> str:
 
 
 def unloaded_packages_note() -> str:
-    """Return a note for messages about something that was not found: the package that has it may not be loadable."""
+    """Return a note for "not found" messages: a package that failed to load may be the one that provides it."""
     messages = [problem.message for problem in installed_evaluations().problems if problem.is_left_out]
     if messages:
         return f" ({'; '.join(messages)}; see lmassay doctor)"
@@ -146,7 +146,7 @@ def view_of(record: RunRecord) -> View:
 
 
 def variation_of(record: RunRecord) -> Variation:
-    """Return which parts of a run's signature say how the question is asked."""
+    """Return which parts of a run's signature describe how the question is asked, such as the prompt."""
     evaluation = evaluation_of(record)
     if evaluation is None:
         return Variation()
@@ -154,9 +154,9 @@ def variation_of(record: RunRecord) -> Variation:
 
 
 def metric_of(record: RunRecord, name: str) -> Metric:
-    """Return the declaration of a metric of a run, by its task or by its evaluation.
+    """Return the metric of a run as its task or its evaluation declares it.
 
-    If a metric is not declared, only its name is known, and higher values are assumed to be better.
+    For a metric that is not declared, only the name is known, and higher values are assumed to be better.
     """
     declared = find_metric(name, record.provenance.metrics)
     if declared is not None:

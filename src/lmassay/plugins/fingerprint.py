@@ -33,7 +33,9 @@ from lmassay.redaction import is_secret_option, may_be_key, remember_secret
 _DIGEST_LENGTH = 12
 # An object may lead to a whole library, whose objects need not be walked through one by one.
 _MAX_PARTS = 20_000
+# The repr of a value of these types identifies it.
 _PLAIN = (bool, int, float, complex, str, bytes, range, date, datetime, timedelta, PurePath, type(None), type(Ellipsis))
+# Object that cannot be compared → a random token that replaces its state.
 _tokens: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
@@ -67,7 +69,7 @@ def _process_token(value: Any) -> str:
     try:
         return _tokens.setdefault(value, secrets.token_hex(8))
     except TypeError:
-        # Not hashable, or without weak references: nothing can be remembered about it.
+        # The object is not hashable or does not allow weak references, so each call gets a new token.
         return secrets.token_hex(8)
 
 
@@ -77,13 +79,15 @@ class _Walk:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.not_comparable = ""
-        # Objects are kept, so that no other object gets the same id meanwhile.
+        # id → position and object. Keeping the objects alive ensures that no other object gets the same id.
         self._seen: dict[int, tuple[int, Any]] = {}
 
     def add(self, value: Any, name: str) -> None:
-        """Add a value, which an error message calls ``name``."""
+        """Add a value; ``name`` is what :attr:`Fingerprint.not_comparable` calls it."""
         if isinstance(value, enum.Enum):
             self._text("enum", f"{type(value).__qualname__}.{value.name}")
+            if not _installed_package(type(value).__module__):
+                self.add(value.value, name)
             return
         if type(value) in _PLAIN or isinstance(value, PurePath):
             _remember_key(name, value)
@@ -135,7 +139,7 @@ class _Walk:
         elif isinstance(value, functools.cached_property):
             self.add(value.func, name)
         elif isinstance(value, functools._lru_cache_wrapper):
-            # A remembered result is the same as a computed one.
+            # Only the function matters; the results that it has cached do not.
             self.add(value.__wrapped__, name)
         elif type(value).__module__ == "numpy":
             self._array(value, name)
@@ -192,7 +196,7 @@ class _Walk:
         self._text("names", repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)))
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                # A function, class or comprehension inside.
+                # A nested function, class or comprehension.
                 self._code(constant, variables)
             else:
                 self.add(constant, "constant")
@@ -210,7 +214,8 @@ class _Walk:
         for base in cls.__bases__:
             self.add(base, base.__name__)
         for name, member in vars(cls).items():
-            # Python's own entries differ between versions; annotations are about types.
+            # Attributes such as __module__ differ between Python versions, and annotations do not affect what the class
+            # does. Methods such as __init__ count.
             if name.startswith("__") and name.endswith("__") and not inspect.isroutine(member):
                 continue
             if isinstance(member, types.GetSetDescriptorType | types.MemberDescriptorType):

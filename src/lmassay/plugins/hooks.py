@@ -32,7 +32,7 @@ def call_hook(
         raise
     except (Exception, SystemExit) as error:
         if package_of(evaluation) == OWN_PACKAGE:
-            # An error in lmassay itself is meant for the user, or it is a bug that needs a traceback.
+            # Errors in lmassay's own hooks tell the user what to do, or they are bugs, which need a traceback.
             raise
         part = f"{name} of the evaluation {evaluation.name}"
         message = f"{hook_failure(evaluation, name, error)}; continuing without it"
@@ -97,7 +97,7 @@ def list_of(kind: type[Item]) -> Reader[list[Item]]:
         for item in items:
             if not isinstance(item, kind):
                 raise PluginError(
-                    f"it returned a list with {describe_value(item)} in it, not {kind.__name__} objects only"
+                    f"it must return {kind.__name__} objects only, but its list contains {describe_value(item)}"
                 )
         return items
 
@@ -109,8 +109,8 @@ def name_value_pairs(value: Any) -> list[tuple[str, Any]]:
     items = _items(value)
     for item in items:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
-            raise PluginError(f"it returned a list with {describe_value(item)} in it, not (name, text) pairs only")
-    return [(name, text) for name, text in items]
+            raise PluginError(f"it must return (name, text) pairs only, but its list contains {describe_value(item)}")
+    return [(name, item_value) for name, item_value in items]
 
 
 def any_value(value: Any) -> Any:

@@ -21,7 +21,7 @@ ABILITIES = {
     "gradients": "compute gradients",
 }
 """What a model can do (``Model.can``) or a task needs (``Task.needs``), and the words for it in messages."""
-# Statistics cluster and pair by one group so far.
+# Design takes tuples of groups, but the statistics can cluster and pair by one group only.
 _MAX_GROUPS = 1
 
 
@@ -37,7 +37,7 @@ def task_problems(task: Task) -> list[str]:
     declared_problems += _design_problems(task.design)
     problems += declared_problems
     if not declared_problems:
-        # The names can only be compared if all three are well-formed.
+        # Names can only be looked up if metrics, evaluation and design are well-formed.
         problems += _unknown_metrics(task)
     return problems
 
@@ -93,9 +93,8 @@ def abilities_text(abilities: Set[str]) -> str:
 
 
 def _ability_problems(member: str, abilities: Any) -> Iterator[str]:
-    what = "a set of abilities, such as frozenset({'generate'})"
     if not isinstance(abilities, Set):
-        yield expected_message(member, what, abilities)
+        yield expected_message(member, "a set of abilities, such as frozenset({'generate'})", abilities)
         return
     for ability in abilities:
         if ability not in ABILITIES:
@@ -109,20 +108,20 @@ def _chunk_problems(plugin: Task | Model, min_chunk: int) -> Iterator[str]:
 
 
 def _resource_problems(model: Model) -> Iterator[str]:
-    what = "a mapping from names to numbers, such as {'GPU': 1}"
+    expected = "a mapping from names to numbers above 0, such as {'GPU': 1}"
     resources: Any = model.resources
     if not isinstance(resources, Mapping):
-        yield expected_message("resources", what, resources)
+        yield expected_message("resources", expected, resources)
         return
     for name, amount in resources.items():
         is_amount = isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0
         if not isinstance(name, str) or not is_amount:
-            yield expected_message("resources", what, resources)
+            yield expected_message("resources", expected, resources)
             return
 
 
 def _is_whole_number(value: object) -> bool:
-    # In Python, True and False are numbers.
+    # In Python, True and False are integers.
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -146,7 +145,7 @@ def _evaluation_problems(task: Task) -> list[str]:
 _EXPECTED_IN_DESIGN = {
     "weights": "the name of a score",
     "combinations": "a Combination",
-    "crossed": "what the labels of its outcomes are",
+    "crossed": "a text that names the labels of its outcomes, such as 'verb_pair'",
 }
 
 
@@ -182,7 +181,7 @@ def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
 
 
 def _unknown_metrics(task: Task) -> Iterator[str]:
-    """Report names in the design that no metric has. Only a task that declares its metrics can be checked."""
+    """Yield a problem for each name in the design that is not a metric; nothing if the task declares no metrics."""
     if not task.metrics:
         return
     declared = list(task.metrics)

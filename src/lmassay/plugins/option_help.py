@@ -37,7 +37,7 @@ class OptionHelp:
     """One option of a plug-in."""
 
     name: str
-    """The key; that of an option in a group has the name of the group before it: ``splits.k``."""
+    """The key; for an option in a group, with the name of the group in front: ``splits.k``."""
     type: str
     default: str
     meaning: str
@@ -164,18 +164,17 @@ def _annotation_text(annotation: Any) -> str:
     if origin is typing.Literal:
         return " | ".join(str(value) for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        # An option that may be empty is simply left out.
+        # None is not listed, because users leave an optional key out instead of writing null.
         texts = [_annotation_text(argument) for argument in arguments if argument is not type(None)]
         return " | ".join(dict.fromkeys(texts))
-    if origin in (list, tuple):
+    if origin in (list, tuple) or annotation in (list, tuple):
         return f"list of {_annotation_text(arguments[0])}" if arguments else "list"
     if origin is dict or annotation is dict or (isinstance(origin, type) and issubclass(origin, Mapping)):
         return "mapping"
     if annotation in _NAMES:
         return _NAMES[annotation]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return "mapping"
     if isinstance(annotation, type):
+        # A class with its own keys, usually a pydantic model.
         return "mapping"
     return "value"
 

@@ -43,15 +43,17 @@ from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, record_read
 Spec = str | Mapping[str, Any]
 """How a configuration describes a plug-in: its name, or a mapping with the key ``name`` and its options."""
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+# The parameter that receives the folder of the configuration.
 _INJECTED = "base_dir"
 DATA_PREFIX = "data:"
 """``data:teapot/MT/src.fr`` is a file of a published data set; see :mod:`lmassay.datasets.catalogue`."""
+# Names of options that take a mapping of settings, in which a key such as `token` is a secret and not a label.
 _MAY_HOLD_SECRETS = re.compile(
     r"(\w*_)?(headers|auth|params|parameters|query|client|server|options|kwargs|config|settings|body)"
 )
-# In a mapping from labels to words, these may be labels.
+# Names of secrets that are also everyday words: in a mapping from labels to words, they may be labels.
 _PLAIN_WORDS = re.compile(r"secret|password|passphrase|token|credentials?|cookie|authorization", re.IGNORECASE)
-# Options that are shown in every table, and name files of exports.
+# Options that every table shows, and that the names of exported files contain.
 _SHOWN_OPTIONS = ("label", "model", "name")
 # A special token of a model, such as [MASK] or </s>, is not a secret.
 _SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
@@ -105,7 +107,7 @@ def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) ->
     fields: dict[str, Any] = {}
     extra: typing.Literal["allow", "forbid"] = "forbid"
     for parameter in parameters:
-        # A class with **options takes any key; misspelt ones can then not be found.
+        # A class with **options accepts any key, so misspelt keys cannot be detected.
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
         elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != _INJECTED:
@@ -188,8 +190,8 @@ def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., An
         raise PluginError(f"{key}: {error}") from error
     if not callable(factory):
         raise ConfigError(f"{key}: '{name}' is not a {kind}")
-    found: Callable[..., Any] = factory
-    return found
+    callable_factory: Callable[..., Any] = factory
+    return callable_factory
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
@@ -320,6 +322,7 @@ def secret_messages(options: Mapping[str, Any], model: type[BaseModel], key: str
 
     It is for options that have other mistakes as well, so that all are reported at once.
     """
+    # As in `checked_options`: a path to a file with a secret is not a secret.
     not_paths = {}
     for name, value in options.items():
         field = model.model_fields.get(name)
@@ -336,7 +339,7 @@ def _takes_path(annotation: Any) -> bool:
 
 
 def _messages_of(refuse: Callable[[Mapping[str, Any], str], None], options: Mapping[str, Any], key: str) -> list[str]:
-    """Return what a function that raises at the first mistake says about each option."""
+    """Call a check for each option separately, because it raises at the first mistake, and return all messages."""
     messages = []
     for name, value in options.items():
         try:
@@ -407,7 +410,10 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def remember_written_secrets(config: Mapping[str, Any]) -> None:
-    """Remember the secrets in a configuration that an earlier version of lmassay accepted."""
+    """Remember the secrets in a stored configuration, so that they are never shown.
+
+    Earlier versions of lmassay accepted and stored secrets that are refused today.
+    """
     for _, value in _secrets(config, ""):
         if not _ENVIRONMENT.search(value):
             remember_secret(value)
@@ -464,7 +470,7 @@ def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
         # A name that this environment's encoding cannot represent; the command line reports it with a remedy.
         raise
     except (ValueError, OSError, RuntimeError) as error:
-        # A zero byte, a name that is too long, or the home of an unknown user.
+        # A null byte, a name that is too long, or the home folder of an unknown user (`~name`).
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
             f"{key}: this is not a path: {reason} (got {excerpt(str(value), _MAX_SHOWN_VALUE)!r})"

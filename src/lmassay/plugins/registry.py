@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from lmassay.contracts import Component, Evaluation, resolve
-from lmassay.errors import MissingExtra, PluginError, did_you_mean
+from lmassay.errors import LmassayError, MissingExtra, PluginError, did_you_mean
 from lmassay.plugins.entry_points import installed_points, package_of
 from lmassay.plugins.evaluations import OWN_PACKAGE, installed_evaluations, precedence, unloaded_packages_note
 from lmassay.plugins.python_objects import find_object, is_python_object
@@ -61,7 +61,7 @@ class Registry:
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
-        # (kind, name) → the object and the file it comes from. Those of the parent are not included.
+        # (kind, name) → the object and the file it comes from; without those of the parent.
         self._own: dict[tuple[str, str], tuple[Any, str]] = {}
         # The users' Python files that have been run.
         self._files: dict[Path, ModuleType] = {}
@@ -325,7 +325,7 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
 
 
 def _is_local_model(name: str, base: Path | None) -> bool:
-    """Return whether a name is that of a folder or GGUF file, which a configuration names as an option of ``hf``."""
+    """Return whether a name is the path of a model folder or GGUF file, which belongs into an option of ``hf``."""
     path = (base or Path()) / Path(name).expanduser()
     return path.is_dir() or (path.is_file() and path.suffix == ".gguf")
 
@@ -345,15 +345,17 @@ def _imported(kind: str, name: str, component: Component) -> Any:
 
 
 def _import_problem(kind: str, name: str, component: Component, origin: str) -> str:
-    """Return why a component of another package cannot be imported; empty if it can. Our own are tested."""
+    """Return why a component of another package cannot be imported; empty if it can."""
     if origin == OWN_PACKAGE:
+        # lmassay's tests import all of its own components, and importing them here would slow down every listing.
         return ""
     try:
         _imported(kind, name, component)
     except MissingExtra:
-        # Nothing is wrong with the component: the user may install the extra.
+        # Nothing is wrong with the component; the user can install the extra.
         return ""
-    except PluginError as error:
+    except LmassayError as error:
+        # Whatever another package's code raises, the listing goes on.
         return str(error)
     return ""
 

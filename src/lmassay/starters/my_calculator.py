@@ -9,7 +9,7 @@ from lmassay import Generate, Model
 
 
 class Calculator(Model):
-    """Right only if no digits add up to more than nine."""
+    """A model that is right only if no two digits add up to more than nine."""
 
     name = "calculator"
     can = frozenset({"generate"})

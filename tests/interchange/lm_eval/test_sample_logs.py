@@ -169,6 +169,13 @@ def test_totals_with_numbers_beyond_all_bounds_are_taken_without_them(tmp_path):
     assert totals.documents is None
 
 
+def test_totals_are_those_of_the_filter_and_not_of_one_with_a_longer_name(tmp_path):
+    path = tmp_path / "results_1.json"
+    means = {"exact_match,strict": 0.5, "exact_match,strict-match": 0.25}
+    path.write_text(json.dumps({"results": {"a": means}}), encoding="utf-8")
+    assert read_totals(path, "a", "strict").means == {"exact_match": 0.5}
+
+
 def test_a_name_that_has_no_utf_8_is_escaped(tmp_path):
     path = tmp_path / "results_1.json"
     path.write_text('{"results": {"a": {}}, "model_name": "m\\ud800"}', encoding="utf-8")

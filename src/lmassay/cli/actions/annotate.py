@@ -53,7 +53,7 @@ def tag(run: str, names: Sequence[str], remove: bool, results: Path, as_json: bo
 
 
 def _record(results: Path, run: str) -> RunRecord:
-    """Return a run as it is stored: what is written back must not be taken from what is shown."""
+    """Return a run as it is stored, because what is shown has keys blanked out and must not be written back."""
     with Store(results) as store:
         record = store.run(run)
     if record.status == DAMAGED:
@@ -69,7 +69,7 @@ def _change(results: Path, record: RunRecord, annotation: Annotation) -> None:
 
 
 def _shown_record(results: Path, record: RunRecord) -> RunRecord:
-    """Return a run with what is stored now, without keys: an old version may have stored them."""
+    """Return a run as it is stored now, with keys blanked out, which an old version may have stored."""
     with Store(results, for_display=True) as store:
         return store.run(record.id)
 

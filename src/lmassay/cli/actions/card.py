@@ -124,7 +124,7 @@ def card(
         group_of_run = {run.record.id: run_title(run.plan.task.name, run.plan.model_label) for run in runs}
         with progress_board(group_of_run) as display:
             exit_code = work_through(runs, store, executor, display)
-        # Answers may come from the cache of an old version, which stored keys.
+        # For display: answers may come from the cache of an old version, which stored keys.
         with Store(results, for_display=True) as shown:
             records = [record for record in shown.runs() if record.sweep == sweep]
             # The page is written before anything is printed: with `| head`, printing may end the command.
@@ -133,7 +133,7 @@ def card(
                 print_json(card_as_json(shown, records) | {"page": str(output.resolve())})
             else:
                 print_card(shown, records)
-        # A failed training is repeated only on request, so the advice differs.
+        # `lmassay resume` repeats failed trainings only with --retry-failed, so the advice differs for these runs.
         trained = {run.record.id for run in runs if run.plan.task.trains}
         exit_code = max(exit_code, report_unfinished(records, store, trained))
         if exit_code:
@@ -145,14 +145,14 @@ def card(
 
 
 def _require_on_card(name: str) -> None:
-    names = [evaluation.name for evaluation in cards.card_evaluations()]
+    names = evaluation_names()
     if name not in names:
         hint = did_you_mean(name, names)
         raise UserError(f"--only {name}: there is no such evaluation on the card{hint}{unloaded_packages_note()}")
 
 
 def _fetch_default() -> None:
-    """Download the default model. No other model is downloaded without being asked for."""
+    """Download the default model if necessary. Other models are downloaded only by `lmassay models get`."""
     from lmassay.models import cache, embedded
 
     if embedded.folder(DEFAULT_MODEL) is None:
@@ -210,11 +210,12 @@ def _require_work(parts: Sequence[PlannedEvaluation]) -> None:
 
 def _card_part(parts: Sequence[PlannedEvaluation], size: str, data: str, language: str) -> CardPart:
     """Return what the runs record about their card: its size, its data and what does not apply to which model."""
-    absent: dict[str, dict[str, str]] = {}
+    # Model → evaluation → the reason.
+    not_applicable: dict[str, dict[str, str]] = {}
     for part in parts:
         if part.config is None:
-            absent.setdefault(part.model, {})[part.evaluation] = part.reason
-    return CardPart(size, absent, data, language)
+            not_applicable.setdefault(part.model, {})[part.evaluation] = part.reason
+    return CardPart(size, not_applicable, data, language)
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:

@@ -94,21 +94,22 @@ class _ServerTest:
 
 
 def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
-    """Test the server of each model once for all that its tasks need."""
+    """Test the server of each model once, for everything that the tasks need from it."""
     models: dict[str, Model] = {}
     labels: dict[str, str] = {}
-    needs: dict[str, set[str]] = {}
+    abilities: dict[str, set[str]] = {}
     for plan in plans:
         if plan.model is None:
             continue
+        # Runs with the same identity of the model use the same server.
         key = plan.depends_on["model"]
         models.setdefault(key, plan.model)
         labels.setdefault(key, plan.model_label)
-        needs.setdefault(key, set()).update(plan.task.needs)
+        abilities.setdefault(key, set()).update(plan.task.needs)
     tests = []
     for key, model in models.items():
         try:
-            report = model.connect(needs[key])
+            report = model.connect(abilities[key])
         except ModelError as error:
             # Outside a run, this is something that the user can fix, not the failure of a request.
             raise UserError(str(error)) from error

@@ -175,7 +175,7 @@ def _standing_document(standing: Standing) -> dict[str, Any]:
         "run": standing.run,
         "mean": standing.mean,
         "mark": standing.mark,
-        # The best run itself; it is not compared with itself, so the numbers of a comparison are empty.
+        # These are the values of the best run, which is not compared with itself; other runs replace them below.
         "best": standing.run,
         "difference": None,
         "low": None,
@@ -346,7 +346,7 @@ def _table_of_differences(
 
 
 def _print_standings(comparison: RunComparison) -> None:
-    """Print all runs in comparison with the best one."""
+    """Print how all runs compare with the best one."""
     if not comparison.standings:
         return
     rows: list[list[object]] = []
@@ -408,10 +408,10 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
 def _print_verdict(comparison: RunComparison, verdict: GateVerdict) -> None:
     click.echo("")
     for check in verdict.checks:
-        which = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""
+        run = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""
         # Without "only if", "PASS accuracy>-0.02" could be read as a condition that must not hold.
         reading = "" if check.condition.reading == "fail if" else "only if "
-        print_sentence(f"{check.state.upper()}  {reading}{check.condition}{which}: {check.why}")
+        print_sentence(f"{check.state.upper()}  {reading}{check.condition}{run}: {check.why}")
     for text in verdict.how():
         print_sentence(text)
 
@@ -424,10 +424,10 @@ def _shortened_pair(before: str, after: str) -> tuple[str, str]:
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1
-    fits = max(len(first), len(second)) <= width
+    both_fit = max(len(first), len(second)) <= width
     difference_is_visible = common < width - _MIN_VISIBLE_DIFFERENCE
     start = 0
-    if first != second and not fits and not difference_is_visible:
+    if first != second and not both_fit and not difference_is_visible:
         start = common - _CONTEXT_BEFORE_DIFFERENCE
     return _shortened(first, start, width), _shortened(second, start, width)
 

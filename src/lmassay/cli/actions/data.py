@@ -12,8 +12,9 @@ from lmassay.cli.console import print_error, print_json, say, warn
 from lmassay.cli.exit import INCOMPLETE
 from lmassay.cli.progress import progress_bar
 from lmassay.cli.table_output import print_sentence, print_table, stdout_console
-from lmassay.datasets import catalogue as store
-from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local_path
+from lmassay.datasets.catalogue import FailedFile, catalogue, data_folder, local_path, missing_files, remove
+from lmassay.datasets.catalogue import get as fetch_files
+from lmassay.datasets.catalogue import verify as verify_files
 from lmassay.datasets.download import Downloader
 from lmassay.datasets.entry import EXAMPLES, DataSet
 from lmassay.errors import UserError
@@ -53,9 +54,10 @@ def get(names: Sequence[str], everything: bool, partial: bool) -> int:
     for entry in entries:
         files = list(entry.files())
         count = len(files)
-        missing_before = len(store.missing_files(files))
+        missing_before = len(missing_files(files))
         failures = _get_with_progress(entry, downloader)
-        if len(store.missing_files(files)) < missing_before:
+        # The citation is printed only if something was downloaded.
+        if len(missing_files(files)) < missing_before:
             say(f"{entry.title}: {entry.citation}")
             say(f"Licence: {entry.licences}. {entry.homepage}")
         if not failures:
@@ -109,7 +111,7 @@ def show(name: str, as_json: bool) -> None:
 def path(name: str) -> None:
     """Print the folders that contain a data set. If nothing of it has been downloaded, this is an error."""
     entry = catalogue().find(name)
-    if store.missing_files(list(entry.files())) == list(entry.files()):
+    if missing_files(list(entry.files())) == list(entry.files()):
         raise UserError(f"the data set {name} is not on this machine; run lmassay data get {name}")
     for folder in dict.fromkeys(source.folder for source in entry.sources):
         click.echo(data_folder() / folder)
@@ -122,11 +124,11 @@ def verify(names: Sequence[str]) -> int:
     checked = 0
     for entry in entries:
         files = list(entry.files())
-        missing = store.missing_files(files)
+        missing = missing_files(files)
         if not names and len(missing) == len(files):
             continue
         checked += 1
-        failures = store.verify(entry)
+        failures = verify_files(entry)
         if failures:
             print_error(
                 f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures)
@@ -142,7 +144,7 @@ def verify(names: Sequence[str]) -> int:
 def rm(names: Sequence[str]) -> None:
     """Delete the copies of data sets on this machine."""
     for entry in _entries(names, everything=False):
-        freed = store.remove(entry)
+        freed = remove(entry)
         click.echo(f"{entry.name}: removed, {freed / 1e6:,.1f} MB freed")
 
 
@@ -150,10 +152,10 @@ def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFil
     with progress_bar(entry.name, counts_bytes=True) as advance:
 
         def report(size: int) -> None:
-            # The size of some files is not known in advance.
+            # The size of some files is not known in advance, so more may be downloaded than expected.
             advance(size, max(size, entry.size))
 
-        return store.get(entry, downloader, report)
+        return fetch_files(entry, downloader, report)
 
 
 def _entries(names: Sequence[str], everything: bool) -> list[DataSet]:
@@ -198,7 +200,7 @@ def _authors_and_year(citation: str) -> str:
 
 def _state(entry: DataSet) -> str:
     files = list(entry.files())
-    missing = len(store.missing_files(files))
+    missing = len(missing_files(files))
     if missing == 0:
         return "yes"
     if missing == len(files):

@@ -61,7 +61,7 @@ _UPDATE = "update or remove the package"
 def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
     """Check the installation, or a results folder."""
     if fix and results is None:
-        raise UserError("--fix: name the results folder, too: lmassay doctor --results FOLDER --fix")
+        raise UserError("--fix requires a results folder: lmassay doctor --results FOLDER --fix")
     findings = _results_in(results, fix) if results is not None else _installation()
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -159,7 +159,7 @@ def _checks_of(evaluation: Evaluation) -> list[Finding]:
 
 
 def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
-    """Report hooks and commands that cannot be imported, and hooks without arguments that fail when called."""
+    """Report hooks and commands that cannot be imported, and hooks that need no run but fail when called."""
     findings: list[Finding] = []
     for member, hook in _hooks_of(evaluation):
         try:
@@ -184,8 +184,11 @@ def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
             hook = getattr(view, member, None)
             if hook is not None:
                 yield f"{owner}{member}", hook
+        # Placeholders of the sample configuration that the evaluation fills in.
         if view.sample is not None and view.sample.marks is not None:
             yield f"{owner}sample.marks", view.sample.marks
+    if evaluation.published_card is not None:
+        yield "published_card.variants", evaluation.published_card.variants
     usable = command_table().by_name
     for command in evaluation.commands:
         # Commands that cannot be used are reported already.
@@ -247,7 +250,7 @@ def _results_in(results: Path, fix: bool) -> list[Finding]:
     if damages:
         checked = (results / STORE_FILE).stat()
         with repair_lock(results):
-            # Another process may have repaired the folder since: then there is a new file.
+            # If another process has repaired the folder in the meantime, the file is a new one.
             is_same_file = os.path.samestat(checked, (results / STORE_FILE).stat())
             if is_same_file or find_damage(results):
                 findings = _repaired(results)
@@ -278,7 +281,7 @@ def _has_new_results(store: Store, run: str) -> bool:
     try:
         recompute(record, store)
     except (LmassayError, OSError):
-        # Its data or its model is not there any more, or has changed.
+        # Its data or its model has been removed or has changed.
         return False
     return True
 
@@ -311,7 +314,7 @@ def _terminal() -> Finding:
         colours = f"{console.color_system} colours"
     details = f"{width}, {colours}, {encoding}"
     if encoding.replace("-", "") != "utf8":
-        return Finding("terminal", "low", details, "set PYTHONUTF8=1; otherwise, other scripts are shown as escapes")
+        return Finding("terminal", "low", details, "set PYTHONUTF8=1 to see all characters; others are escaped")
     return Finding("terminal", "ok", details)
 
 

@@ -65,7 +65,7 @@ def _export_logs(store: Store, record: RunRecord, folder: Path) -> None:
     from lmassay.interchange.lm_eval.log_export import write_logs
 
     if folder.is_file():
-        raise UserError(f"-o {folder} is a file; give a folder, because lm-evaluation-harness writes several logs")
+        raise UserError(f"-o {folder} is a file; give a folder, because a run is written as several log files")
     written = write_logs(store, record, folder)
     for file in written.files:
         click.echo(without_controls(file))

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmassay.cli.console import say, warn
+import click
+
+from lmassay.cli.console import say, warn, without_controls
 from lmassay.cli.damage import damage_messages, warn_about_damage
 from lmassay.cli.options import chosen_runs
 from lmassay.errors import UserError, did_you_mean
@@ -49,7 +51,7 @@ def figures(
         return
     if list_only:
         for file in files:
-            print(f"{file.name}\t{file.drawing.title}")
+            click.echo(without_controls(f"{file.name}\t{file.drawing.title}"))
         return
     write_figures(files, output, chosen_formats, text_form, warn)
     for file in files:

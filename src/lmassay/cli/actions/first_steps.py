@@ -27,9 +27,9 @@ class Missing:
     """What this machine lacks to run a configuration."""
 
     commands: tuple[str, ...] = ()
-    """The commands that bring it, in order."""
+    """The commands that install or download it, in order."""
     message: str = ""
-    """What else is missing, which no command can bring: an API key, for example."""
+    """What else is missing and cannot be installed, such as an API key."""
 
 
 def find_missing(texts: Mapping[Path, str], target: Path, model: Spec | None) -> Missing:
@@ -62,7 +62,7 @@ def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
             configs = expand(document, folder)
         except UserError as error:
             return Missing(message=_one_line(error))
-        # All runs are planned, because a mistake in the model may show only in the last one.
+        # All runs are planned, because a mistake in the model may only be found in the last one.
         for config in configs:
             try:
                 plan(config)
@@ -76,7 +76,7 @@ def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
 
 
 def _one_line(error: UserError) -> str:
-    """Return an error in one line; one that is about the model is raised again."""
+    """Return an error in one line. An error about the model is the user's mistake, so it is raised again."""
     message = "; ".join(str(error).splitlines())
     # A message about the configuration begins with the key that it is about.
     if isinstance(error, ConfigError | PluginError) and message.startswith("model"):
@@ -104,10 +104,10 @@ def run_commands(commands: Sequence[str]) -> None:
     for number, command in enumerate(commands):
         say(f"running {command}")
         program, *arguments = shlex.split(command)
-        # -P: a file named pip.py in the user's folder is not pip.
+        # With -P, Python does not take a file named pip.py in the user's folder for pip.
         done = subprocess.run([sys.executable, "-P", "-m", program, *arguments], stdin=subprocess.DEVNULL, check=False)
         if done.returncode != 0:
             remaining = " && ".join(commands[number:])
             if remaining == command:
                 remaining = "it again"
-            raise UserError(f"{command} failed with exit code {done.returncode}; solve this and run {remaining}")
+            raise UserError(f"{command} failed with exit code {done.returncode}; fix this and run {remaining}")

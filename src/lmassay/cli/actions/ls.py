@@ -97,7 +97,7 @@ def _table(runs: Sequence[RunRecord], metric: str | None, *, narrow: bool) -> tu
 def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
     label = f"{record.task}: {record.label}"
     if narrow:
-        # The end of an id is enough to name a run, and the model goes below the label.
+        # The end of an id is enough to name a run. The model is printed below the label.
         name = f"{label}\n{record.model}" if record.has_model else label
         row: list[object] = [record.id.rpartition("-")[2], name]
     else:

@@ -53,8 +53,8 @@ def _warn_about(folder: MergedFolder) -> None:
         names = ", ".join(folder.foreign[:_MAX_LISTED])
         more = " …" if len(folder.foreign) > _MAX_LISTED else ""
         warn(
-            f"{folder.folder}: links, and files that lmassay did not write, were not copied: {names}{more}; if they "
-            "are yours, replace each link with what it leads to, and merge again"
+            f"{folder.folder}: links, and files that lmassay did not write, were not copied: {names}{more}; if you "
+            "need them, replace each link with what it points to and merge again, or copy the files yourself"
         )
     if folder.different_answers:
         warn(

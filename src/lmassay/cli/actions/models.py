@@ -22,7 +22,7 @@ def list_models(as_json: bool) -> None:
 
 
 def embedded_names() -> list[str]:
-    """Return the models that are downloaded with pip."""
+    """Return the names of the models that lmassay downloads with pip."""
     return list(embedded.EMBEDDED)
 
 

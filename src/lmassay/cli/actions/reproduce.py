@@ -28,7 +28,7 @@ _MANY_HOURS = 10
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """All reproductions by name; if two have the same name, the first one."""
+    """All reproductions by name; if two have the same name, the first one is used."""
     by_name: dict[str, Reproduction] = {}
     for evaluation in evaluations():
         for reproduction in evaluation.reproductions:
@@ -178,7 +178,7 @@ def _locate_models(
     for model in dict.fromkeys(models):
         folder = given_folders.get(model)
         if folder is not None:
-            # A folder that was given and is not a model is a mistake, not a model that is absent.
+            # If a folder that the user named is not a model, this is an error; only other models may be missing.
             source = find_source(folder, None, Path())
             source.check()
             folders[model] = str(source.path)
@@ -271,7 +271,7 @@ def _hours(hours: float) -> str:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The figures, and what has none."""
+    """The reproduced figures, and the parts that have none."""
 
     figures: Sequence[ReproducedFigure]
     failures: list[str] = field(default_factory=list)
@@ -288,7 +288,7 @@ class _Outcome:
 
 def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorChoice, results: Path) -> _Outcome:
     """Run the parts whose models are on this machine. Runs are stored, so an interrupted command can be repeated."""
-    # The packages that run things are imported late, because every command imports this module.
+    # Imported late, because listing and reproductions that run no model do not need these packages.
     from lmassay.cli.actions.run import plugin_output_to_stderr, work_through
     from lmassay.running import runner
     from lmassay.running.config import expand
@@ -305,7 +305,7 @@ def _run(reproduction: Reproduction, selection: _Selection, execution: ExecutorC
             f"lmassay models get {models[0]}, or name its folder: --model {models[0]}=FOLDER"
         )
     plans: list[Plan] = []
-    # Which part each plan belongs to.
+    # The index of the part that each plan belongs to.
     owners: list[int] = []
     with plugin_output_to_stderr():
         for number, part in enumerate(runnable):

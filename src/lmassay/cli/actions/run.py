@@ -47,7 +47,7 @@ _MAX_UNFINISHED_RUNS = 3
 _MAX_NOTES = 12
 _MAX_REASONS = 3
 _MAX_COMBINATIONS = 6
-# Errors that may not occur again.
+# Messages of errors that may be gone at the next attempt.
 _TEMPORARY = re.compile(
     r"\(tried \d+ times\)|did not answer in time|the connection broke|HTTP (408|409|425|429|5\d\d)|is down|try again",
     re.IGNORECASE,
@@ -162,7 +162,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     rows: list[dict[str, Any]] = []
     costs: list[CostEstimate] = []
     for plan in plans:
-        # A user's own task or model may print something while it is asked for its notes.
+        # The notes of a user's own task or model are computed by code that may print something.
         with plugin_output_to_stderr():
             notes = plan.notes
             facts = plan.facts
@@ -196,7 +196,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
         print_json({"runs": rows, **(further or {})})
         return
     keys = ["task", "label", "model", "examples", "requests"]
-    # Runs score examples, or for example the splits of few-shot runs; if both are listed, each cell says which.
+    # Most runs score examples, but few-shot runs score splits. If both are listed, each cell names its unit.
     units = [plan.design.unit for plan in plans]
     is_one_unit = len(set(units)) == 1
     scored_title = f"{units[0]}s" if is_one_unit else "scores"
@@ -221,7 +221,7 @@ def show_plan(plans: Sequence[Plan], as_json: bool, further: Mapping[str, Any] |
     facts_of_all_runs: list[str] = []
     for row in rows:
         facts_of_all_runs += row["facts"]
-    # Runs of a sweep often have the same.
+    # Runs of a sweep often state the same facts, which are printed once.
     for fact in dict.fromkeys(facts_of_all_runs):
         print_sentence(fact)
 
@@ -240,7 +240,7 @@ def _cost_cell(row: Mapping[str, Any]) -> str:
 
 
 def _print_costs(costs: Sequence[CostEstimate]) -> None:
-    """Print the total cost at most, why costs are unknown, and what the estimate assumes."""
+    """Print an upper bound of the total cost, why costs are unknown, and what the estimate assumes."""
     for reason in dict.fromkeys(cost.unknown for cost in costs if cost.unknown):
         print_sentence(f"cost unknown: {reason}")
     amounts = [cost.usd for cost in costs if cost.usd is not None]
@@ -305,7 +305,7 @@ def work_through(
             stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
             if len(runs) > 1:
-                # Instead of the command that finishes only this run.
+                # This replaces the note with the command that finishes only this run.
                 stop.__notes__ = [
                     f"all answers so far are stored; to finish all runs of this command: {_resume_command(store)}"
                 ]
@@ -456,19 +456,21 @@ def _print_summaries(records: Sequence[RunRecord], store: Store) -> None:
 
 
 def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Collection[str] = ()) -> int:
-    """Print which runs have examples with errors or were stopped, with what helps, and return the exit code.
+    """Print which runs have examples with errors or were stopped, and how to finish them; return the exit code.
 
     ``trained`` are the ids of runs that train models.
     """
     unfinished = [record for record in records if record.status in ("incomplete", "stopped")]
     if not unfinished:
         return 0
-    # A run that failed before, say because the server was not running, is not started again without budget.
+    # Runs that were not started, or failed for another reason, also need `lmassay resume`.
     waiting = [record for record in records if record.status in ("waiting", "failed", "interrupted")]
     is_single = len(unfinished) + len(waiting) == 1
     for record in unfinished[:_MAX_UNFINISHED_RUNS]:
         reasons = store.errors(record.id) or store.unscored_reasons(record)[:_MAX_REASONS]
-        words = [record.id] if is_single or len(records) == 1 or record.status == "incomplete" else []
+        # Without an id, `lmassay resume` continues all runs of the command, which is right if the budget stopped them.
+        names_run = is_single or len(records) == 1 or record.status == "incomplete"
+        words = [record.id] if names_run else []
         print_error(
             f"{record.id}: {brief_note(record)}; {_remedy(record, store, reasons, words, record.id in trained)}"
         )
@@ -484,7 +486,7 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
 def _remedy(
     record: RunRecord, store: Store, reasons: Sequence[tuple[str, int]], words: Sequence[str], trains: bool
 ) -> str:
-    """Return what helps with an unfinished run; the command works if it is followed."""
+    """Return how to finish a run; ``words`` are the arguments of the suggested ``lmassay resume``."""
     if _is_imported(record):
         # Resuming would only read the same log again.
         return (

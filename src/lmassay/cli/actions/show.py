@@ -59,7 +59,7 @@ def show(
 
 
 def _name_other_runs(record: RunRecord, store: Store) -> None:
-    """Say that the latest run is one of several of a command, and how to list the others."""
+    """If the command of the latest run had several runs, say so and how to list them."""
     of_command = [other for other in store.runs() if record.sweep and other.sweep == record.sweep]
     if len(of_command) > 1:
         command = command_on_results(store.folder, "ls")

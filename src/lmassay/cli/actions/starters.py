@@ -11,7 +11,7 @@ from lmassay.errors import PluginError
 from lmassay.plugins.evaluations import evaluations
 
 _FOLDER = Path(lmassay.__file__).parent / "starters"
-# Those that belong to no evaluation.
+# The starters that belong to no evaluation.
 _CORE = (
     Starter(
         "task",
@@ -29,7 +29,7 @@ _CORE = (
 
 
 def starters() -> dict[str, Starter]:
-    """Return all starters by their names; if two packages use one name, the first one has it."""
+    """Return all starters by name; if two packages use the same name, the first one is used."""
     by_name: dict[str, Starter] = {}
     for evaluation in evaluations():
         for starter in evaluation.starters:

@@ -45,7 +45,8 @@ def surprisal_command(
         local_model = local_model_of(model)
     _warn_about_repeated_prefix(local_model.tokenizer, lines)
     _warn_about_unknown_words(local_model.tokenizer, lines)
-    unread: list[tuple[int, str]] = []
+    # Lines that could not be scored, with the reason.
+    unscored: list[tuple[int, str]] = []
 
     def scored() -> Iterator[tuple[int, TextSurprisal]]:
         for begin in range(0, len(lines), _LINES_AT_ONCE):
@@ -53,7 +54,7 @@ def surprisal_command(
             for offset, scores in enumerate(surprisal(local_model, texts, per, unit, correction)):
                 number = begin + offset + 1
                 if scores.reason:
-                    unread.append((number, scores.reason))
+                    unscored.append((number, scores.reason))
                 yield number, scores
 
     if output is None:
@@ -61,7 +62,7 @@ def surprisal_command(
     else:
         with atomic_write(output, newline="") as stream:
             count = _write(stream, scored(), "," if form == "csv" else "\t")
-    for number, reason in unread:
+    for number, reason in unscored:
         warn(f"{source}, line {number}: {reason}; it was left out")
     note = correction_note(local_model, per, correction)
     model_note = f"{local_model.kind} model {local_model.label}"
@@ -73,7 +74,7 @@ def surprisal_command(
         model_note += f", prefix {prefix}"
     where = f"; written to {output}" if output is not None else ""
     say(f"{count:,} {note} in {counted(len(lines), 'line')}, in {unit}; {model_note}{where}")
-    return INCOMPLETE if unread else 0
+    return INCOMPLETE if unscored else 0
 
 
 def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:
@@ -82,7 +83,7 @@ def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:
             token = tokenizer.tokenizer.convert_ids_to_tokens(tokenizer.own_prefix[-1])
             warn(
                 f"line {number} begins with {token}, which the tokenizer puts before every text, so the model reads it "
-                "twice; remove it from the text, or use the option prefix: none of the model"
+                "twice; remove it from the text, or set the model's option prefix: none"
             )
             return
 

@@ -70,16 +70,17 @@ def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
     return usable
 
 
-def _print(made: RunTable) -> None:
-    headers = [made.row_key, *("\n".join(column) for column in made.columns)]
+def _print(results_table: RunTable) -> None:
+    headers = [results_table.row_key, *("\n".join(column) for column in results_table.columns)]
     rows = []
-    for row in made.rows:
+    for row in results_table.rows:
         cells = [row]
-        for column in made.columns:
-            cells.append("\n".join([made.text(row, column, bold="*"), *made.small(row, column)]))
+        for column in results_table.columns:
+            cells.append("\n".join([results_table.text(row, column, bold="*"), *results_table.small(row, column)]))
         rows.append(cells)
-    print_wide_table(made.title, headers, rows)
-    for note in made.notes:
+    print_wide_table(results_table.title, headers, rows)
+    # A terminal may not show bold type, so the best numbers are printed between asterisks.
+    for note in results_table.notes:
         print_sentence(note.replace("Bold:", "* *:"))
 
 
@@ -89,11 +90,11 @@ def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
     if suffix == ".tex":
         from lmassay.reporting.formats.latex import floating_table
 
-        return lambda made: floating_table(made.block(), label)
+        return lambda results_table: floating_table(results_table.block(), label)
     if suffix == ".md":
         from lmassay.reporting.formats.markdown import table_text
 
-        return lambda made: table_text(made.block())
+        return lambda results_table: table_text(results_table.block())
     if suffix == ".csv":
         return RunTable.csv
     if suffix in (".html", ".htm"):
@@ -101,10 +102,10 @@ def _writer(output: Path, label: str) -> Callable[[RunTable], str]:
     raise UserError(f"{output} does not have the suffix of a table; give .tex, .md, .csv or .html")
 
 
-def _as_page(made: RunTable) -> str:
+def _as_page(results_table: RunTable) -> str:
     from markupsafe import Markup
 
     from lmassay.reporting.html_document import document, environment
 
-    body = environment().from_string("<main>{{ show(block) }}</main>").render(block=made.block())
-    return document(made.title, Markup(body))  # noqa: S704 - the template escaped it
+    body = environment().from_string("<main>{{ show(block) }}</main>").render(block=results_table.block())
+    return document(results_table.title, Markup(body))  # noqa: S704 - the template escaped it

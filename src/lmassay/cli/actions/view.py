@@ -16,7 +16,7 @@ from lmassay.storage.store import STORE_FILE
 
 
 class _Server(Protocol):
-    """A server that listens already."""
+    """A server that already listens on its port."""
 
     url: str
 

@@ -29,7 +29,9 @@ from lmassay.storage.store import Store
 from lmassay.types import Continuation, Response, Row, RunRecord
 from lmassay.types.controls import escape_controls_in_json
 
+# The version of the harness whose format is written.
 FORMAT = "0.4.13"
+# The harness's name for "the answer as it is".
 _FILTER = "none"
 # lmassay does not record whether an answer was also the greedy one.
 GREEDY = "None"
@@ -48,7 +50,7 @@ class ExportedLogs:
 
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
-    """Write the logs and totals of a run; an error if the format has no place for the answers of this run."""
+    """Write the logs and totals of a run. Raises UserError if the format has no place for the answers of this run."""
     logs, unlogged = _logs(store, record)
     if not logs:
         raise UserError(
@@ -94,7 +96,7 @@ def _logs(store: Store, record: RunRecord) -> tuple[dict[str, list[Sample]], lis
                 parts = _general_sample(row, exchanges, reported_metrics)
             else:
                 parts = export.log_sample(row)
-        # In error, unscored, or stored without its requests.
+        # The example has an error or no score, or it was stored without its requests.
         if parts is None:
             unlogged.append(_unlogged_example(task, doc, target, row))
             continue
@@ -143,7 +145,7 @@ def _general_sample(row: Row, exchanges: Exchanges, reported_metrics: set[str]) 
     if not requests:
         return None
     metrics: dict[str, float] = {}
-    # Some scores are codes, or parts of a metric: nobody would average them, and the task reports no result of them.
+    # Scores without a result in the run are codes or parts of a metric. The harness would average them as metrics.
     other_scores: dict[str, float] = {}
     for name, value in row.score.values.items():
         is_reported = name in reported_metrics or not reported_metrics
@@ -222,7 +224,7 @@ def _totals(
         configs[task] = {"task": task, "output_type": _output_type(samples)}
         higher_is_better[task] = {metric: metric_of(record, metric).better == "higher" for metric in metrics}
         sample_counts[task] = {"original": len(samples) + unlogged_counts[task], "effective": len(samples)}
-        # As the harness computes it, so that its own functions recognise the same task.
+        # The same formula as in the harness, so that its tools recognise the same task.
         hashes = [sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in samples]
         task_hashes[task] = _hash("".join(hashes))
     return {
@@ -252,8 +254,8 @@ def _totals(
 def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole: bool) -> dict[str, Any]:
     """Mean and standard error of each metric under the keys of the harness.
 
-    If a result of the run is not a mean, the run's own number is given instead. ``is_whole`` says that the log contains
-    the whole run: a result of the run says nothing about one log of several.
+    If a result of the run is not a mean, the run's own number is given instead. This is possible only if ``is_whole``:
+    the log contains the whole run, and is not one of several.
     """
     means: dict[str, Any] = {"name": task, "alias": task, "sample_len": len(samples)}
     cluster = record.design.cluster
@@ -276,8 +278,8 @@ def _means(record: RunRecord, task: str, samples: Sequence[Sample], *, is_whole:
         return means
     for result in record.results:
         key = f"{result.metric},{_FILTER}"
-        is_known = key in means or result.metric in record.design.combinations
-        if result.group != "overall" or not is_known or result.value is None:
+        belongs_in_log = key in means or result.metric in record.design.combinations
+        if result.group != "overall" or not belongs_in_log or result.value is None:
             continue
         if not _is_same(means.get(key), result.value):
             means[key] = result.value
@@ -295,7 +297,7 @@ def _mean_and_error(values: Sequence[float], clusters: Sequence[str]) -> tuple[f
     If every value is its own cluster, this is the usual standard error of a mean.
     """
     mean = sum(values) / len(values)
-    # What each cluster adds to the mean's deviation: deviations within a cluster add up or cancel out.
+    # The contribution of each cluster to the error of the mean: deviations within a cluster add up or cancel out.
     deviations: dict[str, float] = {}
     for value, cluster in zip(values, clusters, strict=True):
         deviations[cluster] = deviations.get(cluster, 0.0) + (value - mean) / len(values)
@@ -336,7 +338,7 @@ def _no_logs_reason(store: Store, record: RunRecord) -> str:
 
 
 def _task_name(record: RunRecord) -> str:
-    # Letters of all scripts stay, otherwise all labels in, say, Korean would get the same name.
+    # \W keeps the letters of all scripts; otherwise all labels in, say, Korean would get the same name.
     label = re.sub(r"[\W_]+", "-", record.label).strip("-")
     return f"lmassay_{record.task}_{label}"
 
@@ -382,7 +384,7 @@ class TaskNames:
 def stamp(moment: datetime, run: str) -> str:
     """The time in file names. Runs record it in seconds; the microseconds are computed from the run's id.
 
-    So two runs of the same second get different files, and a run that is exported again gets the same.
+    Two runs that end in the same second get different files, and a run that is exported again gets the same names.
     """
     microseconds = int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) % 1_000_000
     return moment.replace(microsecond=microseconds).strftime("%Y-%m-%dT%H-%M-%S.%f")

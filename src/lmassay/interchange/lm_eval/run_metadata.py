@@ -1,8 +1,8 @@
 """What `lmassay export` adds to the totals of a log, so that `lmassay import` can restore the run.
 
-A log contains what was asked and answered. The rest of a run is written under the key ``lmassay`` of
-``results_<time>.json``: its headline, how its metrics are combined, what they depend on, and the examples without a
-score, which are not in the log.
+A log contains requests and answers. The rest of a run is written under the key ``lmassay`` of ``results_<time>.json``:
+its headline metrics, how metrics are combined, what they depend on, and the examples without a score, which are not in
+the log.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RunMetadata:
     depends_on: Mapping[str, str] = field(default_factory=dict)
     """What the scores depend on: the signature without model, seed and the like."""
     not_carried: Sequence[str] = ()
-    """Metrics that are neither means over examples nor combined from such means, so that a log cannot restore them."""
+    """Metrics that a log cannot restore, because they are neither means over examples nor combined from such means."""
     left_out: Sequence[UnloggedExample] = ()
 
 
@@ -129,8 +129,8 @@ def _validator() -> Any:
 class UnloggedExamples:
     """The examples of a run that its logs do not contain.
 
-    An imported run must end with the same errors and the same unscored examples as the original, so it has these
-    examples, too. A request about an example with an error has no answer in the log, which is an error again. An
+    An imported run must end with the same errors and the same unscored examples as the original, so it includes these
+    examples. For an example with an error, it sends a request that the log cannot answer, which is an error again. An
     unscored example needs no request.
     """
 

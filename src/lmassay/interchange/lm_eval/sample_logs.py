@@ -115,7 +115,7 @@ class LogTotals:
     documents: int | None
     """The number of documents in the evaluation, from ``n-samples``."""
     measured: int | None
-    """The number of documents behind the last metric: fewer than ``documents`` if --samples selected some."""
+    """The number of scored documents, from ``sample_len``: fewer than ``documents`` if --samples selected some."""
     means: Mapping[str, float]
     identity: Mapping[str, str]
     shots: int | None
@@ -126,16 +126,16 @@ class LogTotals:
 def read_log(path: Path, filter_name: str = "", task: str = "") -> SampleLog:
     """Read the samples of a log under one filter; an error names the first line that cannot be used.
 
-    ``task`` is the name of the harness's task; the file name says it if it is left out.
+    ``task`` is the name of the harness's task; by default, it is taken from the file name.
     """
     require_file(path, "samples")
-    # Before the file is read: if it changes meanwhile, the next call reads it again.
+    # The state before the file is read: if the file changes in the meantime, the next call reads it again.
     state = path.stat()
     return _read_log(path, filter_name, task or task_of(path), (state.st_mtime_ns, state.st_size))
 
 
-# The task and the model of an import read the same files. Time and size are in the key: a file that changed is read
-# again.
+# The task and the model of an import read the same files, so they are cached. Time and size are part of the key, so a
+# file that has changed is read again.
 @lru_cache(maxsize=128)
 def _read_log(path: Path, filter_name: str, task: str, _: tuple[int, int]) -> SampleLog:
     samples = list(_read_samples(path))
@@ -198,7 +198,7 @@ def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
     ending = f",{filter_name}"
     means: dict[str, float] = {}
     for name, value in results_of_task.items():
-        if ending in name and _is_number(value):
+        if name.endswith(ending) and _is_number(value):
             means[name.removesuffix(ending)] = float(value)
     config = _mapping(document.get("config"))
     identity: dict[str, str] = {}
@@ -223,7 +223,7 @@ def read_totals(path: Path, task: str, filter_name: str) -> LogTotals:
 
 
 def require_whole(log: SampleLog, totals: LogTotals) -> None:
-    """Refuse a log with fewer or more documents than were evaluated: its scores would be those of a part."""
+    """Refuse a log with fewer or more documents than were evaluated: its scores would differ from the totals."""
     count = len(log.samples)
     if totals.documents is not None and count not in (totals.documents, totals.measured):
         raise DataError(
@@ -302,13 +302,13 @@ def _requests(arguments: Any, where: str) -> list[list[Any]]:
     return requests
 
 
-def by_id(named: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
+def by_id(identified: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
     """Samples by the id of their example, from (id, number, sample).
 
     An id that is taken gets the number as a suffix, as in a run of lmassay.
     """
     samples: dict[str, LogSample] = {}
-    for example_id, number, sample in named:
+    for example_id, number, sample in identified:
         free_id = example_id
         while free_id in samples:
             free_id = f"{free_id}-{number}"
@@ -338,7 +338,7 @@ def shortened(value: Any) -> str:
 
 
 class _ShortRepr(reprlib.Repr):
-    """Shortens texts after keys are blanked out of them: half of a key would not be recognised any more."""
+    """Blanks out keys before it shortens a text, because half of a key would not be recognised."""
 
     def repr_str(self, x: str, level: int) -> str:
         return super().repr_str(redact(x), level)
@@ -388,7 +388,7 @@ class LogReader(Protocol):
     """Recognises logs that one of an evaluation's tasks can score; ``Evaluation.log_reader`` makes it."""
 
     joins: bool
-    """True if several such logs are one run, as the constructions of minimal pairs are."""
+    """True if several such logs form one run; minimal pairs, for example, have a log for each construction."""
 
     def reads(self, log: SampleLog) -> bool:
         """True if the task can score every sample of the log."""
@@ -405,7 +405,7 @@ class LogReader(Protocol):
 def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
     """The first reader that can read all of the logs; None if no evaluation has one."""
 
-    def if_it_fits(reader: LogReader) -> LogReader | None:
+    def reader_if_suitable(reader: LogReader) -> LogReader | None:
         # The methods of the reader are called here, within call_hook, because they may fail as well.
         can_take_all = reader.joins or len(logs) == 1
         if can_take_all and all(reader.reads(log) for log in logs):
@@ -416,7 +416,7 @@ def reader_for(logs: Sequence[SampleLog]) -> LogReader | None:
         make_reader = evaluation.log_reader
         if make_reader is None:
             continue
-        reader = call_hook(evaluation, "log_reader", make_reader, reads=if_it_fits, otherwise=lambda: None)
+        reader = call_hook(evaluation, "log_reader", make_reader, reads=reader_if_suitable, otherwise=lambda: None)
         if reader is not None:
             return reader
     return None

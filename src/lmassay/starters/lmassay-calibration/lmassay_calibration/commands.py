@@ -25,8 +25,8 @@ from lmassay_calibration.scores import ece_interval, expected_calibration_error
 def calibration(file: Path, as_json: bool) -> None:
     """Calibration error and Brier score of probabilities that you already have.
 
-    FILE is a .csv with the columns confidence (the probability of the chosen answer) and correct (1 or 0), a line an
-    answer. The Brier score is that of the chosen answer: (confidence - correct)².
+    FILE is a .csv with one answer per line and the columns confidence (the probability of the chosen answer) and
+    correct (1 or 0). The Brier score is that of the chosen answer: (confidence - correct)².
     """
     confidences, correct = _read(file)
     settings = Settings()
@@ -37,11 +37,13 @@ def calibration(file: Path, as_json: bool) -> None:
         "accuracy": (float(correct.mean()), *mean_interval(correct, settings)),
     }
     if as_json:
-        rows = {name: {"value": v, "low": low, "high": high} for name, (v, low, high) in results.items()}
-        print_json({"n": len(confidences), "results": rows})
+        documents = {}
+        for name, (value, low, high) in results.items():
+            documents[name] = {"value": value, "low": low, "high": high}
+        print_json({"n": len(confidences), "results": documents})
         return
-    rows_shown = [(name, f"{value:.4f}", _interval(low, high)) for name, (value, low, high) in results.items()]
-    print_table(f"{len(confidences)} answers", ("metric", "value", "95 % interval"), rows_shown, right=(1, 2))
+    rows = [(name, f"{value:.4f}", _interval(low, high)) for name, (value, low, high) in results.items()]
+    print_table(f"{len(confidences)} answers", ("metric", "value", "95 % interval"), rows, right=(1, 2))
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -55,7 +57,7 @@ def _read(file: Path) -> tuple[np.ndarray, np.ndarray]:
         reader = csv.DictReader(stream)
         missing = {"confidence", "correct"} - set(reader.fieldnames or ())
         if missing:
-            raise DataError(f"{file}, line 1: the column {' and '.join(sorted(missing))} is missing")
+            raise DataError(f"{file}, line 1: missing column: {', '.join(sorted(missing))}")
         for row in reader:
             where = f"{file}, line {reader.line_num}"
             try:

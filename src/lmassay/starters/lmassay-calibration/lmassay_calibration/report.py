@@ -24,12 +24,12 @@ from lmassay.statistics.intervals import rate_interval
 from lmassay.statistics.table import ScoreTable
 from lmassay.storage.store import Store
 from lmassay.types import Row, RunRecord
-from lmassay_calibration.scores import bins_of
+from lmassay_calibration.scores import BINS, bins_of
 
 _METRICS = {"ece": "ECE", "brier": "Brier score", "accuracy": "accuracy", "confidence": "confidence"}
 _CAPTION = (
-    "ECE: the mean distance of confidence and accuracy over ten bins of confidence, with a bootstrap interval. Brier "
-    "score: the squared distance of the probabilities from the right answer. Both are better when lower."
+    "ECE: the mean distance between confidence and accuracy over equal-width bins of confidence, with a bootstrap "
+    "interval. Brier score: the squared distance of the probabilities from the right answer. Lower is better for both."
 )
 
 
@@ -59,14 +59,15 @@ def reliability_diagram(store: Store, record: RunRecord, title: str) -> Figure |
         return None
     marks: list[Mark] = []
     points: list[tuple[float, float]] = []
-    for found in bins_of(confidences, correct):
-        low, high = rate_interval(found.accuracy, found.n, record.settings)
-        text = (
-            f"confidence {found.confidence:.2f}, accuracy {found.accuracy:.2f} [{low:.2f}, {high:.2f}], n = {found.n}"
-        )
-        marks.append(Interval(low, high, at=found.confidence, along="y"))
-        marks.append(Dot(found.confidence, found.accuracy, title=text))
-        points.append((found.confidence, found.accuracy))
+    # The signature of the task has the number of bins that the run used.
+    bins = int(record.depends_on.get("bins", BINS))
+    for filled in bins_of(confidences, correct, bins):
+        low, high = rate_interval(filled.accuracy, filled.n, record.settings)
+        interval = f"[{low:.2f}, {high:.2f}]"
+        text = f"confidence {filled.confidence:.2f}, accuracy {filled.accuracy:.2f} {interval}, n = {filled.n}"
+        marks.append(Interval(low, high, at=filled.confidence, along="y"))
+        marks.append(Dot(filled.confidence, filled.accuracy, title=text))
+        points.append((filled.confidence, filled.accuracy))
     chart = Chart(
         f"Reliability diagram of {title}: accuracy by confidence",
         [

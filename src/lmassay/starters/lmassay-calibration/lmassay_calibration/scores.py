@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 
 def probabilities(logprobs: Sequence[float]) -> list[float]:
-    """The choices' probabilities relative to each other, from their log-probabilities.
+    """The probabilities of the choices, scaled so that they add up to 1, from their log-probabilities.
 
     >>> [round(p, 2) for p in probabilities([math.log(0.2), math.log(0.2), math.log(0.6)])]
     [0.2, 0.2, 0.6]
     """
-    # Relative to the largest one, because exp() of a very negative number is 0.
+    # Subtract the largest one first, because exp() of a very negative number is 0.
     largest = max(logprobs)
     weights = [math.exp(logprob - largest) for logprob in logprobs]
     total = sum(weights)
@@ -34,7 +34,7 @@ def brier(shares: Sequence[float], right: int) -> float:
     >>> brier([0.5, 0.5], right=0)
     0.5
     """
-    return sum((share - float(place == right)) ** 2 for place, share in enumerate(shares))
+    return sum((share - float(position == right)) ** 2 for position, share in enumerate(shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Bin:
 def bins_of(confidences: Floats, correct: Floats, bins: int = BINS) -> list[Bin]:
     """The bins that have answers in them. A confidence on an edge counts for the bin below, as in Guo et al. (2017)."""
     edges = np.linspace(0, 1, bins + 1)
-    places = np.clip(np.ceil(confidences * bins).astype(int) - 1, 0, bins - 1)
+    bin_numbers = np.clip(np.ceil(confidences * bins).astype(int) - 1, 0, bins - 1)
     filled = []
-    for place in range(bins):
-        inside = places == place
+    for number in range(bins):
+        inside = bin_numbers == number
         if inside.any():
             filled.append(
                 Bin(
-                    low=float(edges[place]),
-                    high=float(edges[place + 1]),
+                    low=float(edges[number]),
+                    high=float(edges[number + 1]),
                     n=int(inside.sum()),
                     confidence=float(confidences[inside].mean()),
                     accuracy=float(correct[inside].mean()),
@@ -80,11 +80,11 @@ def expected_calibration_error(confidences: Floats, correct: Floats, bins: int =
 def ece_interval(
     confidences: Floats, correct: Floats, settings: Settings, bins: int = BINS
 ) -> tuple[float | None, float | None]:
-    """A bootstrap interval of ECE that is wide on both sides; none for fewer than two answers.
+    """A conservative bootstrap interval of ECE; none for fewer than two answers.
 
-    Noise in the bins makes ECE larger, in the data and once more in every resample. So the resampled values lie too
-    high: their upper quantile is a safe upper end, and reflecting it at the estimate, as the basic bootstrap does,
-    gives a safe lower end.
+    Noise in the bins makes ECE larger, in the data and once more in every resample, so the resampled values are too
+    high. Their upper quantile is a safe upper end. Reflecting it at the estimate, as the basic bootstrap does, gives a
+    safe lower end.
     """
     n = len(confidences)
     if n < 2:

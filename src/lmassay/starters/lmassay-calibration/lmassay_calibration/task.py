@@ -23,8 +23,8 @@ PROMPT = "Question: {question}\nAnswer:"
 class Calibration(Task):
     """Does the model know what it knows? ``data`` is a .jsonl file with ``question``, ``choices`` and ``answer``.
 
-    ``answer`` is the place of the right choice, from 0. ``prompt`` is what stands before a choice; ``{question}`` marks
-    where the question goes. ``bins`` is the number of equal-width bins of the calibration error.
+    ``answer`` is the position of the right choice, counted from 0. ``prompt`` is the text before a choice;
+    ``{question}`` marks where the question goes. ``bins`` is the number of equal-width bins of the calibration error.
     """
 
     name = "calibration"
@@ -34,7 +34,9 @@ class Calibration(Task):
     design = Design(headline=("ece", "brier", "accuracy"))
 
     def __init__(self, data: Path, prompt: str = PROMPT, bins: int = BINS, label: str = "") -> None:
-        self._data, self._prompt, self._bins = data, prompt, bins
+        self._data = data
+        self._prompt = prompt
+        self._bins = bins
         self.label = label or data.stem
 
     def check(self) -> None:
@@ -70,7 +72,7 @@ class Calibration(Task):
         return Score(values, details={"probabilities": shares, "chosen": chosen})
 
     def aggregate(self, table: ScoreTable, settings: Settings) -> list[Result]:
-        """ECE belongs to all answers together; the other metrics are means over questions."""
+        """ECE is computed from all answers together; the other metrics are means over questions."""
         confidences, correct = table.together("confidence", "accuracy")
         n, n_error, n_unscored = table.counts("confidence")
         results = []
@@ -110,7 +112,7 @@ def read_questions(path: Path) -> list[dict[str, Any]]:
         if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
             raise DataError(f"{where}: 'choices' must be a list of at least two texts")
         if not isinstance(answer, int) or not 0 <= answer < len(choices):
-            raise DataError(f"{where}: 'answer' must be the place of the right choice, 0 to {len(choices) - 1}")
+            raise DataError(f"{where}: 'answer' must be the position of the right choice, 0 to {len(choices) - 1}")
         questions.append(row)
     if not questions:
         raise DataError(f"{path} has no questions")
