@@ -11,7 +11,7 @@ cluster correlation says how much these vary. The grids are listed below. Target
 - means of concentrated scores: from 50 scores on at most 1.1 times as wide as Student's interval.
 
 Other means and differences are printed without a target, as are rates below 5 %. Exits with 1 if a target is missed.
-The old rule is that of lmassay 0.9 (Wilson on an effective number of examples below ten informative clusters, Student's
+The old rule is that of lmassay 0.1 (Wilson on an effective number of examples below ten informative clusters, Student's
 t below 30 clusters, else the percentile bootstrap, here with 500 draws).
 """
 
@@ -72,7 +72,7 @@ PUBLISHED = {
 
 
 def old_rule(hits: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """The rule of lmassay 0.9, with its switches at ten informative clusters and at 30 clusters."""
+    """The rule of lmassay 0.1, with its switches at ten informative clusters and at 30 clusters."""
     n, count = sizes.sum(), len(sizes)
     rates = hits.sum(axis=1) / n
     size = (sizes**2).sum() / n

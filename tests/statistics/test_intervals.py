@@ -81,6 +81,13 @@ def test_weights_that_are_all_the_same_change_nothing():
     assert weighted.interval() == pytest.approx(mean_estimate(values, clusters).interval())
 
 
+@pytest.mark.parametrize("weight", [10.0, 10.01])
+def test_without_clusters_an_example_with_a_large_weight_is_a_single_observation(weight):
+    values = np.repeat([0.0, 1.0], [20, 80])
+    weighted = mean_estimate(values, weights=np.full(100, weight))
+    assert weighted.interval() == pytest.approx(mean_estimate(values).interval())
+
+
 def test_whole_clusters_vary():
     rng = np.random.default_rng(2)
     effects = rng.normal(size=30)

@@ -47,7 +47,7 @@ LARGEST_CHANGE_BY_ONE_ERROR = 0.2
 _STEEPNESS = 4
 # Estimated correlations around 0 are bent upwards, by half of what this many errors can change.
 BENT_BY_ERRORS = 1.5
-# However dominant a cluster is, about this many degrees of freedom are left; see `_degrees_of_freedom`.
+# Of very many clusters that are not tiny, at least this many degrees of freedom are left, however dominant one is.
 DEGREES_WITH_DOMINANT_CLUSTER = 5.0
 # The inequality of cluster sizes that has half of the largest effect: that of one cluster with 0.37 of the rows.
 HALF_DOMINANT = 0.0025
@@ -113,9 +113,9 @@ def cluster_sizes(sizes: Floats) -> ClusterSizes:
 def _degrees_of_freedom(clusters: Clusters) -> float:
     """Degrees of freedom: one less than clusters, but fewer if a few clusters have most rows.
 
-    With many clusters, of which one has half of the rows, 6 are left; with 0.3 of the rows, 22; a cluster with a fifth
-    of the rows hardly matters. Of a rate, only the design effect is estimated, not the variance of a row. So small
-    clusters have more degrees of freedom (Satterthwaite's method), and rows without clusters infinitely many.
+    If one of a hundred clusters has 0.2 of the rows, 67 degrees are left; if it has 0.3, 17; if it has half, 4.5. Of a
+    rate, only the design effect is estimated, not the variance of a row. So small clusters have more degrees of freedom
+    (Satterthwaite's method), and rows without clusters infinitely many.
     """
     count = _count_without_tiny_clusters(clusters)
     # The sixth power: 0 for clusters of equal size, small unless one cluster has a quarter of the rows or more.

@@ -68,9 +68,10 @@ def mean_estimate(
     if bounds is None and lies_in_unit:
         bounds = UNIT
     weights_are_counts = False
-    if weights is not None and lies_in_unit:
+    if weights is not None and lies_in_unit and clusters:
         hits = values * weights
-        # Where weights count rows and each value is the share of right ones, the mean is a rate over rows.
+        # Where weights count rows and each value is the share of right ones, the mean is a rate over rows. Without
+        # clusters, the rows of an example would count as independent, so each example remains a single observation.
         are_whole_hits = np.allclose(hits, np.round(hits))
         are_whole_weights = np.allclose(weights, np.round(weights))
         weights_are_counts = bool(are_whole_hits and are_whole_weights)
