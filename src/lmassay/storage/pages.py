@@ -159,6 +159,9 @@ def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
         return serial_type - _ZERO_TYPE, position
     if serial_type in _INTEGER_SIZES:
         end = position + _INTEGER_SIZES[serial_type]
+        if end > len(payload):
+            # Unlike struct.unpack, from_bytes would read a number from the bytes that are left.
+            raise _DamagedCellError
         return int.from_bytes(payload[position:end], "big", signed=True), end
     if serial_type == _FLOAT_TYPE:
         (number,) = struct.unpack(">d", payload[position : position + 8])
@@ -166,9 +169,9 @@ def _value(payload: bytes, position: int, serial_type: int) -> tuple[Any, int]:
     if serial_type < _FIRST_BLOB_TYPE:
         raise _DamagedCellError
     end = position + (serial_type - _FIRST_BLOB_TYPE) // 2
-    data = payload[position:end]
     if end > len(payload):
         raise _DamagedCellError
+    data = payload[position:end]
     is_text = serial_type % 2 == 1
     return (data.decode("utf-8") if is_text else data), end
 
