@@ -27,11 +27,11 @@ class PrefetchedTrainings:
     """What :func:`prefetch_trainings` did before the runs are processed one by one."""
 
     done: int = 0
-    """The number of trainings that were run."""
+    """The number of trainings that ended in this command, successfully or not."""
     failed: dict[str, Response] = field(default_factory=dict)
     """The trainings that failed, by key; they are not tried again in this command."""
     begun: set[str] = field(default_factory=set)
-    """The ids of the runs that are finished or failed already, because all their trainings were available."""
+    """The ids of the runs that were carried out already, because all their trainings were available."""
 
 
 def record_runs(plans: Sequence[Plan], store: Store, sweep: str, card: CardPart | None = None) -> list[SweepRun]:
@@ -51,31 +51,38 @@ def prefetch_trainings(
     """Run all open trainings of all runs, as many at a time as the executor can.
 
     A training that several runs need is done once. Outcomes are stored as they arrive, and a run is scored as soon as
-    all its trainings are there. Without ``retry_failed``, trainings that an earlier command recorded as failed fail
-    again with the same message, because a training gives the same result each time.
+    all its trainings are there. Without ``retry_failed``, trainings that an earlier command recorded as failed are not
+    run: they count as failed with the same message, because a training gives the same result each time.
     """
+    training_workers: dict[str, Worker] = {}
+    for run in runs:
+        if run.plan.task.trains:
+            training_workers[run.record.id] = Worker(run.plan, store, run.record.id)
+    prefetched = PrefetchedTrainings()
+    if not retry_failed:
+        # Of all runs first: another run may share the training, and may have no record of the failure.
+        for worker in training_workers.values():
+            prefetched.failed |= _failed_trainings(worker)
     jobs: dict[str, TrainingJob] = {}
     # The worker of the first run that needs a training stores its outcome.
     workers: dict[str, Worker] = {}
+    # The id of a run → the trainings that it waits for.
     open_keys: dict[str, set[str]] = {}
-    prefetched = PrefetchedTrainings()
-    for run in runs:
-        if not run.plan.task.trains:
-            continue
-        worker = Worker(run.plan, store, run.record.id)
-        open_trainings = dict(_open_trainings(worker))
-        if not retry_failed:
-            prefetched.failed |= _failed_trainings(worker)
-            for key in prefetched.failed:
-                open_trainings.pop(key, None)
+    for run_id, worker in training_workers.items():
+        open_trainings = _open_trainings(worker)
+        for key in prefetched.failed:
+            open_trainings.pop(key, None)
         jobs_of_run = worker.training_jobs(open_trainings)
-        open_keys[run.record.id] = set(jobs_of_run)
+        open_keys[run_id] = set(jobs_of_run)
         for key, job in jobs_of_run.items():
             # Of two runs that share a training, one may keep the model.
             if key not in jobs or jobs[key].kept_in is None:
                 jobs[key] = job
             workers.setdefault(key, worker)
     outcomes = _stored_outcomes(store, jobs)
+    # A failed training can still be among the jobs if an open one depends on it.
+    for key in jobs.keys() & prefetched.failed.keys():
+        outcomes[key] = prefetched.failed[key]
     total = len(jobs) - len(outcomes)
     by_id = {run.record.id: run for run in runs}
 
@@ -125,7 +132,10 @@ def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str,
 
 
 def _failed_trainings(worker: Worker) -> dict[str, Response]:
-    """Return the trainings of examples with errors that are not stored, with the error."""
+    """Return the trainings of a run that an earlier command recorded as failed, by key, with the error.
+
+    Errors are recorded by example. If an example has several trainings, those without a stored outcome count as failed.
+    """
     errors: dict[str, str] = {}
     for row in worker.store.rows(worker.run):
         if row.error is not None:
@@ -144,7 +154,7 @@ def _failed_trainings(worker: Worker) -> dict[str, Response]:
     return failed
 
 
-def _open_trainings(worker: Worker) -> Mapping[str, Request]:
+def _open_trainings(worker: Worker) -> dict[str, Request]:
     """Return the trainings that the unfinished examples of a run request, by key."""
     finished = worker.store.finished_ids(worker.run)
     trainings: dict[str, Request] = {}
