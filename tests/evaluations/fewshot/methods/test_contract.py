@@ -70,6 +70,14 @@ def test_a_method_without_fit_is_refused():
         as_method(type("Empty", (), {})())
 
 
+@pytest.mark.parametrize("missing", ["questions", "logits"])
+def test_a_prompt_method_without_a_required_member_is_refused(missing):
+    members = {"questions": lambda self, inputs, examples: [], "logits": lambda self, task, example, responses: []}
+    del members[missing]
+    with pytest.raises(PluginError, match=f"Mine has no {missing}; see docs/extending/method.md"):
+        as_method(type("Mine", (PromptMethod,), members)())
+
+
 def test_a_class_without_the_base_class_keeps_working_with_a_warning():
     class Plain:
         needs: frozenset[str] = frozenset()

@@ -178,7 +178,11 @@ class Method:
 
 
 class PromptMethod(Method):
-    """A few-shot method that trains nothing: it sends requests to the model and reads labels from the responses."""
+    """A few-shot method that trains nothing: it sends requests to the model and reads labels from the responses.
+
+    ``questions`` and ``logits`` are required. Set ``needs`` to what the requests need, such as
+    ``frozenset({"generate"})``; its default, inherited from :class:`Method`, asks for a model that can be trained.
+    """
 
     shots: int = 0
     """The maximum number of training examples in a prompt."""
@@ -220,6 +224,7 @@ class NoChoiceError(Exception):
 
 _Contract = TypeVar("_Contract", Method, TrainedClassifier)
 _REQUIRED: dict[type, str] = {Method: "fit", TrainedClassifier: "logits"}
+_REQUIRED_OF_PROMPT_METHODS = ("questions", "logits")
 _PAGE = "docs/extending/method.md"
 # How similar a name must be to a member's to count as a misspelling; "uses_unlabelled" and "uses_unlabeled" are 0.97.
 _SIMILAR = 0.8
@@ -229,6 +234,9 @@ def as_method(plugin: Any) -> Method:
     """The method as the evaluation uses it: a misspelt member is refused, and missing members get their defaults."""
     if isinstance(plugin, PromptMethod):
         _refuse_misspelt(plugin, PromptMethod)
+        for required in _REQUIRED_OF_PROMPT_METHODS:
+            if getattr(type(plugin), required) is getattr(PromptMethod, required):
+                raise PluginError(f"{type(plugin).__name__} has no {required}; see {_PAGE}")
         return plugin
     return _completed(plugin, Method)
 
