@@ -180,6 +180,13 @@ def test_a_configuration_may_get_another_model_or_the_folder_as_second_argument(
     assert run.folder == tmp_path / "mine"
 
 
+def test_a_misspelt_model_is_not_taken_for_the_folder_if_the_folder_is_given(tmp_path):
+    data = {"task": {"name": "robustness", "src": lmassay.rows(TEXTS), "attack": "charswap"}, "model": "echo"}
+    with pytest.raises(lmassay.UserError, match="did you mean 'echo'"):
+        lmassay.evaluate(data, "ecko", "mine")
+    assert not (tmp_path / "ecko").exists()
+
+
 def test_the_results_folder_is_that_of_the_command_line(tmp_path, monkeypatch):
     monkeypatch.setenv("LMASSAY_RESULTS", str(tmp_path / "mine"))
     (run,) = lmassay.evaluate(attack(), upper)

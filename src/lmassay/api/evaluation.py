@@ -85,7 +85,7 @@ def evaluate(
         "name": name or None,
     }
     given_options = {key: value for key, value in options.items() if value is not None}
-    if _is_config(task) and _is_results_folder(model):
+    if results is None and _is_config(task) and _is_results_folder(model):
         # In earlier versions, the folder was the second argument.
         assert isinstance(model, str | Path)
         results, model = model, None
