@@ -87,7 +87,7 @@ def test_long_answers_are_shown_from_where_they_part():
 def test_flips_without_a_number_before_the_runs_are_reported(folder, compare):
     code, _, err = compare("--flips", "base", "worse")
     assert code == 2
-    assert "error: --flips 'base' is not a number; write --flips after the runs" in err
+    assert "error: --flips takes a number of examples, not 'base'; write --flips after the runs" in err
 
 
 def test_json_has_differences_flips_and_the_verdict(folder, compare):

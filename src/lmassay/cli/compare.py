@@ -20,7 +20,8 @@ def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -
         return int(value)
     # Click takes the argument after the option as its value, even if that is the id of a run.
     raise UserError(
-        f"--flips '{value}' is not a number; write --flips after the runs, or --flips {_DEFAULT_FLIPS} before them"
+        f"--flips takes a number of examples, not '{value}'; write --flips after the runs, "
+        f"or --flips {_DEFAULT_FLIPS} before them"
     )
 
 
