@@ -23,7 +23,8 @@ class PromptEncoder(torch.nn.Module):  # type: ignore[misc]  # torch is Any wher
     """One vector per slot, as wide as the word embeddings of the network that reads them.
 
     ``raw`` learns the vectors themselves, starting from words drawn from the vocabulary; ``mlp`` and ``lstm`` pass them
-    through a small network first, so that the slots of a prompt depend on each other (P-tuning, section 3.2).
+    through a small network first. ``mlp`` treats each slot alone; with ``lstm``, the slots of a prompt depend on each
+    other (P-tuning, section 3.2).
     Names and sizes of the weights are FewNLU's.
     """
 
