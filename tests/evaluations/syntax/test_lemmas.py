@@ -58,6 +58,7 @@ def test_a_bad_list_is_reported_with_file_and_line(tmp_path, lines, words):
         ("pass", "passes"),
         ("wish", "wishes"),
         ("go", "goes"),
+        ("tattoo", "tattoos"),
         ("have", "has"),
         ("be", "is"),
         ("fine-tune", "fine-tunes"),
