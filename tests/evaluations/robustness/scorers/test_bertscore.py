@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from lmassay.errors import UserError
+from lmassay.evaluations.robustness.scorers import bertscore
 from lmassay.evaluations.robustness.scorers.bertscore import BERTScore
 from tests.helpers import ROOT
 
@@ -39,6 +41,15 @@ def test_scores_are_those_of_the_formula(layer):
     scores = scorer.score([hyp for hyp, _ in PAIRS], [ref for _, ref in PAIRS])
     assert scores == pytest.approx([by_hand(*pair, layer) for pair in PAIRS], abs=1e-5)
     assert f"layer:{layer}|" in scorer.signature
+
+
+def test_the_signature_has_the_digest_of_all_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(bertscore, "_BYTES_AT_A_TIME", 4)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 12}), encoding="utf-8")
+    (tmp_path / "b.safetensors").write_bytes(b"second")
+    (tmp_path / "a.safetensors").write_bytes(b"first")
+    digest = hashlib.sha256(b"firstsecond").hexdigest()[:8]
+    assert f"|sha:{digest}|layer:9|" in BERTScore(tmp_path).signature
 
 
 def test_equal_texts_score_one_and_empty_ones_are_decided():

@@ -23,6 +23,7 @@ _BEST_LAYERS = {
     ("xlm-roberta", 12): 9,
     ("xlm-roberta", 24): 17,
 }
+_BYTES_AT_A_TIME = 1 << 20
 
 
 class BERTScore(Scorer):
@@ -55,6 +56,7 @@ class BERTScore(Scorer):
         return f"BERTScore(model:{self._folder.name}|sha:{self._digest}|layer:{layer}|idf:no|baseline:no)"
 
     def check(self, lang: str | None = None) -> None:
+        # Reads the configuration, and raises if the folder, its files or the layer are wrong.
         _ = self._chosen_layer
         if importlib.util.find_spec("transformers") is None:
             raise MissingExtra("the scorer bertscore", "hf")
@@ -68,6 +70,7 @@ class BERTScore(Scorer):
         return [_f1(embedded[hyp], embedded[ref]) for hyp, ref in zip(hyps, refs, strict=True)]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        # Not self.score_corpus: in a subclass, that may call this method.
         return BERTScore.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @property
@@ -121,7 +124,10 @@ class BERTScore(Scorer):
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for file in sorted(self._folder.glob("*.safetensors")):
-            digest.update(file.read_bytes())
+            with file.open("rb") as stream:
+                # In parts, because the weights may not fit into memory.
+                while part := stream.read(_BYTES_AT_A_TIME):
+                    digest.update(part)
         return digest.hexdigest()[:8]
 
 
