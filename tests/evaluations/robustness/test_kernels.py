@@ -354,8 +354,12 @@ class TestChoice:
 
     def test_an_unknown_engine_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(backend.ENGINE_VARIABLE, "numbas")
-        with pytest.raises(ConfigError, match=r"LMASSAY_ENGINE='numbas'.*did you mean 'numba'"):
+        with pytest.raises(ConfigError, match=r"^LMASSAY_ENGINE='numbas'.*did you mean 'numba'"):
             chrf_scores(["a"], ["a"])
+
+    def test_an_unknown_engine_in_a_call_is_not_blamed_on_the_environment(self) -> None:
+        with pytest.raises(ConfigError, match=r"^engine='numbas' is not an engine; did you mean 'numba'"):
+            chrf_scores(["a"], ["a"], engine="numbas")
 
     def test_numba_asked_for_but_missing_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(backend.ENGINE_VARIABLE, "numba")
