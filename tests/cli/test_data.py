@@ -135,6 +135,8 @@ def test_removing_frees_the_space(environment, tmp_path):
     lmassay("data", "get", "jblimp", env=environment)
     assert "0.2 MB freed" in lmassay("data", "rm", "jblimp", env=environment).stdout
     assert not (tmp_path / "cache" / "data" / "jblimp").exists()
+    again = lmassay("data", "rm", "jblimp", env=environment)
+    assert again.stdout == "jblimp: not on this machine, nothing to remove\n"
 
 
 @pytest.mark.parametrize(

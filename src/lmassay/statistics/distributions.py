@@ -35,13 +35,6 @@ def t_quantile(probability: float, degrees: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def t_two_sided_p(t: float, degrees: float) -> float:
-    """The probability that Student's t is at least as far from 0."""
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(degrees, -abs(t)))
-
-
 def t_upper_tail(t: float, degrees: float) -> float:
     """The probability that Student's t is at least this large."""
     from scipy.special import stdtr
@@ -60,13 +53,6 @@ def fair_coin_p(heads: int, tosses: int) -> float:
     # The distribution is symmetric, so both tails are as likely as the smaller one.
     fewer = min(heads, tosses - heads)
     return min(1.0, 2 * float(bdtr(fewer, tosses, 0.5)))
-
-
-def standard_error(values: NDArray[np.float64]) -> float:
-    """Standard error of the mean of independent values."""
-    import numpy as np
-
-    return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
 def false_discovery_rates(p_values: Sequence[float]) -> list[float]:

@@ -48,7 +48,13 @@ def test_the_run_without_examples_has_the_same_pattern(store):
         add(store, "none", NONE_SHOWN, [0.6] * 4),
         add(store, "eight", SHOWN, [0.8] * 4),
     ]
-    assert card.headline(store, records).result.value == pytest.approx(0.2)
+    shown_number = card.headline(store, records)
+    assert shown_number.result.value == pytest.approx(0.2)
+    assert [detail.partition(":")[0] for detail in shown_number.details] == [
+        "accuracy with 8 examples shown with pattern 0",
+        "no examples shown with pattern 1",
+        "no examples shown with pattern 0",
+    ]
 
 
 def test_a_model_that_is_trained_is_held_against_the_most_frequent_label(store):

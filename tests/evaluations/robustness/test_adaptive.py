@@ -192,6 +192,8 @@ def test_a_model_without_gradients_is_refused_before_the_run(tmp_path, untrained
         ({"gradient": {"kind": "charswap", "k": 5}}, "k is for kind: knn; leave it out"),
         ({"gradient": {"kind": "random"}}, "unconstrained"),
         ({"gradient": {"kind": "knn"}, "rate": 0.5}, "rate has no effect on a gradient attack"),
+        ({"search": {}, "redraws": 5}, "redraws has no effect on a search"),
+        ({"file": "attacked.txt", "options": {"x": 1}}, "options has no effect on a file of attacked texts"),
         ({"gradient": {"kind": "knn"}, "search": {}}, "give only one of file, perturb, search and gradient"),
         ({"search": {"steps": 2}}, "steps is for a beam search; give beam as well"),
         ({"search": {"beam": 2, "budget": 3}}, "a beam search with 3 steps needs a budget of at least 4"),

@@ -177,7 +177,7 @@ def _print_needs(
     tests = len(planned) * len(fail_if)
     adjusted = f"; level of --fail-if adjusted for {tests} tests" if tests > 1 else ""
     print_sentence(f"one-sided tests at the level {ALPHA:g} with a power of 80 %{adjusted}")
-    print_sentence("answers that change: by chance alone, half of them for the better and half for the worse")
+    print_sentence("answers that change are assumed to change at random: half for the better, half for the worse")
     print_sentence("in CONFIG: examples per run that count for the metric")
     if like:
         names = " and ".join(side.record.id for side in like)

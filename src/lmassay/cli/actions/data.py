@@ -145,7 +145,10 @@ def rm(names: Sequence[str]) -> None:
     """Delete the copies of data sets on this machine."""
     for entry in _entries(names, everything=False):
         freed = remove(entry)
-        click.echo(f"{entry.name}: removed, {freed / 1e6:,.1f} MB freed")
+        if freed:
+            click.echo(f"{entry.name}: removed, {freed / 1e6:,.1f} MB freed")
+        else:
+            click.echo(f"{entry.name}: not on this machine, nothing to remove")
 
 
 def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:

@@ -232,12 +232,18 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
     if result is None:
         return None
     score = metric_of(record, metric).display_title
-    scope = [_described(record), _splits_text(store, record, result)]
+    # With several patterns, "no examples shown" alone would not say which run is meant.
+    patterns = {options.get("pattern") for name, options in map(_method_of, records) if name == "icl"}
+    name_pattern = len(patterns) > 1
+    learned_from = _described(record, name_pattern=name_pattern)
+    scope = [learned_from, _splits_text(store, record, result)]
     tests = tests_of(store, record)
     if tests:
         scope.append(counted(tests, "test"))
     baselines = [other for other in records if not _learns(other)]
-    details = [f"{_described(other)}: {value_with_interval(other.result(metric))}" for other in baselines]
+    details = []
+    for other in baselines:
+        details.append(f"{_described(other, name_pattern=name_pattern)}: {value_with_interval(other.result(metric))}")
     baseline = _baseline(record, baselines)
     gain = None
     if baseline is not None:
@@ -267,7 +273,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
         title=title,
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=method),
         scope=", ".join([p_statement(gain.p), *scope]),
-        details=[f"{score} with {_described(record)}: {value_with_interval(result)}", *details],
+        details=[f"{score} with {learned_from}: {value_with_interval(result)}", *details],
         meaning=f"How much higher its {score} on new examples is than {compared_with}, on the same tests; 0 "
         "if it learns nothing from the examples.",
         limits=_LIMITS,
@@ -332,12 +338,13 @@ def _learns(record: RunRecord) -> bool:
     return _method_of(record)[0] not in _BASELINES and not _shows_none(record)
 
 
-def _described(record: RunRecord) -> str:
-    """What the model was given to learn from."""
+def _described(record: RunRecord, *, name_pattern: bool = False) -> str:
+    """What the model was given to learn from; ``name_pattern`` adds the pattern that examples were written with."""
     name, options = _method_of(record)
     if name == "icl":
         shots = options.get("shots", _DEFAULT_SHOTS)
-        return f"{counted(shots, 'example')} shown" if shots else "no examples shown"
+        shown = f"{counted(shots, 'example')} shown" if shots else "no examples shown"
+        return f"{shown} with pattern {options['pattern']}" if name_pattern and "pattern" in options else shown
     if name == "majority":
         return "always the most frequent label"
     if name == "random":

@@ -120,10 +120,16 @@ class Attack(BaseModel):
             raise ValueError("give only one of file, perturb, search and gradient")
         if not (self.name or self.perturb or self.file or self.search or self.gradient):
             raise ValueError("give a name, a file, a perturbation, a search or a gradient")
-        if self.gradient is not None:
+        for source, kind in (
+            (self.file, "file of attacked texts"),
+            (self.search, "search"),
+            (self.gradient, "gradient attack"),
+        ):
+            if source is None:
+                continue
             for option in ("rate", "redraws", "options"):
                 if option in self.model_fields_set:
-                    raise ValueError(f"{option} has no effect on a gradient attack; leave it out")
+                    raise ValueError(f"{option} has no effect on a {kind}; leave it out")
         return self
 
     @property
