@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 
 from lmassay.evaluations.robustness.report import scatter_chart, success_region
+from lmassay.reporting.blocks import Tile, TileEntry
+from lmassay.reporting.page import _gist, _numbers_of_section
+from lmassay.reporting.tiles import anchor
 from tests.helpers import lmassay, write_config, write_lines
 
 NASTY = [
@@ -178,3 +182,29 @@ def test_one_run_without_scores_does_not_hide_the_comparison_of_the_others(tmp_p
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "2 × broken" in text
     assert "Paired by example" in text
+
+
+def test_each_section_of_a_card_names_its_own_number():
+    """A tile of a card may answer its question with the numbers of two tasks; each task has a section."""
+    agreement = Tile(
+        "grammar?",
+        "agreement",
+        [TileEntry("model", "0.826", scope="n = 5")],
+        meaning="",
+        limits="",
+        anchor=anchor("syntax"),
+    )
+    pairs = Tile(
+        "grammar?",
+        "pairs",
+        [TileEntry("model", "0.781", scope="n = 5")],
+        meaning="",
+        limits="",
+        anchor=anchor("minimal_pairs"),
+    )
+    bias = Tile(
+        "biased?", "bias", [TileEntry("model", "0.033", scope="n = 5")], meaning="", limits="", anchor=anchor("bias")
+    )
+    tiles = [replace(agreement, further=[pairs]), bias]
+    gists = [_gist(_numbers_of_section(tiles, anchor(task))) for task in ("syntax", "minimal_pairs", "bias", "fewshot")]
+    assert gists == ["agreement: model 0.826 (n = 5)", "pairs: model 0.781 (n = 5)", "bias: model 0.033 (n = 5)", ""]

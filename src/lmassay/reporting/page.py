@@ -227,7 +227,15 @@ def _section(
         parts += parts_of(blocks)
     parts.append(PagePart(list(section.examples)))
     question = "" if evaluation is None else evaluation.question
-    return PageSection(records[0].task, question, place, parts, gist=_gist(own_tiles))
+    return PageSection(records[0].task, question, place, parts, gist=_gist(_numbers_of_section(tiles, place)))
+
+
+def _numbers_of_section(tiles: Sequence[Tile], place: str) -> list[Tile]:
+    """The tiles that lead to a section. On a card, a tile may contain further ones, of other tasks."""
+    own = []
+    for tile in tiles:
+        own += [number for number in (tile, *tile.further) if number.anchor == place]
+    return own
 
 
 def _gist(tiles: Sequence[Tile]) -> str:

@@ -25,6 +25,8 @@ def test_the_headline_of_several_prompts_is_the_mean_over_prompts_of_the_report(
     assert shown.result == table_row
     assert shown.result.low < shown.result.value < shown.result.high
     assert shown.result.method == "t/template"
+    # These data have no control questions, so the card does not list their accuracy as missing.
+    assert [detail for detail in shown.details if "no data" in detail] == []
 
 
 def test_the_scores_of_unifiedqa_are_those_of_its_published_answers(fetched):

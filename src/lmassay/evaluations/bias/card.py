@@ -187,7 +187,8 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
     ]
     for context, title in (("amb", "ambiguous"), ("dis", "disambiguated")):
         control_accuracy = pooled(store, records, f"control_accuracy_{context}")
-        if control_accuracy is not None:
+        # Only data with control questions have this result; over several prompts, it is then one without a value.
+        if control_accuracy is not None and control_accuracy.value is not None:
             other_values.append(f"accuracy on {title} control questions: {value_with_interval(control_accuracy)}")
     consistencies = []
     for record in records:
