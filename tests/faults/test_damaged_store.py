@@ -641,6 +641,26 @@ def test_8_doctor_checks_stores_of_older_schemas_and_a_copy_precedes_the_update(
 
 
 @pytest.mark.parametrize("version", [3, 6])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE asked SET id = CAST(x'ff41' AS TEXT) WHERE id = (SELECT id FROM asked LIMIT 1)",
+        "UPDATE runs SET id = CAST(x'ff41' AS TEXT) WHERE rowid = 3",
+        "UPDATE runs SET planned = x'ff41' WHERE rowid = 3",
+    ],
+)
+def test_8_a_damaged_value_does_not_stop_the_update_of_an_older_schema_and_is_named(truth, folder, version, statement):
+    without_batches(folder, truth)
+    downgrade(folder / STORE_FILE, version)
+    edit(folder, statement)
+    with Store(folder, create=True) as store:
+        assert store.database.has_all_digests
+    assert find_damage(folder)
+    assert lmassay("doctor", "--results", folder, "--fix").returncode == 0
+    assert not find_damage(folder)
+
+
+@pytest.mark.parametrize("version", [3, 6])
 def test_8_damage_in_an_older_schema_is_repaired(truth, folder, version):
     without_batches(folder, truth)
     downgrade(folder / STORE_FILE, version)

@@ -88,6 +88,16 @@ def test_a_baseline_with_numbers_is_not_the_reason(store):
     assert evaluations_without_result(store.runs(), []) == {"m": {"fewshot": reason}}
 
 
+def test_a_baseline_with_numbers_that_was_run_alone_is_not_said_to_have_no_scores(store):
+    run = store.new_id("baseline")
+    provenance = Provenance(design=Design(headline=("acc",)))
+    store.add_run(NewRun(run, "s", "n", "fewshot", "m", "baseline", {}, "sig", provenance, 1))
+    store.set_results(run, [Result("acc", "overall", 0.5, None, None, 4, 0, 0)])
+    store.set_status(run, "done")
+    reason = "baseline is done, but it alone does not answer this question"
+    assert evaluations_without_result(store.runs(), []) == {"m": {"fewshot": reason}}
+
+
 def test_the_old_name_of_the_details_works_with_a_warning(store, tmp_path):
     attacked(tmp_path, "charswap")
     [headline] = headlines(store, store.runs())

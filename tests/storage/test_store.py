@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lmassay.errors import StoreError
+from lmassay.storage import database as database_module
 from lmassay.storage.database import connect
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import Example, NewRun, Outcome, Provenance, Response, Row, Score
@@ -181,6 +182,12 @@ def test_a_database_of_something_else_is_left_alone(tmp_path):
 
 
 @pytest.mark.fault(8)
+def test_the_header_of_a_store_of_an_earlier_schema_is_not_damaged(store, monkeypatch):
+    monkeypatch.setattr(database_module, "SCHEMA", database_module.SCHEMA + 1)
+    with Store(store.folder) as opened:
+        assert not opened.database.has_damaged_header()
+
+
 def test_a_newer_schema_asks_for_an_upgrade(store):
     store.database.execute("PRAGMA user_version = 99")
     store.database.set_digest("", "schema", "99")

@@ -1,4 +1,7 @@
-"""Where an answer names a choice: by its letter, by its text, or by saying in other words that it cannot be known."""
+"""Where an answer names a choice: by its letter, by its text, or in other words.
+
+Other words are recognised for one kind of choice, the "unknown" one, which says that the answer cannot be known.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,11 @@ class ChoiceLookup:
     exact: dict[str, str]
     """text → its letters, also with all spaces removed"""
     unknown: str
-    """The letter of the only choice that says that it cannot be known, or nothing."""
+    """The letter of the choice that says that the answer cannot be known; empty unless exactly one choice says so."""
     unknown_words: tuple[re.Pattern[str], ...]
+    """The wordings that stand for this choice."""
     letter: re.Pattern[str]
+    """Finds single letters that may name a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class MaskedLine:
 
 @lru_cache(maxsize=1 << 15)
 def choice_lookup(choices: tuple[str, ...], letters: str) -> ChoiceLookup:
-    """Prepare the choices of a question; the same choices come back with every model and prompt."""
+    """Prepare the choices of a question. Cached, because every model and prompt has the same questions."""
     letters = letters[: len(choices)]
     full_texts = [_normalised(choice) for choice in choices]
     # Answers often leave out the article. It is kept only if two choices differ in nothing else.
@@ -135,7 +140,10 @@ def find_mentions(line: str, choices: ChoiceLookup) -> MaskedLine:
 
 
 def _mask_cut_off_text(low: str, choices: ChoiceLookup, mentions: list[Mention]) -> str:
-    """An answer of limited length may end within the text of a choice: ``B: 알 ``."""
+    """Mask the beginning of a choice's text at the end of a line, where an answer of limited length was cut off.
+
+    For example, ``B: 알`` is the beginning of ``B: 알 수 없음``.
+    """
     last = mentions[-1]
     labelled = _LABELLED.match(low, last.end)
     if labelled is None:
@@ -153,7 +161,7 @@ def _normalised(choice: str) -> str:
 
 
 def _unknown_choice(texts: Sequence[str], letters: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
-    """The letter of the choice that says that it cannot be known, and the wordings that stand for it.
+    """The letter of the choice that says that the answer cannot be known, and the wordings that stand for it.
 
     Nothing if there is no such choice, or more than one.
     """

@@ -1,4 +1,4 @@
-"""The headline of an evaluation: the one number that it reports first for each model, and models against each other."""
+"""The headline of an evaluation: the number that it reports first for each model, and how models differ in it."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Headline:
     The comparison of models uses the same rows.
     """
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Group → label of rows that do not count, such as inputs that an attack left unchanged. Unlike ``keep``, it does
-    not look at rows one by one, so it is fast for millions of them."""
+    """Group → label of rows that do not count, such as inputs that an attack left unchanged. Unlike ``keep``,
+    it works on whole columns, so it is fast for millions of rows that are stored in batches."""
     comparison_note: str = ""
     """A note on the difference between two models in this number."""
     references: Sequence[ReferenceTable] = ()
@@ -255,7 +255,7 @@ def _with_model_names(card_headlines: Sequence[Headline], run_marks: Marks) -> l
     for headline, name in zip(card_headlines, names, strict=True):
         first = headline.records[0]
         if name_counts[first.task, name] > 1:
-            # No option distinguishes them if, say, a file had other data in it; then the id of the first run does.
+            # If no option distinguishes them, say because a file was changed in between, the id of the first run does.
             name = f"{name}, {first.id.rpartition('-')[2]}"
         # Runs with the same mark, such as [a], were measured with the same settings; a note explains the marks. The
         # runs of one headline may have several marks: each is added once.
@@ -340,17 +340,23 @@ def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Seq
 
 
 def _reason_rank(record: RunRecord) -> tuple[bool, bool]:
-    """Sort runs by how well they explain a missing number (False < True): unfinished ones, then those without scores.
+    """A key that sorts runs by how well they explain a missing number (False < True).
 
-    A run that has scores, such as the baseline of the most frequent label, is not what is missing.
+    Unfinished runs come first, then those without scores. A run with scores, such as the baseline of the most frequent
+    label, comes last: the number is not missing because of it.
     """
+    return (record.status == "done", _has_number(record))
+
+
+def _has_number(record: RunRecord) -> bool:
     # Only the first headline metric: further ones may count what could not be scored, such as out-of-choice answers.
     main_results = [record.result(metric) for metric in record.design.headline[:1]] or record.results
-    has_number = any(result is not None and result.value is not None for result in main_results)
-    return (record.status == "done", has_number)
+    return any(result is not None and result.value is not None for result in main_results)
 
 
 def _no_result_reason(record: RunRecord) -> str:
+    if record.status == "done" and _has_number(record):
+        return f"{record.label} is done, but it alone does not answer this question"
     if record.status == "done":
         return f"{record.label} is done, but none of the answers could be scored"
     if record.note:
@@ -438,7 +444,7 @@ def _sides(store: Store, base: Headline, new: Headline) -> Iterator[tuple[Side, 
             pool(store, new.records, new.keep, new.excluded),
         )
         return
-    # Runs are paired by example id, and pooling adds the variant to each id. A task without variants keeps its ids.
+    # Pooling adds the variant to each example id. Tasks that pool nothing keep their ids, by which runs are paired.
     new_by_question = {question_signature(record): record for record in reversed(new.records)}
     compared_questions: set[str] = set()
     for record in base.records:

@@ -39,7 +39,7 @@ def pairs_of(base: Side, other: Side, metric: str) -> Pairs | None:
 
 
 def share_examples(base: Side, other: Side) -> bool:
-    """True if two runs of one task have an example in common, or what their task pairs by."""
+    """True if two runs of one task have an example in common, or a label of the group that their task pairs by."""
     if base.record.task != other.record.task:
         return False
     key = pairing_key(base, other)
@@ -47,7 +47,7 @@ def share_examples(base: Side, other: Side) -> bool:
 
 
 def pairing_key(base: Side, other: Side) -> str | None:
-    """None if the runs share examples; else the group that their task pairs by."""
+    """The group whose labels pair two runs without a common example; None if they are paired by example id."""
     pair_by = base.record.design.pair_by
     if not pair_by or not set(base.table.ids).isdisjoint(other.table.ids):
         return None
@@ -108,7 +108,7 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]
     units: dict[str, PairingUnit] = {}
     for unit, summed in sums.items():
         if summed.weight:
-            # Without weights, averages over examples that share a label count the same, however many a run has of it.
+            # Without weights, each unit counts the same, no matter how many examples of a run share its label.
             weight = summed.weight if has_weights else 1.0
             units[unit] = PairingUnit(summed.mean(), weight, summed.clusters)
     return units
@@ -146,7 +146,10 @@ def _cluster_names(side: Side) -> list[str]:
 
 
 def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
-    """The units of each label of a metric that is crossed with something; empty where the run has no labels."""
+    """(unit, label) → scores of that label only, for a metric in ``Design.crossed``, such as TSE by verb pair.
+
+    Empty for other metrics, and for runs of earlier versions, which did not store scores by label.
+    """
     import numpy as np
 
     table = side.table
@@ -179,7 +182,7 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
 
 
 def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
-    """A metric that is a mean over examples, or over what stands for them; by label where both runs have that."""
+    """The pairs of a metric that is a mean over units; within each label if both runs have their scores by label."""
     crossed = base.record.design.crossed.get(metric)
     if crossed is None and are_aligned(base, other, metric, key):
         return _pairs_of_aligned_rows(base, other, metric)
@@ -220,7 +223,7 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
 
 
 def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after: Sequence[PairingUnit]) -> PairedColumn:
-    """The scores of paired units, which have the same weight and the same clusters in both runs."""
+    """The scores of paired units, with the weights and the clusters that they have in the base run."""
     import numpy as np
 
     values_before = np.array([unit.value for unit in before])
@@ -245,7 +248,10 @@ def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after:
 
 
 def are_aligned(base: Side, other: Side, metric: str, key: str | None) -> bool:
-    """Whether row n of both runs is the same example, which counts once, so that whole columns can be compared."""
+    """Whether both runs have the same examples in the same order, each once and without weights.
+
+    Then whole columns can be compared.
+    """
     weighted = metric in base.record.design.weights or metric in other.record.design.weights
     if key is not None or weighted or len(base.table) != len(other.table):
         return False
@@ -284,7 +290,7 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
 
 
 def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
-    """The values of these rows, which are sorted."""
+    """The values of these rows, which are in order and different from each other."""
     if len(rows) == len(values):
         return values
     return [values[row] for row in rows.tolist()]
@@ -473,7 +479,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
     shared = [label for label in mean_before if label in mean_after]
     if not shared:
         return None
-    # The runs may have other splits. The larger correlation gives the wider interval.
+    # The two runs may have been split differently. The larger correlation gives the wider interval.
     correlation = max(_correlation(base, metric), _correlation(other, metric))
     only_base = len(mean_before) - len(shared)
     only_new = len(mean_after) - len(shared)

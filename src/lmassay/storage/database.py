@@ -26,7 +26,7 @@ KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
 SCHEMA = 7
 APPLICATION_ID = 0x6C6D6173  # "lmas"
-# Tables with long texts are not WITHOUT ROWID: in such tables, every row beyond a kilobyte would take a whole page.
+# Tables with long texts keep their rowid: in a table WITHOUT ROWID, every row beyond a kilobyte takes a whole page.
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE rows (
 CREATE INDEX rows_in_order ON rows (run, position);
 """
 TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
-"""The tables with a column that names the run."""
+"""The tables whose rows belong to one run each. Not ``responses``: later runs use the responses of earlier ones."""
 # Since schema 2. If the price of one answer is unknown, so is the sum: in SQL, adding NULL gives NULL.
 SPENDING = """
 CREATE TABLE IF NOT EXISTS spending (
@@ -56,7 +56,8 @@ CREATE TABLE IF NOT EXISTS spending (
 # Since schema 3: the keys under which the responses to an example's requests are stored.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
 OWN_ANSWER_MARK = "@"
-"""Follows the usual key in the key of an answer that only the runs of one merged folder use; see ``merging``."""
+"""Between the usual key of an answer and the suffix that it gets if two merged folders have different answers to the
+same request; see ``merging``."""
 # Since schema 4: digests of the parts of a run ("record", "results"), and the number of its rows ("rows"). The digests
 # of rows and answers are in a column of their tables.
 DIGESTS = """
@@ -128,7 +129,7 @@ class _Connection(sqlite3.Connection):
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
     """Open a SQLite file that may be damaged, or made by somebody else."""
-    # An address is opened for reading only; then SQLite does not apply a journal.
+    # A text is a URI. Every URI here is opened read-only, and then SQLite does not apply a journal.
     if isinstance(file, Path) and has_foreign_journal(file):
         raise sqlite3.DatabaseError("its journal names another file, which SQLite would delete")
     connection = sqlite3.connect(file, factory=_Connection, **options)
@@ -152,9 +153,9 @@ def _only_own_statements(
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
     """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
 
-    These are programs, so what such a table contains depends on what they compute. lmassay does not write them; they
-    are not damage that could be repaired. Tables and views with other names, which a user may have added, are not
-    used; triggers are not run.
+    In such a file, reading a table runs a program that somebody else wrote, and its rows are whatever that computes.
+    lmassay never writes such tables, so this is not damage that could be repaired. Tables and views with other names,
+    which a user may have added, are not used; triggers are not run.
     """
     # SQLite itself refuses a file in which the type or name contradicts the statement, so both can be relied on.
     query = (
@@ -236,7 +237,7 @@ class Database:
         digests: dict[str, dict[str, str]] = {}
         if not self.has_digests:
             return digests
-        # As bytes, because one text that is not UTF-8 would stop the reading of all.
+        # As bytes: otherwise, one text that is not UTF-8 would end the query, and all later digests would be missing.
         query = "SELECT CAST(run AS BLOB), CAST(part AS BLOB), CAST(value AS BLOB) FROM digests"
         with suppress(sqlite3.DatabaseError):
             # Digests that cannot be read are missing, so their runs are damaged.
@@ -279,7 +280,7 @@ class Database:
         return self._connect_to_file_only()
 
     def _has_log(self) -> bool:
-        """Return whether the file alone is not complete: a process is writing to it, or was killed."""
+        """Return whether the file is incomplete without its log: a process is writing to it, or was killed."""
         log, *_ = logs_of(self.file)
         return (log.is_file() and log.stat().st_size > 0) or has_open_journal(self.file)
 
@@ -362,8 +363,12 @@ class Database:
         (application,) = self.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION_ID:
             return True
+        if not self.has_all_digests:
+            return False
         (version,) = self.execute("PRAGMA user_version").fetchone()
-        return self.has_all_digests and {version, self._recorded_schema(self._table_names())} != {SCHEMA}
+        tables = self._table_names()
+        # Not SCHEMA: a file that is only read keeps its earlier schema.
+        return {version, self._recorded_schema(tables)} != {self._schema(tables)}
 
     def _schema(self, tables: set[str]) -> int:
         """Return the schema of the file. It is stored twice since schema 7, because either number may be damaged."""
@@ -405,7 +410,10 @@ def _create_and_check_writable(folder: Path) -> None:
 
 
 def _schema_of_tables(tables: set[str], asked_columns: Sequence[str]) -> int:
-    """Return the earliest schema that has these tables, for files whose own schema number is damaged or missing."""
+    """Return the earliest schema that has these tables and columns; 0 if that is before schema 4.
+
+    It is for files whose own schema number is damaged or missing.
+    """
     if "digest" in asked_columns:
         return _FIRST_SCHEMA_WITH_ALL_DIGESTS
     if "batches" in tables:

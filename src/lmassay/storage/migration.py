@@ -1,22 +1,26 @@
 """Adds the digests that a store of an older schema does not have.
 
-What already has a digest keeps it, so that damage which happened before is still noticed.
+A stored digest that does not match its data is left as it is, so that earlier damage is still noticed.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from typing import Any
 
 from lmassay.storage import digests
 from lmassay.storage.responses import RESPONSE_COLUMNS, StoredResponse, is_damaged_response
 from lmassay.storage.single_rows import ROW_COLUMNS, StoredRow
+from lmassay.types.json_text import is_utf8
 
 RECORD_COLUMNS = (
     "id, sweep, name, task, model, label, status, config, signature, "
     "provenance, results, note, planned, created, finished"
 )
 _CHUNK = 1000
+# What computing a digest, or looking a run up, raises for a value that lmassay does not store.
+_NOT_STORED = (ValueError, TypeError, OverflowError)
 
 
 def add_missing_digests(connection: sqlite3.Connection) -> None:
@@ -27,7 +31,10 @@ def add_missing_digests(connection: sqlite3.Connection) -> None:
     try:
         for values in connection.execute(f"SELECT {RECORD_COLUMNS} FROM runs").fetchall():  # noqa: S608
             fields = dict(zip(RECORD_COLUMNS.split(", "), values, strict=True))
-            _add_digests_of_run(connection, fields)
+            # A run with a damaged id, or with a value that lmassay does not store, cannot be given all of its digests.
+            # It is reported as damaged because of those that are missing.
+            with suppress(*_NOT_STORED):
+                _add_digests_of_run(connection, fields)
         _add_digests_of_responses(connection)
         _add_digests_of_keys(connection)
     finally:
@@ -83,6 +90,10 @@ def _add_digests_of_rows(connection: sqlite3.Connection, run: str) -> None:
 
 
 def _add_digests_of_responses(connection: sqlite3.Connection) -> None:
+    """Add the digests of answers.
+
+    Before schema 7, a digest covered the answer but not its request. It is replaced by one of both if it matches.
+    """
     query = f"SELECT rowid, {RESPONSE_COLUMNS}, digest FROM responses WHERE rowid > ? ORDER BY rowid LIMIT {_CHUNK}"  # noqa: S608
     last = -1
     while True:
@@ -101,5 +112,7 @@ def _add_digests_of_responses(connection: sqlite3.Connection) -> None:
 def _add_digests_of_keys(connection: sqlite3.Connection) -> None:
     updates = []
     for run, example_id, keys in connection.execute("SELECT run, id, keys FROM asked WHERE digest IS NULL"):
-        updates.append((digests.keys_digest(run, example_id, keys), run, example_id))
+        # A row with a damaged id cannot be addressed by it. Without a digest, it is reported as damaged.
+        if is_utf8(str(run)) and is_utf8(str(example_id)):
+            updates.append((digests.keys_digest(run, example_id, keys), run, example_id))
     connection.executemany("UPDATE asked SET digest = ? WHERE run = ? AND id = ?", updates)

@@ -47,7 +47,7 @@ class Provenance:
     """The evaluation that the task belongs to. Empty if it belongs to none; None for runs of early versions, which did
     not record it."""
     base_task: str = ""
-    """The evaluation's own task that this task is or extends."""
+    """The task of the evaluation that was run; if the run's task is a subclass, the task that it extends."""
     base_label: str = ""
     """The label without the options that the sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
@@ -201,7 +201,10 @@ class RunRecord:
 
     @property
     def base_task(self) -> str:
-        """The evaluation's own task that this run's task is or extends. Early versions did not record it."""
+        """The task of the evaluation that was run; if the run's task is a subclass, the task that it extends.
+
+        The run's task itself if it belongs to no evaluation, and in runs of early versions, which did not record it.
+        """
         return self.provenance.base_task or self.task
 
     @property

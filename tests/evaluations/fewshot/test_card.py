@@ -57,12 +57,41 @@ def test_the_run_without_examples_has_the_same_pattern(store):
     ]
 
 
+def of_task(record, name):
+    """The same run on another task."""
+    provenance = replace(record.provenance, signature={"data": name})
+    config = {**record.config, "task": {**record.config["task"], "data": f"superglue/{name}"}}
+    return replace(record, provenance=provenance, config=config)
+
+
+def test_the_number_of_several_tasks_is_the_mean_of_their_gains(store):
+    records = []
+    for task, rate in (("copa", 0.7), ("wic", 0.9)):
+        records.append(of_task(add(store, f"{task}-0", NONE_SHOWN, [0.6] * 4), task))
+        records.append(of_task(add(store, f"{task}-8", SHOWN, [rate] * 4), task))
+    shown_number = card.headline(store, records)
+    assert shown_number.scope == "mean of 2 tasks: copa, wic"
+    assert shown_number.result.value == pytest.approx(0.2)
+
+
+def test_the_number_of_one_task_among_several_names_the_task(store):
+    records = [
+        of_task(add(store, "none", NONE_SHOWN, [0.6] * 4), "copa"),
+        of_task(add(store, "eight", SHOWN, [0.8] * 4), "copa"),
+        of_task(add(store, "majority", "majority", [0.5] * 4), "wic"),
+    ]
+    shown_number = card.headline(store, records)
+    assert shown_number.scope == "only copa, p < 0.0001, 8 examples shown, 4 splits, 100 tests"
+
+
 def test_a_model_that_is_trained_is_held_against_the_most_frequent_label(store):
     records = [add(store, "majority", "majority", [0.5] * 4), add(store, "pet", "pet", [0.7] * 4)]
     shown_number = card.headline(store, records)
     assert shown_number.shown_title == "gain over the most frequent label"
     assert shown_number.result.value == pytest.approx(0.2)
     assert "that of always giving the most frequent label" in shown_number.meaning
+    # A prompt can be better or worse than this label before any example is seen.
+    assert "0 if it learns nothing" not in shown_number.meaning
 
 
 def test_without_a_baseline_the_number_is_the_score(store):

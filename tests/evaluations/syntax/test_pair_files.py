@@ -67,6 +67,8 @@ def test_a_file_without_pairs_is_an_error(tmp_path):
         open_pairs(write_lines(tmp_path / "p.jsonl", []))
     with pytest.raises(DataError, match="has no pairs"):
         list(read(open_pairs(write_lines(tmp_path / "q.jsonl", ["", ""]))))
+    with pytest.raises(DataError, match="has no pairs; every pair needs a row that begins with True"):
+        list(read(open_pairs(write_lines(tmp_path / "q.txt", ["", ""]))))
 
 
 COLUMNS = PairFormat(right="good", wrong="bad", group="kind")
@@ -160,6 +162,16 @@ GOOD_BAD = PairFormat(right="good", wrong="bad")
 def test_a_csv_file_with_semicolons_is_read(tmp_path):
     file = open_pairs(write_lines(tmp_path / "p.csv", ["good;bad", "Cats, dogs sleep.;Cats, dogs sleeps."]))
     assert [pair.bad for pair in read(file, GOOD_BAD)] == ["Cats, dogs sleeps."]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_empty_lines_before_the_header_of_a_table_are_read_over(tmp_path, separator):
+    lines = ["", "", f"good{separator}bad", f"Cats sleep.{separator}Cats sleeps."]
+    file = open_pairs(write_lines(tmp_path / "p.csv", lines))
+    (pair,) = read(file, GOOD_BAD)
+    assert (pair.good, pair.bad, pair.line) == ("Cats sleep.", "Cats sleeps.", 4)
+    with pytest.raises(DataError, match="line 3: there is no column 'kind'"):
+        read(file, COLUMNS)
 
 
 @pytest.mark.parametrize(

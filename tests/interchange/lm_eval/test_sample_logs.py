@@ -102,9 +102,10 @@ def test_a_compressed_log_is_reported_as_such(tmp_path):
         (b"\n\n", "has no samples"),
         (b"[1, 2]\n", "line 1: a sample must be a JSON object"),
         (b'{"doc_id": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
+        (b'\xef\xbb\xbf{"doc_id": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
         (b"[" * 100_000 + b"\n", "line 1: this is not JSON"),
     ],
-    ids=["empty", "blank", "list", "latin", "deep"],
+    ids=["empty", "blank", "list", "latin", "latin after a byte order mark", "deep"],
 )
 def test_what_is_no_log_is_refused(tmp_path, content, message):
     path = tmp_path / "samples_a_2026.jsonl"

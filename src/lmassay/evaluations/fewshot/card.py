@@ -129,14 +129,17 @@ def published_variants(request: CardRequest) -> list[CardVariant]:
     ]
 
 
-# --- the number -------------------------------------------------------------------------------------------------------
+# --- the sample that ``lmassay init`` writes --------------------------------------------------------------------------
 
 
 def sample_marks(model: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the method in the configuration of ``lmassay init``: without a model, a class that counts words."""
+    """Return what replaces the placeholder of the method: without a model, a class that counts words."""
     if model is None:
         return {"METHOD": {"name": "@DATA@/my_method.py:SharedWords", "power": [1, 2]}}
     return {"METHOD": {"name": "icl", "shots": 2, "pattern": 0}}
+
+
+# --- the headline number ----------------------------------------------------------------------------------------------
 
 
 def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
@@ -157,10 +160,13 @@ def headline(store: Store, records: Sequence[RunRecord]) -> Headline | None:
 
 
 def _mean_of_tasks(parts: Sequence[Headline], records: Sequence[RunRecord]) -> Headline:
-    """The mean over several tasks if all of them have a gain; otherwise the headline of the first task."""
+    """The mean over the tasks that have a headline.
+
+    If only one task has a headline, or not all headlines are gains, return that of the first task, with its name.
+    """
     first = parts[0]
-    if any(part.metric != GAIN for part in parts):
-        return first
+    if len(parts) == 1 or any(part.metric != GAIN for part in parts):
+        return replace(first, scope=f"only {_task_name(first.records[0])}, {first.scope}")
     gain = mean_over_data_sets([part.result for part in parts], GAIN)
     metric = first.compared_by
     scores: list[Result] = []
@@ -262,10 +268,17 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
             records=[record],
         )
     if _shows_none(baseline):
-        title, compared_with = "gain over no examples", "without examples"
+        title = "gain over no examples"
+        meaning = (
+            f"How much higher its {score} on new examples is than without examples, on the same tests; 0 "
+            "if it learns nothing from the examples."
+        )
     else:
         title = "gain over the most frequent label"
-        compared_with = "that of always giving the most frequent label"
+        meaning = (
+            f"How much higher its {score} on new examples is than that of always giving the most frequent label, on "
+            "the same tests."
+        )
     method = "" if gain.estimate is None else gain.estimate.method
     return Headline(
         evaluation=evaluation,
@@ -274,8 +287,7 @@ def _headline_of_task(store: Store, records: Sequence[RunRecord]) -> Headline | 
         result=Result(GAIN, "overall", gain.difference, gain.low, gain.high, gain.n, method=method),
         scope=", ".join([p_statement(gain.p), *scope]),
         details=[f"{score} with {learned_from}: {value_with_interval(result)}", *details],
-        meaning=f"How much higher its {score} on new examples is than {compared_with}, on the same tests; 0 "
-        "if it learns nothing from the examples.",
+        meaning=meaning,
         limits=_LIMITS,
         records=[record],
         compared_by=metric,
@@ -321,7 +333,7 @@ def _splits_text(store: Store, record: RunRecord, result: Result) -> str:
 
 
 def tests_of(store: Store, record: RunRecord) -> int:
-    """How many examples every split was tested on; 0 if that was not recorded."""
+    """How many examples every split was tested on; 0 if that was not recorded or differs between splits."""
     counts = {row.score.details.get("n_test") for row in store.rows(record.id) if row.score is not None}
     if len(counts) != 1:
         return 0

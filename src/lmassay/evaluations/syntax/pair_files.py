@@ -96,9 +96,10 @@ def read_pair_file(file: TextFile, pair_format: PairFormat, limit: int | None = 
         count += 1
         yield pair_of(row, path, line, pair_format.blank)
     if count == 0:
-        raise DataError(
-            f"{file.path} has no pairs; every pair needs the columns {pair_format.right}, {pair_format.wrong}"
-        )
+        needed = f"every pair needs the columns {pair_format.right}, {pair_format.wrong}"
+        if pair_format.format_of(file.path) == "alternating":
+            needed = "every pair needs a row that begins with True and a tab, and one that begins with False and a tab"
+        raise DataError(f"{file.path} has no pairs; {needed}")
 
 
 def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -119,12 +120,13 @@ def _rows(file: TextFile, pair_format: PairFormat) -> Iterator[tuple[int, Mappin
         yield from rows
         return
     for line, row in rows:
-        # First without all renamed columns: the name of one may be the field of another, as when both sentences swap.
+        # Renamed columns are added after all others: if the sentences swap their columns, each column has the name of
+        # the other's field.
         fields: dict[str, Any] = {name: value for name, value in row.items() if name not in renamed_columns.values()}
         for field, column in renamed_columns.items():
             if column not in row:
                 # In a table it is the header that lacks the column.
-                where = 1 if is_table else line
+                where = _header(file)[0] if is_table else line
                 raise DataError(
                     f"{file.path}, line {where}: there is no column '{column}', which task.columns names"
                     f"{did_you_mean(column, row)}"
@@ -153,15 +155,18 @@ def _json_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _table_rows(file: TextFile, kind: Format) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks."""
+    """Rows of a CSV or TSV file with a header. A quoted field may contain line breaks; empty lines are skipped."""
     with open_decoded(file.path, encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=_delimiter(file, kind))
         try:
             header = _next_record(reader)
+            while header == []:
+                header = _next_record(reader)
             if header is None:
                 return
+            header_line = reader.line_num
             if len(set(header)) < len(header):
-                raise DataError(f"{file.path}, line 1: two columns have the same name; rename one")
+                raise DataError(f"{file.path}, line {header_line}: two columns have the same name; rename one")
             while True:
                 first_line = reader.line_num + 1
                 cells = _next_record(reader)
@@ -188,8 +193,16 @@ def _delimiter(file: TextFile, kind: Format) -> str:
     """What separates the cells. In many countries, spreadsheets write CSV files with semicolons."""
     if kind == "tsv":
         return "\t"
-    header = next(iter(file.read()), "")
+    _, header = _header(file)
     return ";" if ";" in header and "," not in header else ","
+
+
+def _header(file: TextFile) -> tuple[int, str]:
+    """The line number and the text of the header: the first line that is not empty."""
+    for number, text in enumerate(file.read(), 1):
+        if text:
+            return number, text
+    return 1, ""
 
 
 def _next_record(reader: Iterator[list[str]]) -> list[str] | None:

@@ -247,7 +247,9 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: byte 0x{line[error.start]:02x} is not UTF-8; {_HINT}") from None
+        # Not ``line``: the position is counted without a byte order mark.
+        byte = error.object[error.start]
+        raise DataError(f"{where}: byte 0x{byte:02x} is not UTF-8; {_HINT}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: this is not JSON ({error}); was the log cut off?") from None
     if not isinstance(row, dict):
@@ -303,9 +305,9 @@ def _requests(arguments: Any, where: str) -> list[list[Any]]:
 
 
 def by_id(identified: Iterable[tuple[str, int, LogSample]]) -> dict[str, LogSample]:
-    """Samples by the id of their example, from (id, number, sample).
+    """Samples by the id of their example, from (id, number of the document, sample).
 
-    An id that is taken gets the number as a suffix, as in a run of lmassay.
+    If several samples have the same id, all but the first get their number as a suffix.
     """
     samples: dict[str, LogSample] = {}
     for example_id, number, sample in identified:
@@ -338,7 +340,7 @@ def shortened(value: Any) -> str:
 
 
 class _ShortRepr(reprlib.Repr):
-    """Blanks out keys before it shortens a text, because half of a key would not be recognised."""
+    """Blanks out API keys before it shortens a text, because half of a key would not be recognised."""
 
     def repr_str(self, x: str, level: int) -> str:
         return super().repr_str(redact(x), level)

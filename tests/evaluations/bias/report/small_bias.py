@@ -79,6 +79,15 @@ class Paid(Made):
     def generate(self, requests):
         for response in super().generate(requests):
             yield replace(response, tokens_in=10, tokens_out=1)
+
+    def logprobs(self, requests):
+        for answer in super().logprobs(requests):
+            yield Response(answer, tokens_in=10, tokens_out=1)
+
+class Empty(Made):
+    def generate(self, requests):
+        for _ in requests:
+            yield Response("", finish="empty")
 """
 
 

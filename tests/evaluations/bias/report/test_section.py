@@ -387,6 +387,29 @@ def test_endings_are_left_out_if_all_answers_ended_by_themselves(tmp_path):
     assert under(section(tmp_path), "How answers ended") == []
 
 
+def test_the_cost_of_log_probabilities_is_shown_though_they_have_no_ending(tmp_path):
+    run(tmp_path, {**SOME, "kind": "Paid"}, answer_by="choices")
+    (table,) = tables(under(section(tmp_path), "How answers ended"))
+    assert [cell.text for cell in table.headers[0]] == ["model", "spent"]
+    ((label, cells),) = lines(table)
+    assert label == "one"
+    assert "432 answers" in cells[0]
+    run(tmp_path, {**SOME, "label": "two", "kind": "Paid"})
+    (table,) = tables(under(section(tmp_path), "How answers ended"))
+    assert [cells[0] for _, cells in lines(table)] == ["", "144"]
+
+
+def test_an_answer_without_text_is_out_of_choice_as_the_report_says(tmp_path):
+    (done,) = run(tmp_path, {**SOME, "kind": "Empty"})
+    assert value(done, "ooc") == 1.0
+    (table,) = tables(under(section(tmp_path), "How answers ended"))
+    ((_, cells),) = lines(table)
+    assert ([cell.text for cell in table.headers[0]][1:], cells) == (["empty"], ["144"])
+    assert "empty: the answer has no text, so it is out of choice" in table.caption
+    ((_, counts),) = lines(first_table_of(tmp_path))
+    assert counts[-3:] == ["144", "0", "0"], "answers, errors, unscored"
+
+
 def test_stereotyped_answers_are_shown_only_where_the_context_does_not_say(tmp_path):
     run(tmp_path, SOME)
     (shown,) = section(tmp_path).examples

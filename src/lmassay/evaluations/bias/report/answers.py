@@ -1,8 +1,8 @@
-"""How answers were read: parsers, letters, order, endings; and the texts of an example in the browser."""
+"""How answers were read and how they ended, for the report; and the texts of an example, for the browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -47,7 +47,7 @@ def texts(row: Row, exchanges: Exchanges) -> NamedValues:
     return values
 
 
-def _logprobs_text(letters: Sequence[str] | Mapping[str, str] | str, details: Mapping[str, Any]) -> str:
+def _logprobs_text(letters: Iterable[str], details: Mapping[str, Any]) -> str:
     parts = []
     for letter, logprob in zip(letters, details.get("logprobs", ()), strict=False):
         # A log of another tool may lack the log-probability of a choice.
@@ -103,8 +103,8 @@ _READING_TITLES: Mapping[Reading, str] = {
 }
 _PARSING_CAPTION = (
     "Two parsers turn an answer in words into a choice: reference is KoBBQ's own, robust understands more. Out of "
-    "choice: share of the answers in which a parser reads no choice. The counts say where the two disagree; they read "
-    "all other answers the same way."
+    "choice: share of the answers in which a parser reads no choice. The counts are of answers that the two read "
+    "differently, and of those that neither can read; they read all other answers as the same choice."
 )
 _POSITION_CAPTION = (
     "Share of each letter among the answers that were read. If every question is asked in all rotations of its choices "
@@ -112,8 +112,10 @@ _POSITION_CAPTION = (
     "orders."
 )
 _ENDINGS_CAPTION = (
-    "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there. refusal, "
-    "content_filter, empty: no answer, hence unscored. error: the request failed; a resumed run asks again."
+    "stop: the answer ended by itself. length: it was cut off at the token limit, and read up to there; if that was "
+    "before its first word, it is unscored. empty: the answer has no text, so it is out of choice (in imported logs: "
+    "unscored). refusal, content_filter, too_long, not_text: no answer, hence unscored. error: the request failed; a "
+    "resumed run asks again."
 )
 _DISAGREEMENTS = "answers that the parsers read differently"
 _STEREOTYPES = "stereotyped answers in ambiguous contexts"
@@ -187,38 +189,38 @@ def position(families: Sequence[PromptFamily]) -> list[Block]:
 
 def endings(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
     """Return how answers ended and what they cost, if not all of them simply ended at no cost."""
-    with_endings = [family for family in families if family.statistics.finishes]
     all_finishes: set[str] = set()
-    for family in with_endings:
-        all_finishes.update(family.statistics.finishes)
-    finishes = sorted(all_finishes)
     spending_by_run: dict[str, Spending | None] = {}
+    listed = []
     for family in families:
+        all_finishes.update(family.statistics.finishes)
         for run in family.runs:
             spending_by_run[run.record.id] = store.spending(run=run.record.id)
+        # Log-probabilities have no ending, but they may have a cost.
+        if family.statistics.finishes or any(spending_by_run[run.record.id] for run in family.runs):
+            listed.append(family)
+    finishes = sorted(all_finishes)
     has_spending = any(spending_by_run.values())
     if not has_spending and all_finishes <= {"stop"}:
         return []
 
     def cells(family: PromptFamily) -> list[Cell]:
         counts = family.statistics.finishes
-        row = [count(counts[finish]) for finish in finishes]
+        row = [count(counts[finish] if counts else None) for finish in finishes]
         if has_spending:
-            spendings = []
+            total: Spending | None = None
             for run in family.runs:
                 spending = spending_by_run[run.record.id]
                 if spending is not None:
-                    spendings.append(spending)
-            spent = ""
-            if spendings:
-                spent = _total(spendings).describe()
+                    total = spending if total is None else total.plus(spending)
+            spent = "" if total is None else total.describe()
             row.append(Cell(spent, kind="text"))
         return row
 
     header = [Cell("model", kind="text"), *map(Cell, finishes)]
     if has_spending:
         header.append(Cell("spent", kind="text"))
-    table = Table(_ENDINGS_CAPTION, [header], rows_by_family(with_endings, cells, "sum over"))
+    table = Table(_ENDINGS_CAPTION, [header], rows_by_family(listed, cells, "sum over"))
     return [Heading("How answers ended"), table]
 
 
@@ -247,23 +249,6 @@ def _examples_by_family(
             displayed = [_displayed_example(example, subject == _STEREOTYPES) for example in chosen]
             blocks.append(Examples(f"{family.title}: {subject} ({len(chosen)} shown)", displayed))
     return blocks
-
-
-def _total(spendings: Sequence[Spending]) -> Spending:
-    """Return the sum of the spendings of several runs; its cost is unknown if one of theirs is."""
-    answers = 0
-    tokens_in = 0
-    tokens_out = 0
-    usd: float | None = 0.0
-    for spending in spendings:
-        answers += spending.answers
-        tokens_in += spending.tokens_in
-        tokens_out += spending.tokens_out
-        if usd is not None and spending.usd is not None:
-            usd += spending.usd
-        else:
-            usd = None
-    return Spending(answers, tokens_in, tokens_out, usd)
 
 
 def _displayed_example(example: AnswerExample, is_stereotype: bool) -> DisplayedExample:

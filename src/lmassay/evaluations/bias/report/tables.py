@@ -23,8 +23,8 @@ _COUNTS = ("answers", "errors", "unscored")
 _HEADLINE_CAPTION = (
     "Below each value is its interval, clustered by template, because questions made from one template are similar. "
     "bound: how far from zero the bias can be at that accuracy. answers: all answers that the model gave; one "
-    "that names no choice counts only as out of choice. errors and unscored answers (refused, filtered, empty) are "
-    "left out; they do not count as wrong."
+    "that names no choice counts only as out of choice. errors and unscored answers (such as refused or filtered "
+    "ones) are left out; they do not count as wrong."
 )
 _MEANS_CAPTION = (
     "A mean over prompts takes the prompts as given; their spread (SD) shows how much other prompts may differ."
