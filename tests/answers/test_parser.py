@@ -307,6 +307,8 @@ CASES = [
     # English: denial
     ("not B", EN, None),
     ("It is not B.", EN, None),
+    ("It isn´t the grandson.", EN, None),
+    ("The answer isn´t B, it is A.", EN, "A"),
     ("The answer is not A but B.", EN, "B"),
     ("It was the grandson, not the grandfather.", EN, "B"),
     ("The grandson rather than the grandfather.", EN, "B"),

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 # Normalising a long run of combining marks takes quadratic time, and no word has more than a few marks. So texts of at
-# least this many characters lose the rest of such a run; shorter texts are normalised within milliseconds anyway.
+# least _LONG_TEXT characters keep only the first _MAX_MARKS of a run; shorter texts take milliseconds anyway.
 _LONG_TEXT = 2000
 _MAX_MARKS = 8
 
-# Characters that a reader does not see, and the masks of ``patterns``.
+# Characters that a reader does not see, and those that ``patterns`` writes over mentions of choices.
 _INVISIBLE = (
     # Control characters, except tab, line feed, carriage return and the four separators after ESC.
     *range(9),
@@ -29,7 +29,7 @@ _INVISIBLE = (
     # Variation selectors, and the byte order mark.
     *range(0xFE00, 0xFE10),
     0xFEFF,
-    # Private use: an answer must not contain what masks a mention.
+    # Private use: ``patterns`` masks mentions with these, so an answer must not contain them.
     *range(0xE000, 0xE010),
 )
 
@@ -42,13 +42,16 @@ def _replacements() -> dict[int, str]:
         for number in range(26):
             table[first + number] = chr(ord("A") + number)
     table[ord("`")] = "'"
+    # NFKC would turn an acute accent into a space with a combining accent, and a double prime into two primes.
+    table[ord("´")] = "'"
+    table[ord("″")] = '"'
     return table
 
 
 def _plain_punctuation() -> dict[int, str]:
     """Plain quotes, brackets and dashes for typographic ones."""
-    table = dict.fromkeys(map(ord, "‘’‚‛´′「」『』〈〉《》"), "'")
-    table.update(dict.fromkeys(map(ord, "“”„‟″«»"), '"'))
+    table = dict.fromkeys(map(ord, "‘’‚‛′「」『』〈〉《》"), "'")
+    table.update(dict.fromkeys(map(ord, "“”„‟«»"), '"'))
     table.update(zip(map(ord, "【】〔〕‐‑‒–—―−。"), "[][]-------.", strict=True))
     return table
 

@@ -9,6 +9,7 @@ from lmassay.cli.options import calls, json_option
 
 _CATALOGUE = "lmassay.cli.actions.data:catalogue_names"
 _names = click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(_CATALOGUE))
+_required_names = click.argument("names", metavar="NAME...", nargs=-1, shell_complete=offer(_CATALOGUE))
 _name = click.argument("name", shell_complete=offer(_CATALOGUE))
 
 
@@ -68,7 +69,7 @@ def verify() -> None:
 
 
 @data.command(epilog="Example: lmassay data rm blimp", short_help="Delete data sets from this machine.")
-@_names
+@_required_names
 @calls("lmassay.cli.actions.data:rm")
 def rm() -> None:
     """Delete the copies of data sets on this machine."""

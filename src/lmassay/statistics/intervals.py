@@ -99,10 +99,13 @@ def result_of(
     settings: Settings,
     by: Sequence[str] = (),
 ) -> Result:
-    """A result with the interval of an estimate; ``counts`` are scored, errors, unscored, ``by`` names the clusters."""
+    """A result with the interval of an estimate.
+
+    ``counts`` are the numbers of scored examples, of errors and of unscored examples; ``by`` names the clusters.
+    """
     low, high = estimated.interval(settings.confidence)
     method = replace(estimated, clustered_by=tuple(by)).method
-    # A mean over labels has a name for them, but no clusters.
+    # A mean over the labels of a group (``Combination.each``) has the group's name in ``by``, but no clusters.
     clusters = dict(zip(by, estimated.clusters, strict=False))
     return Result(metric, group, estimated.value, low, high, *counts, method=method, clusters=clusters)
 
@@ -205,7 +208,7 @@ def possible_change(scores: Floats) -> float:
 def difference_of(
     terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), largest: float | None = None
 ) -> PairedDifference:
-    """A difference from the paired differences of the columns that it combines.
+    """The difference between two runs: each term holds the paired differences in one column of the metric.
 
     ``by`` names the clusters; no difference can be further from 0 than ``largest``.
     """

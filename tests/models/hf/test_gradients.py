@@ -171,6 +171,13 @@ def test_causal_models_are_attacked_in_their_prompt(kind):
             assert sum(a != b for a, b in zip(old, new, strict=True)) == 1
 
 
+def test_the_target_of_a_causal_model_is_counted_once():
+    request = Substitute("The author laughs at the manager", " and smiles")
+    ((_, response),) = ask(HuggingFace(FIGURES_GPT2), "gradients", [request])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FIGURES_GPT2)
+    assert response.tokens_in == len(tokenizer(request.text + request.target)["input_ids"])
+
+
 def test_without_a_target_or_words_there_is_nothing_to_replace(models):
     model = opened(models, "t5")
     assert substitutions(model, Substitute(TEXT, "", "any")) == ()

@@ -310,7 +310,8 @@ class AttackedCausalModel:
         needs_space = prompt[-1:].strip() and target[:1].strip()
         target_ids = self._word_tokenizer.tokens_after(prompt, [f" {target}" if needs_space else target])[0]
         spans = without_spaces(prompt, encoded["offset_mapping"])
-        return AttackedTokens((*prompt_ids, *target_ids), (*spans, *[None] * len(target_ids)), target_ids)
+        spans_with_target = (*spans, *[None] * len(target_ids))
+        return AttackedTokens((*prompt_ids, *target_ids), spans_with_target, target_ids, reads_target=True)
 
     def loss(self, batch: Sequence[AttackedTokens]) -> torch.Tensor:
         """The sum of the negative log-probabilities of all targets."""

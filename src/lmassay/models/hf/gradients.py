@@ -29,7 +29,7 @@ Span = tuple[int, int]
 # A backward pass keeps what a forward pass computes, so its batches are smaller.
 _CPU_TOKENS = 512
 _ACCELERATOR_TOKENS = 4096
-# Candidates at one position that are tried until one of them is tokenized as intended.
+# At most this many candidates are tried at one position: not all of them are tokenized as intended.
 _MAX_TRIES = 50
 # Often the last letter must be repeated more than once to get a word that the vocabulary does not have.
 _MAX_REPEATS = 3
@@ -41,13 +41,20 @@ class AttackedTokens:
     """What a model reads and is expected to write, as tokens."""
 
     ids: Tokens
-    """The tokens that the model reads; for a causal model, these include the target."""
+    """The tokens that the model reads; for a causal model, these end with the target."""
     spans: tuple[Span | None, ...]
     """Where each token is in the prompt, without spaces; None for tokens that are not part of it."""
     target: Tokens
     """The tokens whose loss is to increase."""
     start: int = 0
     """The first of them that counts."""
+    reads_target: bool = False
+    """Whether ``ids`` end with the target."""
+
+    @property
+    def length(self) -> int:
+        """How many tokens the model processes, each counted once."""
+        return len(self.ids) if self.reads_target else len(self.ids) + len(self.target)
 
 
 class AttackedModel(Protocol):
@@ -92,13 +99,13 @@ class SubstitutionFinder:
             if self._attacked.is_too_long(tokens):
                 yield index, Response(finish="too_long")
             elif len(tokens.target) <= tokens.start:
-                # Without a target there is no loss; nothing can be recommended.
+                # Without a target there is no loss that a substitution could increase.
                 yield index, Response(Substitutions(()))
             else:
                 encoded[index] = tokens
 
         def length(index: int) -> int:
-            return len(encoded[index].ids) + len(encoded[index].target)
+            return encoded[index].length
 
         def work(batch: Sequence[int]) -> Iterator[Floats]:
             return self._gradients([encoded[index] for index in batch])
@@ -285,13 +292,13 @@ class SubstituteVocabulary:
             self._is_usable[index] = is_one_word and index not in excluded
 
     def like(self, token: int) -> NDArray[np.int64]:
-        """All tokens that begin a word if ``token`` does, and do not if it does not."""
+        """The other usable tokens: those that begin a word if ``token`` begins one, otherwise those that do not."""
         is_candidate = self._is_usable & (self._begins_word == self._begins_word[token])
         is_candidate[token] = False
         return np.flatnonzero(is_candidate)
 
     def neighbours(self, token: int, count: int) -> NDArray[np.int64]:
-        """The ``count`` nearest of these tokens, by Euclidean distance."""
+        """The ``count`` tokens of :meth:`like` closest to ``token`` in embedding space, by Euclidean distance."""
         if (token, count) not in self._neighbours:
             candidates = self.like(token)
             distances = np.linalg.norm(self.embeddings[candidates] - self.embeddings[token], axis=1)
