@@ -318,6 +318,19 @@ def test_a_custom_transformers_model_registered_in_a_file_gives_the_originals_nu
         assert store.runs()[0].config["model"]["name"] == "mpe"
 
 
+def test_a_custom_transformers_model_that_is_not_on_this_machine_is_not_downloaded(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    register = (
+        "\n    from .models import model_name_to_MPEModel_class\n    model_name_to_MPEModel_class['bert'] = OwnBert\n"
+    )
+    (tmp_path / "own_bert.py").write_text(textwrap.dedent(BERT + register), encoding="utf-8")
+    config = config_of("bert-tiny", "tse_ew")
+    config["model"]["name"] = "nobody/bert-nowhere"
+    path = write(tmp_path, config)
+    assert tse(tmp_path, "run", path, "--plugins", "own_bert.py") != 0
+    assert "fetch it: lmassay models get nobody/bert-nowhere" in capsys.readouterr().err
+
+
 def test_the_example_runs_as_its_own_words_say(tmp_path):
     done = lmassay("tse", "run", EVALUATIONS / "syntax/starters/tse/nearest_noun.yaml", "--lemma-stats", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from lmassay.errors import ConfigError, LmassayError, PluginError, did_you_mean, error_with_location
 from lmassay.evaluations.syntax.pairs import joined
 from lmassay.evaluations.syntax.refining_tse.config import BATCH, Plugins
+from lmassay.models.hf.source import find_source
 from lmassay.plugins.source_folder import SourceFolder
 from lmassay.types import digest
 
@@ -165,10 +166,9 @@ class TransformersModel(MPEModel):
     ) -> None:
         super().__init__(config)
         self.device = _device()
-        self.model = (
-            model_cls.from_pretrained(config["name"], cache_dir=cache_dir, use_safetensors=True).to(self.device).eval()
-        )
-        self.tokenizer = EarlierTokenizer(tokenizer_cls.from_pretrained(config["name"], cache_dir=cache_dir))
+        model = _from_local_files(model_cls, config["name"], cache_dir, use_safetensors=True)
+        self.model = model.to(self.device).eval()
+        self.tokenizer = EarlierTokenizer(_from_local_files(tokenizer_cls, config["name"], cache_dir))
         if add_padding_token:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         indexer = TransformersPrefixSpaceIndexer if use_prefix_space else TransformersIndexer
@@ -178,6 +178,18 @@ class TransformersModel(MPEModel):
     @property
     def word_to_index(self) -> Any:
         return self.indexer
+
+
+def _from_local_files(loaded_class: Any, name: str, cache_dir: str | None, **options: Any) -> Any:
+    """Load a model or tokenizer that was downloaded before, because a run downloads nothing."""
+    try:
+        return loaded_class.from_pretrained(name, cache_dir=cache_dir, local_files_only=True, **options)
+    except OSError:
+        if Path(name).is_dir():
+            raise
+    # It is not in the class's own cache folder. `lmassay models get` uses the usual one.
+    folder = find_source(name, None, Path()).path
+    return loaded_class.from_pretrained(folder, local_files_only=True, **options)
 
 
 def mean_example_aggregator(score_per_example: Sequence[Any], extra_info_per_example: Sequence[Any]) -> tuple[Any, Any]:
