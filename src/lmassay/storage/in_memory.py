@@ -200,7 +200,8 @@ def _items(data: Any, where: str) -> list[Any]:
 def _pandas_rows(data: Any) -> Iterable[Sequence[Any]]:
     """Yield the rows of a pandas data frame.
 
-    A column of integers with a missing value has become a column of floats, and a label 1 would be read as 1.0.
+    pandas stores a column of integers with a missing value as floats. Its numbers become integers again, because a
+    label 1 would otherwise be read as 1.0.
     """
     columns = []
     for position in range(data.shape[1]):
@@ -237,7 +238,7 @@ def _checked_text(text: Any, where: str) -> str:
 
 
 def _checked_row(row: Any, where: str, columns: Sequence[str], *, drops_none: bool) -> dict[str, Any]:
-    """Return a row with values that JSON can represent, without missing ones."""
+    """Return a row with values that JSON can represent, without missing ones; None is one only if ``drops_none``."""
     if columns and isinstance(row, tuple | list):
         if len(row) != len(columns):
             raise DataError(f"{where}: it has {len(row)} values; give {len(columns)}: {', '.join(columns)}")

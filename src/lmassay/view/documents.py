@@ -1,4 +1,4 @@
-"""Reports and comparisons of selected runs: the same pages that the commands write, and that can be shared."""
+"""Reports and comparisons of selected runs: the same files that the commands write, to read here or to download."""
 
 from __future__ import annotations
 

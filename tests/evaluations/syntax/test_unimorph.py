@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmassay.errors import ConfigError, DataError
+from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.syntax.commands.actions.verbs import verbs as write_verbs
 from lmassay.evaluations.syntax.lemmas import Lemma, read_verbs
 from lmassay.evaluations.syntax.unimorph import BOTH_NUMBERS, ONE_SIDE, OTHER_SPELLINGS, SEVERAL_WORDS, verbs_of_lexicon
@@ -155,6 +155,20 @@ def test_features_for_a_file_of_base_forms_are_refused(tmp_path):
     done = lmassay("verbs", bases, "--plural", "V;NFIN", "-o", tmp_path / "v.csv")
     assert done.returncode == 2
     assert "--singular and --plural are for a lexicon" in done.stderr
+
+
+def test_features_for_a_lexicon_that_is_read_as_base_forms_are_refused(tmp_path):
+    file = lexicon(tmp_path, *GERMAN)
+    with pytest.raises(ConfigError, match=r"--singular and --plural are for a lexicon .*lexicon is read as base forms"):
+        write_verbs(file, None, "bases", "V;IND;PRS;3;SG", None, tmp_path / "v.csv")
+
+
+def test_verbs_are_not_written_to_a_file_that_is_called_like_standard_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bases = write_lines(tmp_path / "bases.txt", ["laugh"])
+    with pytest.raises(UserError, match=r"-o -: the name must end in \.csv"):
+        write_verbs(bases, None, "auto", None, None, Path("-"))
+    assert not (tmp_path / "-").exists()
 
 
 @pytest.mark.parametrize("content", ["gehen\tgeht\tV;IND;PRS;3;SG\ngehen\tgehen\tV;IND;PRS;3;PL", "walk sing"])

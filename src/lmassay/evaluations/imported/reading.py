@@ -126,7 +126,8 @@ class LoggedModel(Model):
             values = sample.log_likelihoods()
             if values is None:
                 raise DataError(f"{sample.where}: there are no log-likelihoods")
-            # A log does not say how many tokens there were; a task that needs the number reads it from the log.
+            # The sum stands for all tokens: the harness does not log how many there are. `lmassay export` adds the
+            # number to each sample, where the task of minimal pairs finds it.
             yield Response(Continuation(values[position], (values[position],)))
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
@@ -165,7 +166,7 @@ def configuration(
         options["results"] = str(results.resolve())
     model_options = dict(options)
     if model:
-        # A harness may have written the key of a server next to the model; the name is stored with the results.
+        # The name is stored with the results, and it may be copied from settings that contain the key of a server.
         model_options["model"] = redact(model)
     return RunConfig(
         name="import",
@@ -207,7 +208,7 @@ def _read_totals(log: SampleLog, results: Path | None) -> LogTotals | None:
 
 
 def _import_signature(totals_of_logs: Sequence[LogTotals | None]) -> dict[str, str]:
-    """The part of the signature that an import adds: the programs that wrote the logs, and their few-shot examples."""
+    """The part of the signature that an import adds: the programs that wrote the logs, and the examples per prompt."""
     # Dictionaries, because they keep the order of the logs and each value once.
     programs: dict[str, None] = {}
     shots: dict[str, None] = {}

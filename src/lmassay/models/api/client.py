@@ -161,7 +161,7 @@ async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: in
     headers |= {"Accept-Encoding": "gzip", **endpoint.headers}
     options: dict[str, Any] = {}
     if not trust_env and os.environ.get("SSL_CERT_FILE"):
-        # httpx2 reads this variable together with those of proxies.
+        # Without trust_env, httpx2 ignores this variable as well as those that name proxies.
         options["verify"] = _context_of(Path(os.environ["SSL_CERT_FILE"]))
     async with _BoundedClient(
         max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers, **options

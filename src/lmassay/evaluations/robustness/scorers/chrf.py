@@ -97,6 +97,7 @@ class ChrF(Scorer):
         return result
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
         return ChrF.score_corpus(self, [hyp], [ref])[0]
 
 

@@ -14,6 +14,7 @@ from lmassay.storage.files import STANDARD_INPUT, atomic_write, forbid_overwriti
 
 # How many of the dropped forms are shown as examples.
 _EXAMPLES = 3
+_STANDARD_OUTPUT = Path("-")
 
 
 def verbs(
@@ -29,7 +30,8 @@ def verbs(
         raise ConfigError("standard input can be read only once; give a file for SOURCE or for --with")
     # The list of --with may be written again, joined with the new verbs.
     forbid_overwriting({"-o": output}, {"SOURCE": source})
-    if output.suffix:
+    # A pipe has no ending; -, which other commands take for standard output, would become the name of a file.
+    if output.suffix or output == _STANDARD_OUTPUT:
         format_by_ending(output, {".csv": "csv"})
     bases: list[str] = []
     lemmas: list[Lemma] = [] if present is None else list(read_verbs(present).lemmas)
@@ -41,7 +43,7 @@ def verbs(
         _report_dropped(from_lexicon)
     elif singular is not None or plural is not None:
         raise ConfigError(
-            f"--singular and --plural are for a lexicon of lemma, form and features; {file.name} has no such columns"
+            f"--singular and --plural are for a lexicon of lemma, form and features; {file.name} is read as base forms"
         )
     else:
         for line in file.read():
