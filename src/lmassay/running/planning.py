@@ -127,7 +127,10 @@ class Plan:
         return min(size, limit)
 
     def size_of(self, metric: str) -> int | None:
-        """Return the number of examples that a metric is about: all of them, unless the task says otherwise."""
+        """Return the number of different examples that a metric is about: all of them, unless the task says otherwise.
+
+        Unlike in ``size``, an example counts once, however often it is sampled. None if the size is unknown.
+        """
         is_about_all_examples = type(self.task).is_about is Task.is_about
         if is_about_all_examples or self.size is None:
             return self._questions

@@ -69,6 +69,9 @@ def test_tracing_goes_on_as_before():
         "{# {{ ' #}{{ 'a' * 1000000000 }}",
         "{% raw %}{{ ' {% endraw %}{{ 2 ** n }}",
         "{{ 'a string without an end ** 2",
+        "{{ 'a' * 1_000_000_000 }}",
+        "{{ 0x3B9ACA00 * 'a' }}",
+        {"default": "{{ 'a' * 1000000000 }}", "rag": "{{ messages }}"},
     ],
 )
 def test_huge_products_are_refused(template):
@@ -82,11 +85,14 @@ def test_huge_products_are_refused(template):
         "**Note**: {{ messages[0]['content'] }}",
         "{{ '**' + x }}",
         "{{ ' ' * 4 }}",
+        "{{ 0.123456 * width }}",
+        "{{ column_100000 * 2 }}",
         "{# 2 ** 3 #}",
         "{%- raw -%} {{ 2 ** 3 }} {%- endraw -%} **Note**",
         "{{ {'a': {}} }} ** {{ x",
         None,
         [{"name": "x"}],
+        {"default": "{{ messages }}", "rag": "{{ 'a' * 1000000000 }}"},
     ],
 )
 def test_other_templates_are_not(template):

@@ -132,10 +132,12 @@ def columns(records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """The metrics that at least one run has, with their titles."""
     present: set[str] = set()
     for record in records:
-        present.update(result.metric for result in record.results)
-    if "turned_wrong" in present:
-        # For answers that are right or wrong, the signed drop adds little, and the table is wide enough.
-        present.discard("signed_drop")
+        metrics = {result.metric for result in record.results}
+        if "turned_wrong" in metrics:
+            # For answers that are right or wrong, the signed drop adds little, and the table is wide enough. It stays
+            # if another run needs it.
+            metrics.discard("signed_drop")
+        present |= metrics
     return [(metric, _TITLES[metric]) for metric in _METRICS if metric in present]
 
 

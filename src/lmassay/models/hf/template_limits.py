@@ -1,7 +1,8 @@
 """Limits for chat templates, which are programs that come with a model.
 
-transformers runs them in a sandbox: they cannot reach files or attributes, and a single loop has at most 100,000 steps.
-Loops inside loops can still run for years, and a text that is doubled a few times fills the memory.
+transformers runs them in a sandbox: they cannot open files or use internal attributes of objects, and a ``range`` has
+at most 100,000 numbers. Loops inside loops can still run for years, and a text that is doubled a few dozen times fills
+the memory.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _TOKEN = re.compile(
     r"(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<open>[\[({])|(?P<close>[\])}])|%|[^'\"\[\](){}%]+",
     re.DOTALL,
 )
-# A power, or a product with a number of six digits or more. Templates of real models have neither.
-_HUGE_PRODUCT = re.compile(r"\*\*|\*\s*\d{6,}|(?<!\d)\d{6,}\s*\*")
+# A power, or a product with a number of six characters or more. Templates of real models have neither. Jinja's numbers
+# may contain underscores (1_000_000), and letters if they are hexadecimal (0xF4240).
+_HUGE_PRODUCT = re.compile(r"\*\*|\*\s*\d\w{5,}|(?<![\w.])\d\w{5,}\s*\*")
 
 
 class EndlessTemplateError(Exception):
@@ -34,7 +36,13 @@ class EndlessTemplateError(Exception):
 
 
 def refuse_huge_products(template: Any) -> None:
-    """Raise EndlessTemplateError for products that would fill the memory in one step, which no timer could stop."""
+    """Raise EndlessTemplateError for products that would fill the memory in one step, which no timer could stop.
+
+    Only powers and numbers that are written in the product are recognised; the value of a variable is not known.
+    """
+    if isinstance(template, dict):
+        # A tokenizer may have several templates; transformers uses this one for messages without tools.
+        template = template.get("default")
     if isinstance(template, str) and _has_huge_product(template):
         raise EndlessTemplateError("multiplies with a huge number")
 
@@ -153,12 +161,12 @@ def limited_memory(megabytes: int) -> Iterator[None]:
     """Raise EndlessTemplateError in a ``with`` block that needs more memory than this in addition to what is in use.
 
     A single step of a template can need any amount, so only the operating system can refuse it. Linux does; on other
-    systems, only :func:`refuse_huge_products` protects the memory.
+    systems, only :func:`refuse_huge_products` protects the memory, and it does not recognise every such step.
 
-    Linux has such limits for processes, not for threads. Within the block, which takes about a millisecond, no thread
-    of the process can get more than ``megabytes`` in addition, and would fail with a MemoryError. lmassay computes in
-    one thread per process, also on Dask workers, so this concerns only programs that call it in one of several threads
-    and need gigabytes in another.
+    Linux has such limits for processes, not for threads. Within the block, which takes about a millisecond, the other
+    threads of the process are limited as well: if they need more than ``megabytes`` in addition, they fail with a
+    MemoryError. lmassay computes in one thread per process, also on Dask workers, so this concerns only programs that
+    call it in one of several threads and need gigabytes in another.
     """
     if not sys.platform.startswith("linux") or not _STATUS.exists():
         yield

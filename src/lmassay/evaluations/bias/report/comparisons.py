@@ -44,7 +44,7 @@ from lmassay.storage.store import Store
 from lmassay.types.wording import counted
 
 MAX_PAIRS = 60
-"""At most this many pairs of runs are tested on the page; ``lmassay compare`` tests any."""
+"""At most this many pairs of runs are tested on the page; ``lmassay compare`` has no such limit."""
 
 # --- which families are compared --------------------------------------------------------------------------------------
 

@@ -170,6 +170,13 @@ def test_decomposed_hangul_is_out_of_choice_as_in_the_original_but_reported(work
     assert "24 answers out of choice would be read as a choice if their Hangul were composed" in done.warnings[0]
 
 
+def test_robust_parsing_reads_decomposed_hangul_and_has_nothing_to_report(work):
+    work.preprocess()
+    work.answer(unicodedata.normalize("NFD", "할머니"))
+    done = work.postprocess(parsing="robust")
+    assert (done.out_of_choice, done.warnings) == (0, ())
+
+
 def test_both_ways_of_parsing_are_compared(work):
     work.preprocess()
     work.answer(lambda row: "( B )" if row["sample_id"].endswith("0") else "B")

@@ -69,6 +69,10 @@ def postprocess(
             stream.writelines(lines(_OOC_HEADER, columns, "\r\n"))
     with atomic_write(predictions_path) as stream:
         stream.writelines(rewritten(table, PREDICTION, predictions, as_is="raw"))
+    warnings = _warnings(table, guids)
+    if parsing == "reference":
+        # The robust parser composes the Hangul itself.
+        warnings += _decomposed_hangul(raws, choices, reference)
     reference_out_of_choice = 0
     disagreements = 0
     for by_reference, by_chosen in zip(reference, predictions, strict=True):
@@ -78,7 +82,7 @@ def postprocess(
     return Postprocessed(
         answers=table.count,
         out_of_choice=len(out_of_choice),
-        warnings=(*_warnings(table, guids), *_decomposed_hangul(raws, choices, reference)),
+        warnings=tuple(warnings),
         reference_out_of_choice=reference_out_of_choice,
         disagreements=disagreements,
     )

@@ -1,0 +1,25 @@
+"""The robustness section of a report."""
+
+from __future__ import annotations
+
+from lmassay.evaluations.robustness.report import columns
+from lmassay.types import Provenance, Result, RunRecord
+
+
+def run_with(*metrics: str) -> RunRecord:
+    results = [Result(metric, "overall", 0.5, None, None, 2) for metric in metrics]
+    return RunRecord("r", "s", "", "robustness", "m", "l", "done", {}, "", Provenance(), results, "", None, "", None)
+
+
+def shown(*records: RunRecord) -> list[str]:
+    return [metric for metric, _ in columns(records)]
+
+
+def test_the_signed_drop_is_left_out_for_answers_that_are_right_or_wrong():
+    assert shown(run_with("success", "signed_drop", "turned_wrong")) == ["success", "turned_wrong"]
+
+
+def test_the_signed_drop_of_graded_outputs_stays_next_to_a_run_of_right_and_wrong_answers():
+    graded = run_with("success", "signed_drop")
+    right_or_wrong = run_with("success", "signed_drop", "turned_wrong")
+    assert shown(graded, right_or_wrong) == ["success", "signed_drop", "turned_wrong"]
