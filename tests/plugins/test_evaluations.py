@@ -275,9 +275,22 @@ def test_a_missing_package_is_suggested_with_the_extra_that_brings_it():
     assert remedy(extra="") == "pip install not-there"
 
 
-def test_a_function_of_an_export_that_fails_ends_the_export_in_one_line(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (
+            "log_document=lambda row: 1 / 0",
+            "export.log_document of the evaluation politeness (package bad-export) failed: Zero",
+        ),
+        (
+            "log_sample=lambda row: {'asked': []}",
+            "it returned a dictionary without answers, metrics, lmassay; it must have",
+        ),
+    ],
+)
+def test_a_function_of_an_export_that_fails_ends_the_export_in_one_line(tmp_path, monkeypatch, member, message):
     code = "from lmassay.interchange.exports import Export\n\n" + politeness(
-        "bad_export", "export=lambda: Export(log_document=lambda row: 1 / 0),"
+        "bad_export", f"export=lambda: Export({member}),"
     )
     monkeypatch.syspath_prepend(str(write_package(tmp_path / "site", "bad-export", code)))
     config = write_config(tmp_path / "c.yaml", {"task": "polite", "model": "echo"})
@@ -286,4 +299,4 @@ def test_a_function_of_an_export_that_fails_ends_the_export_in_one_line(tmp_path
         "export", "latest", "--format", "lm-eval", "-o", tmp_path / "logs", "--results", tmp_path / "results"
     )
     assert done.returncode == 2
-    assert "error: export.log_document of the evaluation politeness (package bad-export) failed: Zero" in done.stderr
+    assert message in done.stderr

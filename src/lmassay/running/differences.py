@@ -1,4 +1,4 @@
-"""In which keys configurations differ, and short texts for the values, from which labels of runs are made."""
+"""Find the keys in which configurations differ, and write their values as short texts, for the labels of runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MAX_VALUE_LENGTH = 40
 _CONTEXT_BEFORE_DIFFERENCE = 8
 # These keys name a run or say where it was read and what it may spend; they do not affect what is measured.
 _NOT_COMPARED = ("name", "base_dir", "budget", "unresolved")
+# The values of these keys are always plug-ins, even where all configurations give only their names.
 _PLUGIN_PATHS = {("task",), ("model",)}
 # White space, control characters, and the marks that reorder text.
 _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -145,8 +146,8 @@ def identity(value: Any) -> str:
 def distinguishing_values(groups: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """Return for each group of configurations a text that distinguishes it from the others: ``s_src=bleu, seed=2``.
 
-    Only as many keys are named as are needed, and only keys in which all configurations of a group agree. The text is
-    empty for a group that cannot be distinguished.
+    Only as many keys are named as are needed, and only keys in which all configurations of a group agree. Groups that
+    cannot be distinguished get the same text. A text can be empty: a key that a configuration leaves out is not named.
 
     >>> distinguishing_values([[{"task": {"name": "t", "s_src": "chrf"}}], [{"task": {"name": "t", "s_src": "bleu"}}]])
     ['s_src=chrf', 's_src=bleu']

@@ -1,5 +1,6 @@
-"""Compare runs with each other, paired by example id, on the examples that both have scored.
+"""Compare runs with each other on what both have scored.
 
+Runs are paired by example or, where a task says so, by a group of examples or by single tests within one.
 :mod:`lmassay.statistics.pairing` builds the pairs; warnings about comparisons are in :mod:`lmassay.statistics.caveats`.
 """
 
@@ -116,7 +117,7 @@ def comparable(side: Side) -> list[str]:
 
 
 def known_metrics(base: Side, others: Sequence[Side], names: Iterable[str]) -> list[str]:
-    """The names, each once, if all runs have such metrics; the first that a run does not have is an error."""
+    """The names without duplicates. Raises a UserError for the first metric that one of the runs does not have."""
     unique_names = list(dict.fromkeys(names))
     for name in unique_names:
         for side in (base, *others):

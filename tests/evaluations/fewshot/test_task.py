@@ -322,6 +322,17 @@ def test_an_own_task_needs_neither_dev32_nor_the_option_labelled(own, part):
     assert f"|test:{part}|" in run.signature
 
 
+def test_a_glue_task_without_a_dev32_file_splits_train_only(tmp_path, monkeypatch):
+    rows = [{"sentence1": f"It is {n}.", "sentence2": f"It was {n}.", "label": n % 2, "idx": n} for n in range(8)]
+    for name in ("train.jsonl", "dev.jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (run,) = evaluate(
+        {"task": {"name": "fewshot", "data": "glue/mrpc", "data_dir": ".", "method": "majority", "splits": {"k": 2}}}
+    )
+    assert {row["details"]["n_train"] for row in run.rows()} == {4}
+
+
 def test_any_part_but_the_tested_one_can_be_split(own):
     (run,) = evaluate(own_task("dev: learn.csv, test: check.csv", labelled=["dev"], test="test"))
     assert run["acc"].n == 2

@@ -77,7 +77,7 @@ _REASONS: dict[Finish, str] = {
 
 
 class Splits(BaseModel):
-    """How the labelled examples are divided into those that are trained on and those that are selected on."""
+    """How the labelled examples are divided into train and dev."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,8 +86,8 @@ class Splits(BaseModel):
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
     stratify: bool = False
     grouped: bool = True
-    """False keeps together only what FewNLU keeps together (``NluTask.original_group``): not, for example, the
-    questions about one passage of BoolQ, MultiRC or ReCoRD."""
+    """Whether examples of one group, such as a passage, stay together. If False, only FewNLU's smaller groups do
+    (``NluTask.original_group``), so that questions about one passage of BoolQ, MultiRC or ReCoRD may be divided."""
 
 
 class FewShot(Task):
@@ -322,8 +322,8 @@ class FewShot(Task):
     def _label_words(self) -> list[LabelWordTokens]:
         """The label words of each pattern, if the method reads them and the model's tokenizer is on this machine."""
         method = self._method
-        # A method with a pattern that can be restored is one of lmassay's own, which all read label words. A user's
-        # method may have a pattern and no use for the words.
+        # A user's method may have a pattern and no use for the label words. Those of lmassay's own methods that train
+        # with a pattern all use them, and all of these can be restored.
         if not isinstance(self._model, HuggingFace) or method.pattern is None or not method.can_restore:
             return []
         if self._task.kind != "labels":
@@ -426,13 +426,13 @@ class FewShot(Task):
 
     @cached_property
     def _labelled(self) -> list[LabelledPart]:
-        """The parts whose examples are split: those that the user names, else train and dev32.
+        """The parts whose examples are split: those that the user names, else train, and dev32 if there is one.
 
-        Only FewGLUE has a dev32 file, so it is optional in a user's own task.
+        Only FewGLUE has a dev32 file.
         """
         if self._given_labelled is not None:
             return self._given_labelled
-        if self._task.own_files and not self._task.has("dev32"):
+        if not self._task.has("dev32"):
             return ["train"]
         return ["train", "dev32"]
 
@@ -578,7 +578,7 @@ class FewShot(Task):
         return self._regime.name == "distillation"
 
     def _identified(self, spec: Spec) -> dict[str, Any]:
-        """A method as part of a training: its options in one spelling, and what else its result depends on."""
+        """A method as part of a training's key: its options without defaults, and what else its result depends on."""
         name, options = split_spec(spec, "task.method")
         factory = current_registry().get("method", name, self._base)
         checked = options_model(factory).model_validate(expand_environment(options, "task.method"))
@@ -681,8 +681,8 @@ class FewShot(Task):
         method = self._method
         if self._task.kind == "entities" and regime.name != "default":
             raise ConfigError(
-                f"task.regime: answers of {self._task.name} are texts of each example, which can neither be averaged "
-                f"nor taught as labels; {regime.name} does not fit, use default"
+                f"task.regime: the answers of {self._task.name} are entities that differ from example to example, so "
+                f"they can neither be averaged nor taught as labels; {regime.name} does not fit, use default"
             )
         if regime.patterns and method.pattern is None:
             raise ConfigError(f"task.regime.patterns: the method {self._method_name} has no pattern; leave them out")

@@ -1,4 +1,4 @@
-"""Find out whether a GGUF file was cut off, from its header alone: the library's own reader takes seconds.
+"""Find out whether a GGUF file was cut off, from its header alone: the reader of the ``gguf`` package takes seconds.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -44,7 +44,7 @@ def _start_of_last_tensor(content: mmap.mmap) -> int:
     reader = _Reader(content, offset=4)
     version = reader.number("<I")
     if version % 0x10000 == 0:
-        # Written on a machine with the other order of bytes, which only the library reads.
+        # The file is big-endian. Only the ``gguf`` package reads such files, so it has to find out.
         return 0
     tensors = reader.number("<Q")
     keys = reader.number("<Q")

@@ -165,7 +165,7 @@ def kobbq_items(path: Path) -> BiasDataset:
 
 
 def _item(sample: KobbqSample) -> BiasItem:
-    category, version, number, context_type, question_type = sample.id.split("-")
+    category, template_version, sample_number, context_type, question_type = sample.id.split("-")
     return BiasItem(
         id=sample.id,
         category=category,
@@ -178,7 +178,7 @@ def _item(sample: KobbqSample) -> BiasItem:
         unknown=sample.choices.index(UNKNOWN),
         biased=sample.choices.index(sample.biased_answer),
         label=sample.label,
-        groups={"version": version[-1], "sample": number, "question_type": question_type},
+        groups={"version": template_version[-1], "sample": sample_number, "question_type": question_type},
     )
 
 
@@ -186,14 +186,19 @@ def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
     """Describe and count the defects of the published data. They are only reported; the samples are not changed."""
     with_backspace = 0
     questions: Counter[tuple[str, str]] = Counter()
+    with_equal_choices: list[str] = []
     nested: list[str] = []
     with_latin: set[str] = set()
     for sample in samples:
         if BACKSPACE in sample.context or BACKSPACE in sample.question:
             with_backspace += 1
         questions[sample.context, sample.question] += 1
+        if len(set(sample.choices)) < CHOICE_COUNT:
+            # Only in samples that were just made from templates: a file with such a sample cannot be read.
+            with_equal_choices.append(sample.id)
+            continue
         short, long = sorted(set(sample.choices) - {UNKNOWN}, key=len)
-        # The reference parser counts a nested choice twice and then rejects the answer.
+        # In an answer that contains the longer choice, the reference parser finds both, and may reject the answer.
         if short in long:
             nested.append(f"{short}/{long}")
         for person in (short, long):
@@ -204,6 +209,8 @@ def defects(samples: Sequence[KobbqSample]) -> Iterator[str]:
     repeated = len(samples) - len(questions)
     if repeated:
         yield f"{repeated} of {len(samples)} samples repeat the context and question of another"
+    if with_equal_choices:
+        yield f"{len(with_equal_choices)} samples have two equal choices: {first_few(with_equal_choices, 4)}"
     if nested:
         yield f"{len(nested)} samples have a choice that contains another: {first_few(sorted(set(nested)), 4)}"
     if with_latin:

@@ -62,6 +62,12 @@ def test_left_over_words_are_left_out_and_reported(tmp_path):
     assert any("lists differ in length: age-001a" in text for text in made.defects())
 
 
+def test_equal_choices_are_reported(tmp_path):
+    made = expand(write(tmp_path, {"Biased_question_answer": "[N1: 손자, 할머니]"}))
+    assert made.samples[0].choices == ("손자", "손자", "알 수 없음")
+    assert any("12 samples have two equal choices: age-001a-001-amb-bsd" in text for text in made.defects())
+
+
 def test_categories_stand_in_the_order_of_the_released_file(tmp_path):
     made = expand(write(tmp_path, {"Category": "New"}, {"Category": "Family_structure"}, {"Category": "SES"}))
     assert list(dict.fromkeys(sample.category for sample in made.samples)) == ["ses", "family_structure", "new"]
@@ -78,7 +84,7 @@ def test_numbers_with_gaps_are_written_as_pandas_does(tmp_path):
     [
         ({"ID": "one"}, "Category, ID and version"),
         ({"version": "e"}, "Category, ID and version"),
-        ({"Biased_question": ""}, "Biased_question is empty"),
+        ({"Biased_question": ""}, "Biased_question is empty; fill it in"),
         ({"Biased_question": "누가 [N3: x, y]?"}, "Biased_question has a slot that cannot be read: [N3: x, y]"),
         ({"Ambiguous_context": "[N1: 손자와, 손녀와 봤다."}, "Ambiguous_context has a slot that cannot be read"),
         ({"version": "a", "ID": "001"}, "template age-001a appears twice"),

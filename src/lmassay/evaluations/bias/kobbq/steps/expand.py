@@ -1,8 +1,8 @@
 """Step 0: make KoBBQ's samples from its templates: every combination of the words that a template offers.
 
 A template has slots such as ``[N1: 손자와, 손녀와]``: two people (N1, N2), shared wording (W1, W2) and wording that
-belongs to a person (X1, X2). All slots of one name take the same index of their lists, because each list spells out the
-particles that its word needs.
+belongs to a person (X1, X2). A name may occur in several slots, each with its own list: the same words with the
+particles that their sentence needs. In one sample, all slots of a name use the word at the same index.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TEXT_COLUMNS = (
 _COLUMNS = ("Category", "ID", "version", "Label_annotation", *_TEXT_COLUMNS, "BBQ_id", "BBQ_category")
 _SLOT = re.compile(r"\[(N1|N2|W1|W2|X1|X2):([^\]]*)\]")
 _UNREADABLE_SLOT = re.compile(r"\[[^\]]*\]?")
-# The released file has its categories in this order, not in that of the alphabet.
+# The order of the categories in the released file, which is not alphabetical.
 _CATEGORY_ORDER = (
     "age",
     "disability_status",
@@ -141,7 +141,7 @@ class Expansion:
         return "".join(lines(header, columns))
 
     def defects(self) -> Iterator[str]:
-        """Describe and count what is wrong with the data; the samples are as the authors released them anyway."""
+        """Describe and count the defects of the published data. They are only reported; the samples are not changed."""
         yield from defects(self.samples)
         uneven = [template.id for template in self.templates if template.uneven]
         if uneven:
@@ -171,7 +171,7 @@ def expand(path: Path) -> Expansion:
 
 
 def _category_rank(template: KobbqTemplate) -> tuple[int, str]:
-    """A sort key: the category's place in the released file. Others follow in the order of the alphabet."""
+    """A sort key: the category's place in the released file. Others follow alphabetically."""
     category, _, _ = template.id.rpartition("-")
     if category in _CATEGORY_ORDER:
         return _CATEGORY_ORDER.index(category), category
@@ -193,13 +193,13 @@ def _read_templates(table: TsvTable) -> Iterator[KobbqTemplate]:
         seen.add(template_id)
         for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
             unreadable = _UNREADABLE_SLOT.search(_SLOT.sub("", text))
-            problem = ""
             if unreadable:
-                problem = f"has a slot that cannot be read: {excerpt(unreadable[0], 40)}"
-            elif not text:
-                problem = "is empty"
-            if problem:
-                raise DataError(f"{table.where(row)}: {name} {problem}; slots are written [N1: word, word]")
+                raise DataError(
+                    f"{table.where(row)}: {name} has a slot that cannot be read: {excerpt(unreadable[0], 40)}; slots "
+                    "are written [N1: word, word]"
+                )
+            if not text:
+                raise DataError(f"{table.where(row)}: {name} is empty; fill it in")
         sizes: dict[str, int] = {}
         uneven = False
         for slot, words in _SLOT.findall("\n".join(texts)):

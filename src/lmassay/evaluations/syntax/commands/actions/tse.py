@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 _UNFINISHED = ("interrupted", "cancelled", "failed", "incomplete")
 _RELEASED = (
-    "As released: one lemma per idx counts, and a masked model's blank is read where the original computes it to be."
+    "As released: one lemma counts per value of idx, and a masked model is read at the position that the original "
+    "computes for the blank, even if that is another token."
 )
 
 
@@ -80,7 +81,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _matching_configs(folder: Path, whitelist: Sequence[str], blacklist: Sequence[str]) -> list[Path]:
-    """Return the configurations sorted by path, so that those of a model follow each other and it is loaded once."""
+    """Return the configurations sorted by path: if each model has a folder, as in the original, it is loaded once."""
     matching = []
     for path in sorted(folder.rglob("*")):
         if path.suffix not in (".yaml", ".yml") or not path.is_file():
@@ -155,7 +156,7 @@ class _Session:
         # The label is only a name: configurations that differ in nothing else share a run.
         key = canonical([{**task, "label": ""}, model])
         if key in self.done:
-            say(f"{title}: from the same run {self.done[key].id}")
+            say(f"{title}: shares run {self.done[key].id}")
         else:
             run = RunConfig(name=config.path.stem, task=task, model=model, base_dir=Path.cwd())
             self.done[key] = self._run(runner.plan(run), title)
@@ -185,7 +186,7 @@ class _Session:
         return last_usable
 
     def _with_loaded_model(self, planned: Plan) -> Plan:
-        """Load a model only for the first of its configurations, which follow each other."""
+        """Give a run the model that was loaded last, if it is the same one, so that it is not loaded again."""
         key = canonical(planned.config.model)
         if key != self.loaded_key:
             self.loaded_key = key
