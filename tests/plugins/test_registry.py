@@ -64,6 +64,28 @@ def test_a_file_that_fails_names_its_line(tmp_path, source, line):
         Registry(current_registry()).load_file(file)
 
 
+def test_a_file_that_failed_after_it_registered_a_name_can_be_loaded_again(tmp_path, monkeypatch):
+    file = tmp_path / "half.py"
+    file.write_text(
+        "import os\n"
+        "from lmassay import register\n"
+        "@register('scorer', 'half')\n"
+        "class Half: ...\n"
+        "setting = os.environ['HALF_SETTING']\n"
+    )
+    (tmp_path / "intact.py").write_text("from lmassay import register\n@register('scorer', 'intact')\nclass I: ...\n")
+    registry = Registry(current_registry())
+    registry.load_file(tmp_path / "intact.py")
+    for _ in range(2):
+        with pytest.raises(PluginError, match="HALF_SETTING"):
+            registry.load_file(file)
+    assert "half" not in registry.names("scorer")
+    monkeypatch.setenv("HALF_SETTING", "1")
+    registry.load_file(file)
+    assert registry.get("scorer", "half").__name__ == "Half"
+    assert registry.get("scorer", "intact").__name__ == "I"
+
+
 def test_a_function_in_a_file_may_have_the_name_of_a_builtin(tmp_path):
     (tmp_path / "own.py").write_text("def delete(text, rng, rate):\n    return 'mine'\n")
     assert Registry(current_registry()).get("perturbation", f"{tmp_path / 'own.py'}:delete")("x", None, 1.0) == "mine"

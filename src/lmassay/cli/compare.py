@@ -93,5 +93,8 @@ def compare() -> None:
     Two options turn the command into a gate for CI. --fail-if exits with 1 if there is evidence of a change beyond the
     threshold, otherwise with 0. --pass-only-if exits with 0 if there is evidence against such a change, otherwise with
     1. Both exit with 2 if the data do not allow a judgement. With several conditions or runs, the p-values of --fail-if
-    are adjusted for their number. In a gate, "latest latest" with --base-results judges every run of a sweep.
+    are adjusted for their number.
+
+    A gate judges every run of a sweep if you write latest for both BASE and NEW and name the results folder of BASE
+    with --base-results.
     """

@@ -41,4 +41,4 @@ def listing(kind: str, explain: Hook | None = None, example: str = "NAME") -> cl
     return command
 
 
-tasks = listing("task")
+tasks = listing("task", example="robustness")

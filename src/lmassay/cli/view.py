@@ -14,7 +14,9 @@ from lmassay.cli.options import calls, results_option
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Loopback address to listen on; other addresses are refused."
 )
-@click.option("--open/--no-browser", "open_browser", default=False, help="Open the page in a browser.")
+@click.option(
+    "--open/--no-browser", "open_browser", default=False, show_default=True, help="Open the page in a browser."
+)
 @click.option("--read-only", is_flag=True, help="Allow no changes: no notes, no tags, no deleting.")
 @click.option("--datasette", is_flag=True, help="Show the tables in Datasette instead, to query them with SQL.")
 @results_option

@@ -121,8 +121,12 @@ class Registry:
         path = _python_file(path)
         folder = self._folder(path.parent)
         if again or path not in self._files:
-            with self.active():
-                self._files[path] = folder.load(path, again=again)
+            try:
+                with self.active():
+                    self._files[path] = folder.load(path, again=again)
+            except BaseException:
+                self._forget_failed(folder)
+                raise
         return self._files[path]
 
     def run_file_again(self, path: Path) -> ModuleType:
@@ -170,6 +174,13 @@ class Registry:
                 del self._files[path]
         for key, (_, origin) in list(self._own.items()):
             if folder.has_read(origin):
+                del self._own[key]
+
+    def _forget_failed(self, folder: SourceFolder) -> None:
+        """Remove the plug-ins of modules that failed to import; their names would be taken at the next try."""
+        for key, (obj, origin) in list(self._own.items()):
+            # Python keeps only modules that were imported without an error.
+            if folder.has_read(origin) and getattr(obj, "__module__", "") not in sys.modules:
                 del self._own[key]
 
     @contextmanager
@@ -325,7 +336,7 @@ def _installed_entries(kind: str) -> dict[str, RegistryEntry]:
 
 
 def _is_local_model(name: str, base: Path | None) -> bool:
-    """Return whether a name is the path of a model folder or GGUF file, which belongs into an option of ``hf``."""
+    """Return whether a name is the path of a model folder or GGUF file, which belongs in an option of ``hf``."""
     path = (base or Path()) / Path(name).expanduser()
     return path.is_dir() or (path.is_file() and path.suffix == ".gguf")
 

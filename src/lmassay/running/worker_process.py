@@ -1,4 +1,4 @@
-"""The process of a worker: what must not happen there while a job runs, because it would slow down or change it."""
+"""Keeps a job in a worker process undisturbed by other jobs and by what Dask does to observe it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def find_metric(name: str, declared: Iterable[Metric]) -> Metric | None:
 
 
 def metric_as_dict(metric: Metric) -> dict[str, Any]:
-    """Return the declared fields of a metric without defaults, because an evaluation may have a hundred metrics."""
+    """Return the fields that differ from their defaults; all fields would take much space for a hundred metrics."""
     data: dict[str, Any] = {}
     for declared in dataclasses.fields(metric):
         value = getattr(metric, declared.name)
