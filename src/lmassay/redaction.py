@@ -133,7 +133,7 @@ def is_variable_name(text: str) -> bool:
 
 def remember_secret(value: str) -> None:
     """Remember a key that is in use, so that it is blanked out of all text that is stored or shown from now on."""
-    # A file from which a variable was set often ends in a line break; whoever uses the key leaves it out.
+    # A file from which a variable was set often ends in a line break, which is not part of the key.
     _in_use.add(value.strip())
 
 
@@ -260,7 +260,7 @@ def _is_mixed(text: str) -> bool:
     return word is not None and all(kind.search(text, word.start()) is not None for kind in _EACH_KIND)
 
 
-# --- the gate ---------------------------------------------------------------------------------------------------------
+# --- redaction --------------------------------------------------------------------------------------------------------
 
 
 def redact(text: str) -> str:

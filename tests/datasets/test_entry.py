@@ -44,6 +44,14 @@ def test_another_host_needs_a_template_of_addresses(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "url", ["{commit}/{file}", "{commit}/animals.jsonl", "{path}", "{commit}/{path}/{0}", "{commit/{path}", "{path}{"]
+)
+def test_a_template_of_addresses_without_the_two_placeholders_is_refused(tmp_path, url):
+    with pytest.raises(ConfigError, match=r"must contain \{commit\} and \{path\}"):
+        read_entry(write_entry(tmp_path, changed("url", f"https://example.org/{url}")))
+
+
+@pytest.mark.parametrize(
     "path", ["../x.jsonl", "/etc/passwd", "a/../../x", "C:/x", "a\\b", "con.txt", "aux", "a:b", ""]
 )
 def test_a_path_that_leaves_the_cache_is_refused(tmp_path, path):

@@ -120,6 +120,15 @@ def test_what_cannot_be_compared_is_named_and_counts_in_this_process_only():
     assert fingerprint(other).digest != result.digest
 
 
+def test_a_class_that_creates_such_an_object_can_be_compared_but_its_instance_cannot():
+    class Locked:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+    assert not fingerprint(Locked).not_comparable
+    assert fingerprint(Locked()).not_comparable == "Locked.lock (lock)"
+
+
 def test_a_module_of_the_user_counts_with_its_contents(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_helper.py").write_text("def g(x): return 1\n", encoding="utf-8")

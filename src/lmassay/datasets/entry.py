@@ -100,7 +100,7 @@ class Source(YamlModel):
     path: SafePath | None = None
     """The folder of the repository that the files are in; its root if left out."""
     url: str | None = None
-    """The address of a file, with ``{commit}`` and ``{path}`` in it. GitHub repositories need none."""
+    """The address of a file, with ``{commit}`` and ``{path}`` in it. Repositories on GitHub do not need it."""
     files: Mapping[str, DataFile]
 
     @field_validator("repository", "url")
@@ -109,6 +109,16 @@ class Source(YamlModel):
         if address is not None and urlsplit(address).scheme != "https":
             raise ValueError("must be an address that begins with https://")
         return address
+
+    @field_validator("url")
+    @classmethod
+    def _check_placeholders(cls, url: str | None) -> str | None:
+        if url is not None:
+            rest = url.replace("{commit}", "").replace("{path}", "")
+            has_both = "{commit}" in url and "{path}" in url
+            if not has_both or "{" in rest or "}" in rest:
+                raise ValueError("must contain {commit} and {path}, and no other braces")
+        return url
 
     @field_validator("files")
     @classmethod
@@ -217,7 +227,7 @@ class DataSet(YamlModel):
         return candidates
 
     def _check_label(self, name: str, wanted: Sequence[str], files: Sequence[DataFile]) -> None:
-        """Raise a DataError if no file has a label of this name, or if no file has one of the wanted values."""
+        """Raise a DataError if no file has a label of this name, or if a wanted value is not that of any file."""
         available_names: set[str] = set()
         available_values: set[str] = set()
         for file in files:

@@ -31,24 +31,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PairedColumn:
-    """The scores of one column on the units that both runs have scored: examples, or what stands for them."""
+    """The scores of one column on what is paired: examples or, for some metrics, labels, repetitions or tests."""
 
     coefficient: float
     before: NDArray[np.float64]
     after: NDArray[np.float64]
     weights: NDArray[np.float64] | None
-    """None if all units count equally."""
+    """None if all scores count equally."""
     clusters: Sequence[Sequence[str]]
-    """One sequence of labels for each grouping of the units."""
+    """One sequence of labels for each grouping of the scores."""
     units: Sequence[str]
-    """What each score belongs to in the test: its cluster (of two groupings, the one with fewer), or itself."""
+    """What counts as one observation in a significance test: the cluster of each score (of two groupings, the grouping
+    with fewer clusters), or what is paired."""
 
     def changes(self) -> NDArray[np.float64]:
         """New minus base; 0 where scores differ by rounding only."""
         return changes_of(self.before, self.after)
 
     def mean(self, values: NDArray[np.float64]) -> float:
-        """The mean of values of these units, by their weights."""
+        """The mean of values, one per score, with the weights of the scores."""
         if self.weights is None:
             return float(values.mean())
         return float((values * self.weights).sum() / self.weights.sum())
@@ -69,7 +70,7 @@ class Pairs:
     columns: Sequence[PairedColumn]
     constant: float
     n: int
-    """Examples, or what stands for them, that are in a pair."""
+    """How many examples (or labels, repetitions or tests) are paired."""
     only_base: int
     only_new: int
     combination: Combination | None = None
@@ -122,7 +123,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Numbers of units: all, those that changed, and those that could be lower or higher than in the base run.
+    """Numbers of units (see ``PairedColumn.units``): all, those that changed, and those that could fall or rise.
 
     Scores between 0 and 1 have bounds: an example with a score of 0 in the base run cannot fall. If only a few units
     can change in one direction, no difference in that direction can ever be significant.

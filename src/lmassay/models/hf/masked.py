@@ -21,7 +21,7 @@ Logits = NDArray[np.float32]
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-# Enough to make batches of similar length, and a few megabytes at most.
+# Enough to make batches of similar length. With sequences of 512 tokens, they take about 20 MB of memory.
 _BLANKS_AT_ONCE = 4096
 
 
@@ -50,7 +50,7 @@ class MaskedLM:
         Equal blanks are computed once.
         """
         first_index: dict[MaskedBlank, int] = {}
-        # The indices of equal blanks, by the first of them.
+        # Index of the first of equal blanks → the indices of all of them.
         equal: dict[int, list[int]] = {}
         for index, blank in enumerate(blanks):
             first = first_index.setdefault(blank, index)

@@ -94,7 +94,7 @@ def parse(text: str, values: Mapping[str, str]) -> ParsedTemplate:
 
 
 def _parse_piece(match: re.Match[str], number: int, values: Mapping[str, str]) -> ParsedSlot | ParsedChoice:
-    """Parse ``{slot}``, ``{a|b}`` or ``(optional)``; pieces without a name are called by their number."""
+    """Parse ``{slot}``, ``{a|b}`` or ``(optional)``; choices without a name are named by their position."""
     inside = match["slot"]
     optional = match["optional"]
     if optional is not None:

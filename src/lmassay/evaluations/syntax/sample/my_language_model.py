@@ -1,7 +1,7 @@
 """Your own language model for the syntax evaluation: it counts in a text file which word follows which.
 
-    lmassay run my_language_model.yaml
-    lmassay run pairs.yaml
+    lmassay run my_language_model.yaml    # written by: lmassay init language-model
+    lmassay run pairs.yaml                # written by: lmassay init pairs
 
 Only ``name``, ``can``, ``identity`` and one method per kind of request are needed; the text is read on the first
 request. The task `syntax` uses ``slot``; `minimal_pairs` and in-context learning use ``logprobs``.
@@ -54,7 +54,9 @@ class Bigrams(Model):
 
     def logprob(self, before: str, word: str) -> float:
         words, pairs = self.counts
-        return math.log((pairs[before, word] + self.smoothing) / (words[before] + self.smoothing * (len(words) + 1)))
+        # One more than the words of the text: all other words count as one.
+        vocabulary_size = len(words) + 1
+        return math.log((pairs[before, word] + self.smoothing) / (words[before] + self.smoothing * vocabulary_size))
 
     @cached_property
     def counts(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
