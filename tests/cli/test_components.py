@@ -26,6 +26,14 @@ def test_the_json_document_has_the_options():
     assert document["example"].startswith("model: {name: hf, ")
 
 
+@pytest.mark.parametrize("names", [("models", "hf"), ("models", "ls"), ("data", "show", "blimp")], ids=" ".join)
+def test_json_may_precede_the_name_or_command(names):
+    group, *others = names
+    expected = lmassay(*names, "--json").stdout
+    json.loads(expected)
+    assert lmassay(group, "--json", *others).stdout == expected
+
+
 def test_without_a_name_the_models_are_listed():
     assert lmassay("models").stdout.splitlines()[0].split() == ["name", "description", "options", "from"]
 

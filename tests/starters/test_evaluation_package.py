@@ -136,6 +136,40 @@ def test_the_reliability_diagram_has_the_bins_of_the_run(runs, tmp_path):
     assert re.findall(r"confidence [\d.]+, accuracy [\d.]+ \[.*?\], n = (\d+)", page) == ["4", "16"]
 
 
+def test_the_interval_of_the_brier_score_stays_within_its_bounds(runs, tmp_path):
+    # Four of five answers are right and sure, and one is wrong: without bounds, the interval would begin below 0.
+    lines = (tmp_path / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "five.jsonl").write_text("\n".join([lines[2], *lines[4:6], lines[7], lines[8]]), encoding="utf-8")
+    done = lmassay("run", tmp_path / "c.yaml", "--set", "task.data=five.jsonl", "--results", runs)
+    assert done.returncode == 0, done.stderr
+    (shown,) = json.loads(lmassay("show", "latest", "--json", "--results", runs).stdout)["runs"]
+    (result,) = [result for result in shown["results"] if result["metric"] == "brier"]
+    assert 0 <= result["low"] < result["value"] < result["high"] <= 2
+
+
+def test_questions_may_contain_line_separators_and_follow_a_byte_order_mark(runs, tmp_path):
+    text = (tmp_path / "questions.jsonl").read_text(encoding="utf-8").replace("question 0", "question\u20280")
+    (tmp_path / "marked.jsonl").write_text(text, encoding="utf-8-sig")
+    checked = lmassay("check", tmp_path / "c.yaml", "--set", "task.data=marked.jsonl", "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert json.loads(checked.stdout)["runs"][0]["examples"] == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "option", "message"),
+    [
+        (b'{"question": "a", "choices": ["b", "c"], "answer": true}', "task.bins=10", "line 1: 'answer' must be"),
+        (b'{"question": "\xe9", "choices": ["b", "c"], "answer": 0}', "task.bins=10", "UTF-8"),
+        (b'{"question": "a", "choices": ["b", "c"], "answer": 0}', "task.bins=0", "task.bins: 0 is not a number"),
+    ],
+    ids=["an answer that is true", "another encoding", "no bins"],
+)
+def test_data_and_options_that_would_give_wrong_numbers_are_refused(runs, tmp_path, line, option, message):
+    (tmp_path / "bad.jsonl").write_bytes(line + b"\n")
+    checked = lmassay("check", tmp_path / "c.yaml", "--set", "task.data=bad.jsonl", "--set", option)
+    assert (checked.returncode, message in checked.stderr) == (2, True), checked.stderr
+
+
 def test_it_stands_on_the_card_next_to_the_others(with_calibration, tmp_path):
     done = lmassay(
         "card", f"{MODELS}:Knower", "--quick", "--json", "--results", tmp_path / "r", "-o", tmp_path / "card.html"

@@ -96,9 +96,22 @@ def strict_option(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    """Add ``--json`` to a command; the command's parameter is ``as_json``."""
-    option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+    """Add ``--json`` to a command; the command's parameter is ``as_json``.
+
+    A command of a group also prints JSON if the option precedes its name: ``lmassay models --json ls``.
+    """
+    option = click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        callback=_here_or_before_the_command,
+        help="Print one JSON document and nothing else.",
+    )
     return option(function)
+
+
+def _here_or_before_the_command(context: click.Context, parameter: click.Parameter, as_json: bool) -> bool:
+    return as_json or (context.parent is not None and bool(context.parent.params.get("as_json")))
 
 
 # --- where the work is done -------------------------------------------------------------------------------------------

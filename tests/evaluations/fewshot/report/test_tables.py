@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from lmassay.evaluations.fewshot.protocol.judging import Trial, judge, stability
-from lmassay.evaluations.fewshot.protocol.studies import Strategy
+from lmassay.evaluations.fewshot.protocol.studies import Strategy, Study
 from lmassay.evaluations.fewshot.report.table_blocks import selected_table
-from lmassay.evaluations.fewshot.report.tables import correlation_table, criteria_table, performance_table
+from lmassay.evaluations.fewshot.report.tables import (
+    correlation_table,
+    criteria_table,
+    performance_table,
+    stability_table,
+)
 from lmassay.evaluations.fewshot.task import Splits
+from lmassay.types import Settings
 
 MS = "multi_splits"
 
@@ -70,3 +76,16 @@ def test_one_table_of_a_strategy_holds_all_three_criteria():
         ["test, K=1", "40.00", "40.00"],
         ["correlation, K=1", "1.0000", "1.0000"],
     ]
+
+
+def test_the_n_of_stability_counts_only_numbers_of_splits_with_a_result():
+    trials = [Trial("a", {}, 0, state="failed", reason="NaN")]
+    for split in (1, 2):
+        trials.append(Trial("a", {}, split, 0.5, 0.5 + split / 10, {"acc": 0.5 + split / 10}))
+    # With the first split alone there is no result, so the range is over K = 2 and K = 3.
+    strategy = Strategy(MS, Splits(k=3), {"rte": judge(trials)}, {"rte": stability(trials)}, ran_every_k=False)
+    study = Study("model", "pet", {}, [strategy], ["run"], Settings())
+    table = stability_table(study)
+    assert table.texts()[1] == ["MS", "5.00", "5.00"]
+    (part,) = table.rows[0].cells[0].parts
+    assert part.n == 2

@@ -138,8 +138,8 @@ def _methods_table(studies: Sequence[Study]) -> Table:
     header = [Cell("method", kind="text"), Cell("strategy", kind="text"), *map(Cell, table.columns)]
     caption = (
         "Test mean ± std over splits, in percent, of the configuration with the best dev score, with interval and n. "
-        "It may be one that shows no examples; the overview takes the best one that does. ρ: rank correlation of dev "
-        "and test over configurations."
+        "With in-context learning, that may be a configuration without examples in the prompt; the overview takes the "
+        "best one with examples. ρ: rank correlation of dev and test over configurations."
     )
     return Table(caption, [header], [Body(rows)], dense=len(tasks) > _MANY_TASKS)
 

@@ -49,9 +49,9 @@ _MAX_K = 4
 _EXPLANATION = (
     "test: mean ± standard deviation over the K splits of the configuration with the best mean dev score, in percent. "
     "dev–test correlation: Spearman's rank correlation of mean dev and mean test scores over configurations (FewNLU "
-    "does not name its coefficient). Intervals: {confidence:g} %; for an accuracy they cover other labelled examples "
-    "and other tests, for other scores other labelled examples and the same tests. They account for the examples that "
-    "splits share (Nadeau and Bengio 2003)."
+    "does not name its coefficient). Intervals ({confidence:g} %) of an accuracy say how much it may change with other "
+    "labelled examples and other test examples; those of other scores, with other labelled examples but the same test "
+    "examples. They account for the labelled examples that splits share (Nadeau and Bengio 2003)."
 )
 
 
@@ -182,8 +182,8 @@ def stability_note(strategy: Strategy) -> str:
     texts = [_origin_of_other_k(strategy)]
     if ranges:
         texts.append(
-            "Stability (lmassay's definition) is the highest minus the lowest mean over K, in points; in parentheses "
-            f"the average if splits differ by chance alone: {', '.join(ranges)}."
+            "Stability (lmassay's definition) is the highest minus the lowest test mean over K, in points; in "
+            f"parentheses, its average if splits differ by chance alone: {', '.join(ranges)}."
         )
     return " ".join(text for text in texts if text)
 
@@ -260,7 +260,9 @@ def _points_row(name: str, cells: Sequence[ProtocolCell]) -> ProtocolRow:
 def _points_cell(value: float | None, curve: Sequence[ProtocolVerdict]) -> ProtocolCell:
     if value is None:
         return ProtocolCell((), "fewer than two K with a result")
-    return ProtocolCell((ProtocolEstimate(value, n=len(curve)),))
+    # K without a result are not counted, because the range is not over them.
+    n = sum(verdict.test.value is not None for verdict in curve)
+    return ProtocolCell((ProtocolEstimate(value, n=n),))
 
 
 def range_over_k(curve: Sequence[ProtocolVerdict]) -> float | None:

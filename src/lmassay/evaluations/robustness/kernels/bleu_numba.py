@@ -115,6 +115,7 @@ def _score_all(
     zero_without_match: bool,
     scores: Scores,
 ) -> None:
+    # All buffers are allocated once, for the longest text of the chunk.
     longest_hyp = np.max(np.diff(hyp_starts))
     longest_ref = np.max(np.diff(ref_starts))
     table = make_table(longest_ref)
@@ -123,7 +124,6 @@ def _score_all(
     hyp_tokens = _make_tokens(longest_hyp)
     ref_tokens = _make_tokens(longest_ref)
     vocabulary = _make_vocabulary(longest_ref)
-    # All buffers are allocated once, for the longest text of the chunk.
     matches = np.empty(ORDER, dtype=np.int64)
     for pair in range(len(scores)):
         hyp = hyp_codes[hyp_starts[pair] : hyp_starts[pair + 1]]

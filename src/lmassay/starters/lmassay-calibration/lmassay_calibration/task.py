@@ -12,7 +12,7 @@ from lmassay.contracts import Task
 from lmassay.errors import DataError
 from lmassay.statistics.intervals import mean_results
 from lmassay.statistics.table import ScoreTable
-from lmassay.storage.files import require_file, sha256
+from lmassay.storage.files import open_decoded, open_text, sha256
 from lmassay.types import OVERALL, Continuation, Design, Example, LogProbs, Response, Result, Score, Settings, digest
 from lmassay_calibration import evaluation
 from lmassay_calibration.scores import BINS, brier, ece_interval, expected_calibration_error, probabilities
@@ -42,6 +42,8 @@ class Calibration(Task):
     def check(self) -> None:
         if "{question}" not in self._prompt:
             raise DataError("task.prompt: '{question}' is missing; it marks where the question goes")
+        if self._bins < 1:
+            raise DataError(f"task.bins: {self._bins} is not a number of bins; give at least 1")
         _ = self._questions
 
     def size(self) -> int:
@@ -80,7 +82,9 @@ class Calibration(Task):
             value = expected_calibration_error(confidences, correct, self._bins)
             low, high = ece_interval(confidences, correct, settings, self._bins)
             results.append(Result("ece", OVERALL, value, low, high, n, n_error, n_unscored))
-        return [*results, *mean_results(table, ["brier", "accuracy", "confidence"], settings)]
+        # With the bounds of a metric, its interval does not reach beyond them.
+        bounds = {metric.name: metric.bounds for metric in evaluation.metrics if metric.bounds is not None}
+        return [*results, *mean_results(table, ["brier", "accuracy", "confidence"], settings, bounds=bounds)]
 
     def signature(self) -> Mapping[str, Any]:
         return {
@@ -96,24 +100,33 @@ class Calibration(Task):
 
 def read_questions(path: Path) -> list[dict[str, Any]]:
     """The questions of a file; the first line that is not a question is reported with its number."""
-    require_file(path, "data")
+    # Raises if the file is missing, empty or not UTF-8.
+    open_text(path, "data")
     questions = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: this is not JSON ({error})") from None
-        if not isinstance(row, dict) or not isinstance(row.get("question"), str):
-            raise DataError(f"{where}: the text 'question' is missing")
-        choices, answer = row.get("choices"), row.get("answer")
-        if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
-            raise DataError(f"{where}: 'choices' must be a list of at least two texts")
-        if not isinstance(answer, int) or not 0 <= answer < len(choices):
-            raise DataError(f"{where}: 'answer' must be the position of the right choice, 0 to {len(choices) - 1}")
-        questions.append(row)
+    # Editors on Windows put a byte-order mark at the beginning, which "utf-8-sig" leaves out. The stream ends lines at
+    # line breaks only; str.splitlines() would also split a text at its U+2028 or U+0085.
+    with open_decoded(path, encoding="utf-8-sig") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                questions.append(_read_question(line, f"{path}, line {number}"))
     if not questions:
         raise DataError(f"{path} has no questions")
     return questions
+
+
+def _read_question(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: this is not JSON ({error})") from None
+    if not isinstance(row, dict) or not isinstance(row.get("question"), str):
+        raise DataError(f"{where}: the text 'question' is missing")
+    choices = row.get("choices")
+    answer = row.get("answer")
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(choice, str) for choice in choices):
+        raise DataError(f"{where}: 'choices' must be a list of at least two texts")
+    # In Python, true and false are integers as well.
+    is_position = isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(choices)
+    if not is_position:
+        raise DataError(f"{where}: 'answer' must be the position of the right choice, 0 to {len(choices) - 1}")
+    return row
