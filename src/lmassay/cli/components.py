@@ -11,12 +11,12 @@ from lmassay.cli.options import json_option
 from lmassay.contracts import Hook
 
 
-def listing(kind: str, explain: Hook | None = None, example: str = "NAME") -> click.Command:
+def listing(kind: str, explain: Hook | None = None, example: str = "") -> click.Command:
     """Create a command that lists the components of a kind, such as ``task``.
 
     ``explain`` is a function (name, component) → ComponentHelp. It is needed if parameters of a component are not
     options, such as the text that a perturbation changes, or if the kind is not a key of a configuration. ``example``
-    is the component in the example of the help screen.
+    is the component in the example of the help screen, which otherwise lists all of them.
     """
 
     def complete_names() -> Sequence[str]:
@@ -24,7 +24,9 @@ def listing(kind: str, explain: Hook | None = None, example: str = "NAME") -> cl
 
         return component_names(kind)
 
-    @click.command(name=f"{kind}s", epilog=f"Example: lmassay {kind}s {example}", short_help=f"List the {kind}s.")
+    @click.command(
+        name=f"{kind}s", epilog=f"Example: lmassay {kind}s {example}".rstrip(), short_help=f"List the {kind}s."
+    )
     @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=offer(complete_names))
     @json_option
     def command(as_json: bool, names: Sequence[str] = ()) -> None:
@@ -41,4 +43,4 @@ def listing(kind: str, explain: Hook | None = None, example: str = "NAME") -> cl
     return command
 
 
-tasks = listing("task", example="robustness")
+tasks = listing("task")

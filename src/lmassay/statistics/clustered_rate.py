@@ -58,8 +58,12 @@ EQUAL_TAILS_UP_TO = 5.2
 # Numbers of errors where the search for the smallest and the largest value begins. From 1 on, they grow by a factor of
 # at most 1.5.
 _FIRST_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0)
-_POINTS = 17
-_REFINEMENTS = 8
+# For up to so many data sets, the number of calls of numpy takes the time, and not the size of its arrays.
+_FEW_DATA_SETS = 8
+# How often the search for the largest value looks, and at how many points: the distance between points becomes about
+# two million times smaller for many data sets, and one million times for few.
+_LOOKS, _POINTS = 8, 17
+_LOOKS_AT_FEW, _POINTS_OF_FEW = 5, 65
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +159,12 @@ def design_effects(rates: Floats, within: Floats, design: ClusterSizes) -> Float
 
     variances = rates * (1 - rates)
     has_spread = variances > 1e-12
-    share_within = np.ones_like(variances)
-    np.divide(within, variances, out=share_within, where=has_spread)
-    correlations = np.clip(1 - share_within, -1.0, 1.0)
+    # All rows are the same where there is no spread; any other number than 0 does as a divisor there.
+    divisors = np.where(has_spread, variances, 1.0)
+    correlations = np.where(has_spread, np.maximum(1 - within / divisors, -1.0), 0.0)
     # A correlation below 0 is noise. It is not cut at 0, where one error more would change nothing, and the next one a
     # lot, but bent: at 0, to half of what a few errors change.
-    change_by_errors = np.ones_like(variances)
-    np.divide(BENT_BY_ERRORS, variances * design.pairs, out=change_by_errors, where=has_spread)
-    change_by_errors = np.minimum(change_by_errors, 1.0)
+    change_by_errors = np.where(has_spread, np.minimum(BENT_BY_ERRORS / (divisors * design.pairs), 1.0), 1.0)
     bent = np.minimum((correlations + np.sqrt(correlations**2 + change_by_errors**2)) / 2, 1.0)
     # Errors, or hits if there are fewer of them, counted in clusters full of them.
     information = np.minimum(rates, 1 - rates) * design.clusters.effective
@@ -173,12 +175,14 @@ def design_effects(rates: Floats, within: Floats, design: ClusterSizes) -> Float
 
 def intervals(hits: Floats, design: ClusterSizes, confidence: float = 0.95) -> tuple[Floats, Floats]:
     """The intervals of many rates: ``hits`` has a row for each data set and a column for each cluster."""
+    import numpy as np
+
     tail = (1 - confidence) / 2
-    errors = design.sizes - hits
-    low = _with_whole_tail(lower_ends(hits, design, tail), hits, design, tail)
-    # The upper end is that of the hits: 1 minus the lower end of the errors.
-    high = 1 - _with_whole_tail(lower_ends(errors, design, tail), errors, design, tail)
-    return low, high
+    # The upper end of the rate is 1 minus the lower end of the share of errors. Both are searched for at once, which
+    # halves the number of calls of numpy.
+    hits_and_errors = np.concatenate([hits, design.sizes - hits])
+    ends = _with_whole_tail(lower_ends(hits_and_errors, design, tail), hits_and_errors, design, tail)
+    return ends[: len(hits)], 1 - ends[len(hits) :]
 
 
 def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: float) -> Floats:
@@ -215,7 +219,7 @@ def monotone_ends(hits: Floats, design: ClusterSizes, tail: float) -> tuple[Floa
     import numpy as np
 
     order = np.argsort(-hits / design.sizes, axis=-1, kind="stable")
-    sorted_hits = np.take_along_axis(hits, order, axis=-1)
+    sorted_hits = _at(hits, order)
     sorted_sizes = design.sizes[order]
     quantile = t_quantile(1 - tail, design.degrees)
 
@@ -331,9 +335,9 @@ def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> t
 
     def path(errors: Floats) -> tuple[Floats, Floats]:
         cluster = np.minimum(_count_at_most(corrected[..., 1:], errors), hits.shape[-1] - 1)
-        in_cluster = errors - np.take_along_axis(corrected, cluster, axis=-1)
-        removed_by_errors = np.take_along_axis(removed, cluster, axis=-1)
-        removed_by_errors = removed_by_errors + in_cluster * np.take_along_axis(rates, cluster, axis=-1)
+        in_cluster = errors - _at(corrected, cluster)
+        removed_by_errors = _at(removed, cluster)
+        removed_by_errors = removed_by_errors + in_cluster * _at(rates, cluster)
         better = np.minimum(rate + errors / design.total, 1.0)
         return better, np.maximum(within - removed_by_errors / design.pairs, 0.0)
 
@@ -360,9 +364,9 @@ def _path_of_errors(hits: Floats, sizes: Floats, design: ClusterSizes) -> Path:
 
     def path(errors: Floats) -> tuple[Floats, Floats]:
         last = np.minimum(_count_at_most(errors_to_next, errors), hits.shape[-1] - 1)
-        rows = np.take_along_axis(levelled_rows, last, axis=-1)
-        level = np.clip((np.take_along_axis(levelled_hits, last, axis=-1) - errors) / rows, 0.0, 1.0)
-        changed = within - np.take_along_axis(levelled_within, last, axis=-1) + rows * level * (1 - level)
+        rows = _at(levelled_rows, last)
+        level = np.minimum(np.maximum((_at(levelled_hits, last) - errors) / rows, 0.0), 1.0)
+        changed = within - _at(levelled_within, last) + rows * level * (1 - level)
         worse = np.maximum(rate - errors / design.total, 0.0)
         return worse, np.maximum(changed, 0.0) / design.pairs
 
@@ -375,12 +379,22 @@ def _with_leading_0(sums: Floats) -> Floats:
     return np.concatenate([np.zeros_like(sums[..., :1]), sums], axis=-1)
 
 
+def _at(values: Floats, columns: NDArray[np.int64]) -> Floats:
+    """The values in these columns of each row, without the checks of ``np.take_along_axis``, which take longer."""
+    import numpy as np
+
+    return values[np.arange(len(values))[:, None], columns]
+
+
 def _count_at_most(limits: Floats, points: Floats) -> NDArray[np.int64]:
     """For each point, how many limits of its row it has reached. Limits rise along a row."""
     import numpy as np
 
-    if len(limits) == 1:
-        return np.asarray(np.searchsorted(limits[0], points[0], side="right")[None, :])
+    if len(limits) <= _FEW_DATA_SETS:
+        # A binary search in each row. For many rows, it is faster to compare all numbers at once.
+        return np.array(
+            [np.searchsorted(row, row_points, "right") for row, row_points in zip(limits, points, strict=True)]
+        )
     return np.asarray((limits[:, None, :] <= points[:, :, None]).sum(axis=-1))
 
 
@@ -399,8 +413,9 @@ def _largest_along(values: Callable[[Floats], Floats], end: Floats, more_points:
         points = np.sort(np.concatenate([points, np.minimum(more_points, end[:, None])], axis=-1), axis=-1)
     best = np.full(len(end), -np.inf)
     each = np.arange(len(end))
-    fractions = np.linspace(0.0, 1.0, _POINTS)
-    for _ in range(_REFINEMENTS):
+    looks, n_points = (_LOOKS_AT_FEW, _POINTS_OF_FEW) if len(end) <= _FEW_DATA_SETS else (_LOOKS, _POINTS)
+    fractions = np.linspace(0.0, 1.0, n_points)
+    for _ in range(looks):
         candidates = values(points)
         place = np.argmax(candidates, axis=-1)
         best = np.maximum(best, candidates[each, place])
