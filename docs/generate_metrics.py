@@ -18,7 +18,8 @@ _INTRO = """\
 # Metrics
 
 This page lists every [metric](concepts.md#metric) of the built-in [evaluations](concepts.md#evaluation). Use the name
-in `--metric`, `--fail-if` and `run["name"]`. A run reports the metrics that apply to its task, data and options.
+in `--metric`, `--fail-if` and, in Python, `run["name"]`. A run reports the metrics that apply to its task, data and
+options.
 
 - **Better** says which values are better. With `–`, a value is neither good nor bad; it only describes the run.
 - **Range** is the smallest and the largest possible value. `-∞` and `∞` mean that there is no limit.

@@ -108,6 +108,17 @@ def test_a_scorer_and_a_perturbation_can_be_functions_or_classes():
     assert by_function.examples[0].inputs["adv_src"] == ["HELLO WORLD."]
 
 
+def test_functions_as_scorers_can_be_a_tuple():
+    def zero(hypothesis, reference):
+        return 0.0
+
+    def one(hypothesis, reference):
+        return 1.0
+
+    task = lmassay.task("robustness", src=["Hello world."], attack="charswap", s_src=(zero, one))
+    assert [run["s_src"].value for run in lmassay.evaluate(task, "echo")] == [0.0, 1.0]
+
+
 def test_another_function_as_scorer_gives_another_signature():
     def scorer_with(value):
         return lambda hypothesis, reference: value
@@ -153,6 +164,14 @@ def test_several_tasks_and_models_give_one_run_per_combination():
     assert [(run.label, run.model) for run in runs] == [
         (label, model) for label in ("charswap", "homoglyph") for model in ("upper", "function 1", "function 2")
     ]
+
+
+def test_a_model_keeps_its_name_after_a_comparison_with_one_of_the_same_name():
+    first = lmassay.model(upper, name="same")
+    second = lmassay.model(lambda prompts: list(prompts), name="same")
+    assert [run.model for run in lmassay.evaluate(attack(), [first, second])] == ["same 1", "same 2"]
+    (alone,) = lmassay.evaluate(attack(), second)
+    assert alone.model == "same"
 
 
 @pytest.mark.parametrize("kind", ["mapping", "file", "path", "config file", "run config"])

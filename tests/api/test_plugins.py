@@ -21,3 +21,8 @@ def test_a_table_is_shown_by_its_columns():
     pandas = pytest.importorskip("pandas")
     task = lmassay.task("spelling", data=pandas.DataFrame({"a": [1, 2]}), empty=pandas.DataFrame())
     assert repr(task) == "task('spelling', data=<2 rows in memory: a>, empty=<no rows>)"
+
+
+def test_a_column_of_numbers_can_be_shown():
+    pandas = pytest.importorskip("pandas")
+    assert repr(lmassay.task("spelling", data=pandas.Series([1, 2]))) == "task('spelling', data=<Series>)"

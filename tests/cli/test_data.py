@@ -131,6 +131,12 @@ def test_verify_finds_a_changed_file(environment, tmp_path):
     assert "its content is not the published one" in done.stderr
 
 
+def test_verify_says_how_to_fetch_missing_files(tmp_path):
+    done = lmassay("data", "verify", "jblimp", env={"LMASSAY_CACHE": str(tmp_path)})
+    assert done.returncode == 1
+    assert "2 of 2 files are missing or changed; run lmassay data get jblimp" in done.stderr
+
+
 def test_removing_frees_the_space(environment, tmp_path):
     lmassay("data", "get", "jblimp", env=environment)
     assert "0.2 MB freed" in lmassay("data", "rm", "jblimp", env=environment).stdout

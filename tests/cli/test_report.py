@@ -148,6 +148,7 @@ def test_a_table_of_the_users_choice_comes_first(written, tmp_path, name):
         (("--rows", "label", "--format", "csv"), "for HTML, Markdown and LaTeX"),
         (("--rows", "label", "--figures", "f"), "for HTML, Markdown and LaTeX"),
         (("--interval",), "give --rows, --columns or --metric"),
+        (("--digits", "1"), "give --rows, --columns or --metric"),
         (("--rows", "lable"), "did you mean 'label'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.contracts import Model, Task
-from lmassay.errors import ConfigError
+from lmassay.errors import ConfigError, DataError
 from lmassay.models.functions import FunctionModel
 from lmassay.plugins.data_options import DataStorage
 from lmassay.plugins.python_objects import PythonObjects
@@ -141,7 +142,7 @@ def _with_names(options: Mapping[str, Any], objects: PythonObjects) -> dict[str,
             named[option] = objects.add_class(option, value)
         elif isinstance(value, Mapping):
             named[option] = _with_names(value, objects)
-        elif isinstance(value, list) and any(map(_has_function_or_class, value)):
+        elif isinstance(value, list | tuple) and any(map(_has_function_or_class, value)):
             named[option] = [_with_names({option: item}, objects)[option] for item in value]
         else:
             named[option] = value
@@ -166,11 +167,17 @@ def _with_distinct_names(models: Sequence[Any]) -> list[Any]:
         wrapped.append(FunctionModel(item) if is_function else item)
     names = [item.name for item in wrapped if isinstance(item, FunctionModel)]
     numbers: Counter[str] = Counter()
+    distinct: list[Any] = []
     for item in wrapped:
         if isinstance(item, FunctionModel) and names.count(item.name) > 1:
             numbers[item.name] += 1
-            item.label = f"{item.name} {numbers[item.name]}"
-    return wrapped
+            # A copy, because the caller may also use the model alone, where it needs no number.
+            numbered = copy.copy(item)
+            numbered.label = f"{item.name} {numbers[item.name]}"
+            distinct.append(numbered)
+        else:
+            distinct.append(item)
+    return distinct
 
 
 def _check_kind(kind: str, value: Any) -> None:
@@ -190,7 +197,15 @@ def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) ->
 
 def _short(value: Any) -> str:
     if is_frame(value):
-        return repr(rows_of(value, "data")) if len(value) else "<no rows>"
+        return _frame_text(value)
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > _MAX_SHOWN_ITEMS:
         return f"<{len(value)} items>"
     return shown_value(value)
+
+
+def _frame_text(value: Any) -> str:
+    try:
+        return repr(rows_of(value, "data")) if len(value) else "<no rows>"
+    except (DataError, TypeError):
+        # Data that cannot be used are reported when they are used; a repr must not raise.
+        return f"<{type(value).__name__}>"

@@ -20,7 +20,7 @@ _OPTIONS = (
     click.option(
         "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
     ),
-    click.option("--digits", type=click.IntRange(0, 12), default=3, show_default=True, help="Number of decimals."),
+    click.option("--digits", type=click.IntRange(0, 12), help="Number of decimals.  [default: 3]"),
     click.option("--interval", "with_intervals", is_flag=True, help="Show the confidence interval below each number."),
     click.option("--n", "with_n", is_flag=True, help="Show the number of examples below each number."),
     click.option("--caption", metavar="TEXT", default="", help="Caption of the table."),
@@ -39,7 +39,7 @@ class TableOptions:
     rows: str
     columns: str
     metrics: Sequence[str]
-    digits: int
+    digits: int | None
     with_intervals: bool
     with_n: bool
     caption: str
@@ -53,19 +53,20 @@ class TableOptions:
     @property
     def describe_a_table(self) -> bool:
         """Whether an option is given that has no meaning without a table."""
-        return bool(self.caption or self.with_intervals or self.with_n or self.alpha is not None)
+        has_flag = self.with_intervals or self.with_n
+        return has_flag or self.caption != "" or self.digits is not None or self.alpha is not None
 
     def layout(self) -> TableLayout:
         """Return the layout of the table."""
         # Imported here, because the options are also declared for --help, which must not load the reports.
-        from lmassay.reporting.run_table import TableLayout
+        from lmassay.reporting.run_table import DEFAULT_DIGITS, TableLayout
         from lmassay.statistics import ALPHA
 
         return TableLayout(
             rows=self.rows.strip(),
             columns=self.columns.strip(),
             metrics=self.metrics,
-            digits=self.digits,
+            digits=DEFAULT_DIGITS if self.digits is None else self.digits,
             with_intervals=self.with_intervals,
             with_n=self.with_n,
             caption=self.caption,
@@ -82,7 +83,7 @@ def table_options(command: Command) -> Command:
         rows: str,
         columns: str,
         metrics: Sequence[str],
-        digits: int,
+        digits: int | None,
         with_intervals: bool,
         with_n: bool,
         caption: str,

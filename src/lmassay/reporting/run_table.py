@@ -26,6 +26,7 @@ from lmassay.types.metrics import is_detail
 from lmassay.types.wording import enumerated
 
 TIE_MARK = "†"
+DEFAULT_DIGITS = 3
 _COLUMNS = ("row", "column", "metric", "group", "run", "value", "low", "high", "n", "mark")
 
 
@@ -36,7 +37,7 @@ class TableLayout:
     rows: str = ""
     columns: str = ""
     metrics: Sequence[str] = ()
-    digits: int = 3
+    digits: int = DEFAULT_DIGITS
     with_intervals: bool = False
     with_n: bool = False
     caption: str = ""

@@ -54,7 +54,7 @@ def with_sweep_labels(plans: Sequence[Plan]) -> list[Plan]:
 def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
     """Return a run with the values of these keys in its label.
 
-    It is for runs that are planned one after the other, so that they cannot be compared with each other.
+    It is for the runs of a search: each is planned before the next one exists, so they cannot be compared first.
     """
     configuration = plan.config.unresolved
     texts: dict[KeyPath, str] = {}
@@ -93,14 +93,14 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
             division = (path[0], _division(values_of_run))
             path_so_far, _ = list_of_division.get(division, (path, 0))
             list_of_division[division] = (_shared_beginning(path_so_far, path), len(distinct_values))
-        values_of_list: dict[KeyPath, int] = {}
-        for path, values in list_of_division.values():
-            if path in values_of_list:
+        n_values_of_list: dict[KeyPath, int] = {}
+        for path, n_values in list_of_division.values():
+            if path in n_values_of_list:
                 # Items of this list differ in their names, and those of one name in their options.
                 items = {identity(_value_at(plan.config.unresolved, path)) for plan in members}
-                values = len(items)
-            values_of_list[path] = values
-        counts = [f"{'.'.join(path)} ({values} values)" for path, values in values_of_list.items()]
+                n_values = len(items)
+            n_values_of_list[path] = n_values
+        counts = [f"{'.'.join(path)} ({n_values} values)" for path, n_values in n_values_of_list.items()]
         if counts:
             summaries.append(", ".join(counts))
     return summaries

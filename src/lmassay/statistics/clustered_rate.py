@@ -75,7 +75,7 @@ class ClusterSizes:
     total: float
     """The number of rows."""
     pairs: float
-    """How many rows are left to estimate the variance within clusters: one less than it has, for each cluster."""
+    """The number of rows minus the number of clusters: the degrees of freedom of the variance within clusters."""
     data_weight: float
     """The largest weight of the data, from 0 to 1, when the correlation is shrunk towards its prior."""
     degrees: float

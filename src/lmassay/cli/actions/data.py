@@ -131,7 +131,9 @@ def verify(names: Sequence[str]) -> int:
         failures = verify_files(entry)
         if failures:
             print_error(
-                f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed", _reasons(failures)
+                f"{entry.name}: {len(failures)} of {len(files)} files are missing or changed; "
+                f"run lmassay data get {entry.name}",
+                _reasons(failures),
             )
             status = INCOMPLETE
         else:
@@ -229,7 +231,7 @@ def _usage(entry: DataSet) -> str:
 
 
 def _reasons(failures: Sequence[FailedFile]) -> list[str]:
-    """Return a line for every file that the source lacks, and for the first ten other failures.
+    """Return a line for every missing file, and for the first ten other failures.
 
     Other failures, such as a network error, often have the same cause.
     """

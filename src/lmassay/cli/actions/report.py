@@ -57,7 +57,9 @@ def report(
         if form == "csv" or only_figures:
             raise UserError("--rows, --columns and --metric are for HTML, Markdown and LaTeX; see also `lmassay table`")
     elif table.describe_a_table:
-        raise UserError("--caption, --interval, --n and --alpha describe a table; give --rows, --columns or --metric")
+        raise UserError(
+            "--digits, --interval, --n, --caption and --alpha describe a table; give --rows, --columns or --metric"
+        )
     from lmassay.reporting.formats.content import chapters
     from lmassay.reporting.report_text import report_text
 

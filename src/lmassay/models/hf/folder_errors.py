@@ -1,6 +1,6 @@
 """One line about whatever a library raises for a damaged or newer model folder: which file it is, and the likely cause.
 
-tokenizers raises a plain Exception for everything, transformers whatever its code for a configuration runs into.
+tokenizers raises a plain Exception for every problem; what transformers raises depends on where its code fails.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _JSON_FILES = (
 )
 # What serde, which reads tokenizer.json, says about parts that it does not know.
 _UNKNOWN_PARTS = re.compile(r"untagged enum|unknown variant|unknown field|did not match any variant")
-# Part of the name of a library's source file → the file of the model that it reads; the innermost match counts.
+# Part of the name of a library's module → the file of the model that it reads; the innermost match counts.
 _READERS = {
-    "safetensors": "its weights (.safetensors)",
+    "safetensors": "the weights (.safetensors)",
     "tokeniz": "tokenizer.json or tokenizer_config.json",
     "generation": "generation_config.json",
-    "chat_template": "its chat template",
+    "chat_template": "the chat template",
     "configuration": "config.json",
     "modeling": "config.json or the weights",
 }
@@ -72,8 +72,18 @@ def plain_library_errors(path: Path) -> Iterator[None]:
 
 
 def _is_from_library(error: BaseException) -> bool:
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and not _LIBRARIES.isdisjoint(Path(frames[-1].filename).parts)
+    modules = _modules_in_traceback(error)
+    return bool(modules) and _is_library(modules[-1])
+
+
+def _modules_in_traceback(error: BaseException) -> list[str]:
+    """Return the full names of the modules in a traceback, the innermost last."""
+    # Not the paths of their files: the folder that everything is installed in may be called anything.
+    return [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
 
 
 def folder_problem(path: Path, error: BaseException) -> str:
@@ -90,7 +100,7 @@ def folder_problem(path: Path, error: BaseException) -> str:
         return f"{message}; {newer}"
     reader = _file_that_was_read(error)
     if reader:
-        return f"{message}; probably {reader} is damaged: copy or download it again"
+        return f"{message}; probably a damaged file: {reader}; copy or download it again"
     return message
 
 
@@ -171,9 +181,12 @@ def _installed(package: str) -> str:
 
 
 def _file_that_was_read(error: BaseException) -> str:
-    """Return the file of the model that the library was reading, by the source files in the traceback."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    """Return the file of the model that the library was reading, by the library's modules in the traceback."""
+    for module in reversed(_modules_in_traceback(error)):
+        if not _is_library(module):
+            continue
+        *packages, name = module.split(".")
         for part, file in _READERS.items():
-            if part in Path(frame.filename).name or f"/{part}" in Path(frame.filename).as_posix():
+            if part in name or any(package.startswith(part) for package in packages):
                 return file
     return ""

@@ -38,7 +38,7 @@ class FewNluSummary:
     lines: list[str]
     """The lines of result_test.txt; empty without --do_eval."""
     labelled: int
-    """How many examples were split."""
+    """The number of labelled examples, which are split into training and dev sets."""
 
 
 @dataclass(frozen=True, slots=True)
