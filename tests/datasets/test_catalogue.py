@@ -170,6 +170,11 @@ def test_an_entry_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
     # The name of another file that ends in the same letters is not meant.
     with pytest.raises(DataError, match="there is no data set 'roken'"):
         read_catalogue.find("roken")
+    # A configuration that names it gets the same message, instead of one about a missing file.
+    monkeypatch.setattr(module, "catalogue", lambda: read_catalogue)
+    for spec in ("broken", "broken/part", {"name": "broken"}):
+        with pytest.raises(DataError, match=r"some-package has a data set that cannot be used: .*broken\.yaml"):
+            select(spec)
 
 
 def test_the_shipped_entries_are_read_without_problems():

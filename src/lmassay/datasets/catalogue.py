@@ -258,7 +258,8 @@ DataSpec = str | Labels
 def select(spec: DataSpec, role: str = EXAMPLES) -> Selection | None:
     """The files on this machine that a configuration names; None if a text is not the name of a data set.
 
-    A file that was not fetched or that was changed since is an error that names the command to run.
+    A file that was not fetched or that was changed since is an error that names the command to run. The name of a
+    data set whose entry has a mistake is an error that names the mistake.
     """
     entry, labels = _parse(spec)
     if entry is None:
@@ -338,6 +339,8 @@ def _parse(spec: DataSpec) -> tuple[DataSet | None, dict[str, str | Sequence[str
         name, _, part = spec.partition("/")
         entry = available.entries.get(name)
         if entry is None:
+            if name in available.unusable:
+                raise DataError(available.unusable[name])
             return None, {}
         if not part:
             return entry, {}

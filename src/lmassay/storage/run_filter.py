@@ -70,8 +70,8 @@ def _matches_any(name: str, patterns: Iterable[str]) -> bool:
 def _is_since(created: str, earliest: datetime) -> bool:
     try:
         return datetime.fromisoformat(created) >= earliest
-    except ValueError:
-        # The time of a damaged run may be lost.
+    except (ValueError, TypeError):
+        # The time of a damaged run may be lost, or lack its time zone, and then it cannot be compared.
         return False
 
 

@@ -236,9 +236,12 @@ def test_an_unknown_pre_tokenizer_is_reported(tmp_path):
     assert any("martian" in line for line in messages)
 
 
+@pytest.mark.parametrize("cut", ["llama-bpe", "tekken"])
 @pytest.mark.parametrize(("adds_bos", "start"), [(None, ["<|im_start|>"]), (True, ["<|im_start|>"]), (False, [])])
-def test_llama_3_takes_known_words_whole_and_starts_with_bos_unless_the_file_says_otherwise(tmp_path, adds_bos, start):
-    path = write_gguf(tmp_path / "3.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, "llama-bpe", adds_bos))
+def test_llama_3_and_tekken_keep_known_words_and_start_with_bos_unless_the_file_says_otherwise(
+    tmp_path, cut, adds_bos, start
+):
+    path = write_gguf(tmp_path / "3.gguf", tokenizer=lambda w: byte_pair_tokenizer(w, cut, adds_bos))
     tokenizer = tokens_of(converted(path, quiet))
     assert tokenizer.convert_ids_to_tokens(tokenizer(" dog")["input_ids"]) == [*start, "Ġdog"]
 

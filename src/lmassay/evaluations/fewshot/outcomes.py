@@ -192,7 +192,8 @@ def mean_logits(logits: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
 def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, replicates: Replicates) -> list[Result]:
     """Means over trainings, with their standard deviations and confidence intervals.
 
-    If there are several evaluation ratios, the one with the best mean dev score counts. The confidence interval of an
+    If there are several evaluation ratios, overall results are those of the ratio with the best mean dev score. Each
+    ratio also has its own results, and those of a pattern are means over all ratios. The confidence interval of an
     accuracy accounts for the choice of the labelled examples and of the test examples; that of any other score only for
     the choice of the labelled examples.
     """

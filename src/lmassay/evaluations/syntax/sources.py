@@ -207,7 +207,7 @@ def label_of(data: DataSpec) -> str:
     if isinstance(data, str):
         return catalogue.label_of(data)
     if _is_part_of_data_set(data):
-        return catalogue.label_of({key: str(value) for key, value in data.items()})
+        return catalogue.label_of(data)
     return counted(len(data), "construction")
 
 

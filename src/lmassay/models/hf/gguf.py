@@ -33,9 +33,13 @@ _MARGIN = 50_000_000
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"})
 # These do exactly as GPT-2.
 _AS_GPT2 = frozenset({"gpt-2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de"})
-# These keep a word whole if it is in the vocabulary, and begin a text with BOS unless the file says otherwise.
-_LLAMA3 = frozenset(
-    {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"}
+# These keep a word whole if it is in the vocabulary, and begin a text with BOS unless the file says otherwise: Llama 3,
+# the models that split text as it does, and Mistral's tekken, which has a split of its own.
+_KEEPS_KNOWN_WORDS = frozenset(
+    {
+        *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"),
+        "tekken",
+    }
 )
 
 # Conversions need memory, and silence standard error for the whole process.
@@ -141,7 +145,7 @@ def _opened(path: Path) -> tuple[Any, _Header]:
         raise DataError(f"{path} is one part of a split model; join the parts with llama-gguf-split --merge")
     tokenizer = str(fields.get("tokenizer.ggml.model", ""))
     pre_tokenizer = str(fields.get("tokenizer.ggml.pre", ""))
-    adds_bos_by_default = tokenizer == "llama" or pre_tokenizer in _LLAMA3
+    adds_bos_by_default = tokenizer == "llama" or pre_tokenizer in _KEEPS_KNOWN_WORDS
     header = _Header(
         architecture=architecture,
         parameters=parameters,
@@ -194,7 +198,7 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
         steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
         backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
         return tokenizer, True
-    backend.model.ignore_merges = header.pre_tokenizer in _LLAMA3
+    backend.model.ignore_merges = header.pre_tokenizer in _KEEPS_KNOWN_WORDS
     # transformers sets a sequence of steps if it knows the name, and leaves GPT-2's single step if it does not.
     return tokenizer, isinstance(backend.pre_tokenizer, pre_tokenizers.Sequence)
 

@@ -1,7 +1,7 @@
 """Which model gave the answers. KoBBQ's file names may have an alias: answers of ``clova-x`` come from HCX-005.
 
 Step 2 writes notes next to the answers, which name the model. Step 4 records it next to its output for step 5. Files of
-the original programs have neither, and are shown under their own names.
+the original programs have neither, so tables show the name in the file's name.
 """
 
 from __future__ import annotations
