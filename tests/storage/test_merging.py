@@ -125,6 +125,26 @@ def test_two_complete_copies_that_differ_are_a_conflict_and_the_first_is_kept(tw
     assert numbers(tmp_path / "both") == numbers(first)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE rows SET scores = '{}' WHERE position = 0", "UPDATE responses SET response = replace(response, 't', 'x')"],
+)
+def test_an_intact_copy_replaces_a_damaged_one_with_as_many_examples(tmp_path, damage):
+    target = run(tmp_path, "one")
+    intact = shutil.copytree(target, tmp_path / "intact")
+    with sqlite3.connect(target / STORE_FILE) as database:
+        database.execute(damage)
+    done = lmassay("merge", intact, "-o", target)
+    assert done.returncode == 1
+    assert f"differs from the copy that was there before (damaged); the copy in {intact} is kept" in done.stderr
+    with Store(target) as merged, Store(intact) as original:
+        record = merged.run("latest")
+        assert merged.with_damage(record).status == "done"
+        assert list(merged.rows(record.id)) == list(original.rows(record.id))
+        expected = list(original.requests_and_responses(record.id))
+        assert list(merged.requests_and_responses(record.id)) == expected
+
+
 def test_different_answers_to_one_request_stay_with_their_runs(tmp_path):
     first, second = run(tmp_path, "one"), run(tmp_path, "two")
     with Store(second, create=True) as store:

@@ -40,7 +40,7 @@ def original_example(example: Example) -> Example:
 
 
 def same_sample(extended: Example, sample: Example) -> Example:
-    """An example that the task has extended, as the sample that it was extended from."""
+    """The extended example with the id and the group of the sample; the task extended the original example."""
     if SAMPLE_OF not in sample.groups:
         return extended
     groups = {**extended.groups, SAMPLE_OF: sample.groups[SAMPLE_OF]}

@@ -89,9 +89,10 @@ def clustering_of(
     """The effect of the clusters. Rows that are grouped twice, as by noun and by verb, have the sum of both inflations.
 
     That is the two-way variance of Cameron, Gelbach and Miller (2011, eq. 2.11) with the variance of single rows as the
-    part that both groupings count; the degrees of freedom are the smaller ones. Rows that were the same within every
-    noun and within every verb would all be the same, so the two correlations do not exceed 1 together: no inflation
-    exceeds the one that the grouping with the larger clusters could have by itself.
+    part that both groupings count; the degrees of freedom are the smaller ones. If all rows of a noun were the same and
+    all rows of a verb were the same, all rows would be the same. So the correlation within nouns and the correlation
+    within verbs add up to at most 1, and the sum of the inflations is limited to what the grouping with the larger
+    clusters has if the rows of each cluster are the same (``size``).
     """
     if not groupings:
         rows = sum(summary.rows for summary in summaries)

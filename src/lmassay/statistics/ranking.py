@@ -38,8 +38,8 @@ class Standing:
 def rankings(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
     """The ranking by each metric; ``rows`` compare the first run with each other one.
 
-    Empty for fewer than three runs, which need no ranking, and for runs that were measured differently: by another
-    scorer or threshold, none of them is the best.
+    Empty for fewer than three runs, which need no ranking, and for runs that were measured differently: with different
+    scorers or thresholds, no run can be called the best.
     """
     standings: list[Standing] = []
     if len(sides) < 3 or measured_differently([side.record for side in sides]):

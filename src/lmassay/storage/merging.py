@@ -1,11 +1,13 @@
 """Merge results folders of several machines into one.
 
 Every run is copied with its examples, answers, costs and digests. A run that is in several folders is copied once. If
-two copies of a run differ, that is a conflict: the complete copy is kept; if both or neither are complete, the one with
-more finished examples; if they have equally many, the first one. Notes and tags of both copies are kept. If two folders
-have different answers to the same request (models are sampled, or servers changed), the cache keeps the first, and the
-runs of the other folder keep their own under another key, so that every run still shows the answers that its scores
-were computed from.
+two copies of a run differ, or the copy in the target is damaged, that is a conflict: the complete copy is kept; if both
+or neither are complete, the one with more finished examples; if they have equally many, the undamaged one, or else the
+first one. A damaged copy does not count as complete. Notes and tags of both copies are kept.
+
+If two folders have different answers to the same request (models are sampled, or servers changed), the cache keeps the
+first, and the runs of the other folder keep their own under another key, so that every run still shows the answers that
+its scores were computed from.
 """
 
 from __future__ import annotations
@@ -182,6 +184,10 @@ class _Merge:
             records = [store.with_damage(record) for record in store.runs()]
         with Store(self._target) as store:
             present = {record.id: record for record in store.runs()}
+            # Runs that are only in the target are left as they are, so they need not be verified.
+            for record in records:
+                if record.id in present:
+                    present[record.id] = store.with_damage(present[record.id])
         self._db.isolation_level = None
         self._db.execute("ATTACH ? AS source", (str(self._file),))
         self._db.execute("BEGIN IMMEDIATE")
@@ -213,7 +219,7 @@ class _Merge:
                     copied.append(record.id)
                 else:
                     self._outcome.damaged.append(record.id)
-            elif self._is_same(record.id):
+            elif present[record.id].status != DAMAGED and self._is_same(record.id):
                 self._outcome.duplicates.append(record.id)
                 self._combine_annotations(present[record.id], record)
             elif self._takes_precedence(record, present[record.id]):
@@ -257,7 +263,7 @@ class _Merge:
         return True
 
     def _takes_precedence(self, record: RunRecord, present: RunRecord) -> bool:
-        """Decide which of two different copies of a run is kept, and report the conflict."""
+        """Return whether the copy in this folder replaces the one in the target, and report the conflict."""
         run = record.id
         is_better = self._progress("source", run, record.status) > self._progress("main", run, present.status)
         kept = f"the copy in {self._folder}" if is_better else "the copy that was there before"
@@ -267,8 +273,8 @@ class _Merge:
         )
         return is_better
 
-    def _progress(self, database: str, run: str, status: str) -> tuple[bool, int]:
-        """Return whether a copy of a run is complete, and how many of its examples are finished."""
+    def _progress(self, database: str, run: str, status: str) -> tuple[bool, int, bool]:
+        """Return whether a copy of a run is complete, how many examples are finished, and whether it is undamaged."""
         (single_rows,) = self._db.execute(
             f"SELECT COUNT(*) FROM {database}.rows WHERE run = ? AND state != 'error'",  # noqa: S608
             (run,),
@@ -277,7 +283,7 @@ class _Merge:
             f"SELECT TOTAL(examples) FROM {database}.batches WHERE run = ?",  # noqa: S608
             (run,),
         ).fetchone()
-        return status == "done", single_rows + int(in_batches)
+        return status == "done", single_rows + int(in_batches), status != DAMAGED
 
     def _copy_run(self, run: str) -> None:
         self._copy_rows_of_table("runs", "id", run)

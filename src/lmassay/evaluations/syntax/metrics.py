@@ -284,8 +284,9 @@ class TablePart:
 
 
 def results(table: ScoreTable, ew_names: Sequence[str], settings: Settings) -> list[Result]:
-    """Return TSE, EW, MW and mass for every part of the data, and their curves overall and by construction.
+    """Return TSE, EW, MW and mass for every part of the data, and the curves overall and by construction.
 
+    The curves are EW, MW, mass and the share of contexts without any lemma, at each cut-off.
     ``ew_names`` are the names of EW at the cut-offs, e.g. ``ew@top0.9``.
     """
     parts = list(_parts(table))

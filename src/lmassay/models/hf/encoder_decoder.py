@@ -51,7 +51,7 @@ class TranslationOptions:
 
 
 def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
-    """Tell the tokenizer the languages, and return the token with which a translation begins; None if there is none.
+    """Tell the tokenizer the languages, and return the token of the target language; None if the options name none.
 
     Raises a ConfigError for a language that the tokenizer does not have, or if the model has no language tokens at all.
     """

@@ -42,11 +42,14 @@ _SECOND_ENCODING = "again"
 class Adapet(Training):
     """The decoupled label loss and the label-conditioned prediction of hidden words.
 
-    ``adapet_mask_alpha``: the share of a text that is hidden at most. ``adapet_balance_alpha``: the weight of the
-    label-conditioned loss, -1 for the plain sum. ``max_num_lbl_tok``: how many tokens of a choice or referent count.
-    Both losses count once per update, however many micro-batches it has; with ``reference`` as in FewNLU.
+    ``adapet_mask_alpha``: at most this share of a text is hidden, but always at least one token.
+    ``adapet_balance_alpha``: the weight of the label-conditioned loss, -1 for the plain sum.
+    ``max_num_lbl_tok``: how many tokens of a choice or referent count.
     ``draw_seed``: seed for the labels and words that are drawn in training, if it should differ from the training's.
     ``continue_draws``: seed the draws once for all trainings of a run, as FewNLU does, instead of once per training.
+
+    Each loss is a mean over the whole update, so the number of micro-batches does not change its weight. It does with
+    ``reference``, as in FewNLU: see :class:`AdapetLearner`.
     """
 
     masked_only: ClassVar[bool] = True
@@ -87,7 +90,7 @@ class AdapetOptions:
     """What ADAPET adds to PET's options."""
 
     mask_alpha: float = 0.105
-    """At most this share of a text is hidden."""
+    """At most this share of a text is hidden, but always at least one token."""
     balance_alpha: float = UNBALANCED
     """The weight of the label-conditioned loss; -1 for the plain sum of both."""
     max_num_lbl_tok: int = 20
@@ -96,7 +99,7 @@ class AdapetOptions:
     """Micro-batches per update; used with ``reference`` only."""
     reference: bool = False
     draw_seed: int | None = None
-    """Seed of what is drawn in training; by default the seed of the patterns."""
+    """Seed of what is drawn in training; by default the seed of the training."""
 
 
 class AdapetLearner(Learner):
