@@ -131,12 +131,19 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
     try:
         if yaml.__with_libyaml__:
             try:
-                # Written in C and several times faster.
+                # The C loader is several times faster, but crashes the process at tens of thousands of levels.
+                _refuse_deep_nesting(text, source)
                 return _loaded(yaml.CSafeLoader(text), source)
-            except yaml.YAMLError:
-                # The messages of the Python loader are worded differently, and explained in more places online.
+            except (yaml.YAMLError, UnicodeEncodeError):
+                # The messages of the Python loader are worded differently, and explained in more places online. It
+                # also has one for half of a surrogate pair, which the C loader cannot encode.
                 pass
         return _loaded(yaml.SafeLoader(text), source)
+    except yaml.reader.ReaderError as error:
+        location = source.at(text.count("\n", 0, error.position) + 1)
+        raise ConfigError(
+            f"{location}: not valid YAML: the character {chr(error.character)!a} is not allowed; delete it"
+        ) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
@@ -150,6 +157,24 @@ def _read(text: str, source: _Source) -> tuple[Any, Lines]:
         raise ConfigError(f"{location}: not valid YAML: {problem}{remedy}") from None
     except RecursionError:
         raise ConfigError(f"{source.name}: not valid YAML: brackets are nested too deeply") from None
+
+
+def _refuse_deep_nesting(text: str, source: _Source) -> None:
+    """Raise a ConfigError if lists and mappings are nested too deeply. Anchors are not followed."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH + 1:
+            raise _nested_too_deeply(source)
+
+
+def _nested_too_deeply(source: _Source) -> ConfigError:
+    return ConfigError(
+        f"{source.name}: nested more than {_MAX_DEPTH} levels deep, or with anchors that refer to themselves"
+    )
 
 
 def _loaded(loader: yaml.SafeLoader | yaml.CSafeLoader, source: _Source) -> tuple[Any, Lines]:
@@ -176,9 +201,7 @@ def _lines(root: yaml.Node, source: _Source) -> Lines:
         exact, plain, depth, node = stack.pop()
         count += 1
         if depth > _MAX_DEPTH:
-            raise ConfigError(
-                f"{source.name}: nested more than {_MAX_DEPTH} levels deep, or with anchors that refer to themselves"
-            )
+            raise _nested_too_deeply(source)
         if count > _MAX_NODES:
             raise ConfigError(
                 f"{source.name}: more than {_MAX_NODES:,} values, or anchors that multiply to as many; put long lists "
@@ -220,6 +243,11 @@ def _entries(node: yaml.MappingNode, source: _Source) -> Iterator[tuple[str, int
     first_lines: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(
+                f"{source.at(line)}: a list or mapping in brackets is used as a key; if it belongs to a text, put the "
+                "whole text in quotes"
+            )
         if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
             raise ConfigError(f"{source.at(line)}: the key {key.value!r} is not a text; put it in quotes")
         name = str(key.value)

@@ -335,6 +335,22 @@ def test_a_batch_holds_no_more_than_the_budget_can_pay_for():
     assert [len(batch) for batch in office.created] == [len(got)], "what was sent is yielded before the end"
 
 
+def test_a_batch_that_an_earlier_attempt_left_open_counts_towards_the_budget(tmp_path):
+    office = Batches(polls=10**9)
+    requests = [Generate(f"p{i}", max_tokens=50) for i in range(40)]
+    with openai_server(answer_of("openai"), office=office) as server:
+        first = model_of("openai", server, tmp_path)
+        first.use_budget(Budget(tokens=600))
+        waiting(ask(first, "generate", requests), office)
+        office.polls = 0
+        second = model_of("openai", server, tmp_path)
+        second.use_budget(Budget(tokens=600))
+        got = []
+        with pytest.raises(BudgetReached, match="tokens"):
+            got.extend(ask(second, "generate", requests))
+    assert [len(batch) for batch in office.created] == [len(got)], "its answers may use the whole budget"
+
+
 def test_sampled_requests_are_different_draws_and_the_same_ones_in_the_next_attempt():
     requests = [Generate("a", temperature=1.0, draw="x"), Generate("a", temperature=1.0, draw="y"), Generate("a")]
     ids = custom_ids(requests, {"name": "m"})

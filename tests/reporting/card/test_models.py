@@ -66,7 +66,7 @@ def test_an_option_is_no_path_because_a_folder_is_called_like_it(tmp_path):
         ("smolm2", "did you mean 'smollm2'?"),
         ("{name: openai", "do not match"),
         ("{name: openai, x: 2026-99-99}", "'2026-99-99' is not a date; put the value in quotes"),
-        ("{a: " + "[" * 3000, "brackets are nested too deeply"),
+        ("{a: " + "[" * 3000, "nested more than 40 levels deep"),
         ("{a: " + "[" * 50 + "]" * 50 + "}", "nested more than 40 levels deep"),
         ("{name: openai, model: x, model: y}", "the key 'model' appears twice"),
         ("{name: !!python/object:os.system x}", "not valid YAML: could not determine a constructor"),

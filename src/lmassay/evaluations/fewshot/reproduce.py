@@ -238,7 +238,8 @@ def _work(variants: Sequence[Mapping[str, Any]], definition: _Task, model: str) 
         updates: list[int] = []
         for steps in _as_list(options["max_steps"]):
             updates += [steps] * _combinations(options, without="max_steps")
-        # The dev set is evaluated after every such share of the training, and once more with the chosen weights.
+        # An evaluation ratio of 0.02 evaluates the dev set after every 2 % of the training, hence 1 / ratio times, and
+        # it is evaluated once more with the chosen weights.
         evaluations = 1 + 1 / min(_as_list(options["eval_ratios"]))
         for steps in updates:
             labelled = steps * _BATCH * definition.tokens

@@ -241,7 +241,8 @@ class _BatchRun:
         for entry in entries:
             submitted_earlier.update(entry.requests)
         remaining = [custom_id for custom_id in self._index_of if custom_id not in submitted_earlier]
-        affordable = self._count_affordable(remaining)
+        awaited = submitted_earlier & self._index_of.keys()
+        affordable = self._count_affordable(remaining, awaited)
         self._untaken -= set(remaining[affordable:])
         try:
             if affordable:
@@ -434,25 +435,45 @@ class _BatchRun:
                 raise FatalModelError(with_tries(failure, tries))
             await asyncio.sleep(max(pause, min(self._options.poll, 1.0)))
 
-    def _count_affordable(self, ids: Sequence[str]) -> int:
-        """How many of these requests fit into the budget, even if each response has the maximum length."""
+    def _count_affordable(self, ids: Sequence[str], awaited: Collection[str]) -> int:
+        """How many of these requests fit into the budget, even if each response has the maximum length.
+
+        The budget does not yet contain the responses to ``awaited``, which an earlier attempt has submitted.
+        """
         budget = self._options.budget
-        prices = self._options.prices
         if budget is None:
             return len(ids)
         usd = budget.spent_usd
         tokens = budget.spent_tokens
+        for custom_id in awaited:
+            usage = self._maximum_usage(custom_id)
+            usd += usage.usd
+            tokens += usage.tokens
         for count, custom_id in enumerate(ids):
-            request = self._requests[self._index_of[custom_id]]
-            tokens_in = _upper_bound_of_tokens(self._options.dialect.body(request))
-            tokens += tokens_in + request.max_tokens
-            if prices:
-                usd += prices.of(tokens_in, request.max_tokens)
+            usage = self._maximum_usage(custom_id)
+            usd += usage.usd
+            tokens += usage.tokens
             if budget.usd is not None and usd > budget.usd:
                 return count
             if budget.tokens is not None and tokens > budget.tokens:
                 return count
         return len(ids)
+
+    def _maximum_usage(self, custom_id: str) -> _MaximumUsage:
+        """What a request uses if its response has the maximum length."""
+        request = self._requests[self._index_of[custom_id]]
+        prices = self._options.prices
+        tokens_in = _upper_bound_of_tokens(self._options.dialect.body(request))
+        usd = prices.of(tokens_in, request.max_tokens) if prices else 0.0
+        return _MaximumUsage(tokens_in + request.max_tokens, usd)
+
+
+@dataclass(frozen=True, slots=True)
+class _MaximumUsage:
+    """What a request uses at most, in tokens and, if prices are known, in USD."""
+
+    tokens: int
+    usd: float
 
 
 def _upper_bound_of_tokens(body: Mapping[str, Any]) -> int:
