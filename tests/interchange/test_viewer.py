@@ -27,6 +27,7 @@ from lmassay.interchange.viewer import Viewer, _application
 from lmassay.storage.store import STORE_FILE, Store
 from lmassay.types import NewRun, Provenance, RowBatch
 from tests.interchange.kit import pairs_run
+from tests.storage.old_schemas import downgrade
 from tests.stored_keys import KEYS, MARK, RUNS, folder_with
 
 
@@ -200,6 +201,24 @@ def test_the_file_itself_is_not_handed_out_and_no_plug_in_is_loaded(served):
         assert json.load(response) == []
 
 
+def _shown_texts(results, monkeypatch):
+    """Return everything in the file that Datasette shows, as SQL."""
+    shown_folders = []
+
+    def application(folder):
+        shown_folders.append(folder)
+        return _application(folder)
+
+    monkeypatch.setattr("lmassay.interchange.viewer._application", application)
+    viewer = Viewer(results)
+    try:
+        (folder,) = shown_folders
+        with closing(sqlite3.connect(folder / STORE_FILE)) as database:
+            return "\n".join(database.iterdump())
+    finally:
+        viewer.close()
+
+
 @pytest.mark.parametrize("in_batches", [True, False])
 def test_keys_that_an_old_version_stored_are_not_shown(tmp_path, monkeypatch, in_batches):
     monkeypatch.setattr(redaction, "_in_use", set())
@@ -210,24 +229,24 @@ def test_keys_that_an_old_version_stored_are_not_shown(tmp_path, monkeypatch, in
             database.execute("DELETE FROM batches")
             database.execute("DELETE FROM digests WHERE part = 'rows'")
     monkeypatch.setenv("MY_API_KEY", KEYS[0])
-    shown_folders = []
-
-    def application(folder):
-        shown_folders.append(folder)
-        return _application(folder)
-
-    monkeypatch.setattr("lmassay.interchange.viewer._application", application)
-    viewer = Viewer(tmp_path)
-    try:
-        (folder,) = shown_folders
-        with closing(sqlite3.connect(folder / STORE_FILE)) as database:
-            shown = "\n".join(database.iterdump())
-    finally:
-        viewer.close()
+    shown = _shown_texts(tmp_path, monkeypatch)
     assert RUNS[0] in shown
     assert MARK not in shown
     # The results themselves are not changed; `lmassay doctor --fix` does that.
     assert MARK.encode() in (tmp_path / STORE_FILE).read_bytes()
+
+
+@pytest.mark.parametrize("schema", [2, 3, 5])
+def test_keys_in_a_store_of_an_old_schema_are_not_shown(tmp_path, monkeypatch, schema):
+    monkeypatch.setattr(redaction, "_in_use", set())
+    monkeypatch.delenv("MY_API_KEY", raising=False)
+    folder_with(tmp_path, KEYS[0])
+    downgrade(tmp_path / STORE_FILE, schema)
+    monkeypatch.setenv("MY_API_KEY", KEYS[0])
+    shown = _shown_texts(tmp_path, monkeypatch)
+    assert all(run in shown for run in RUNS)
+    assert 'INSERT INTO "responses"' in shown
+    assert MARK not in shown
 
 
 def test_a_script_in_the_data_stays_text(served):

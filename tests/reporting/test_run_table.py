@@ -60,6 +60,13 @@ def test_rows_and_columns_are_the_values_of_keys(two_by_two):
     assert texts(made) == [["large", "*0.950*", "0.950†"], ["small", "0.250", "0.925†"]]
 
 
+def test_a_name_with_spaces_is_a_row_without_quotes(tmp_path):
+    add_run(tmp_path, "a", GOOD, attack={"name": "typing errors", "file": "a.txt"})
+    add_run(tmp_path, "b", BAD, attack={"name": "", "file": "b.txt"})
+    for key in ("attack", "attack.name"):
+        assert table(tmp_path, rows=key, metrics=["accuracy"]).rows == ["typing errors", '""']
+
+
 def test_rows_and_columns_can_change_places(two_by_two):
     made = table(two_by_two, rows="task.attack", columns="model", metrics=["accuracy"], digits=1)
     assert [column[0] for column in made.columns] == ["large", "small"]

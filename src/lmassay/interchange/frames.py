@@ -23,7 +23,7 @@ _PREFIXES = ("score", "group", "input", "detail")
 
 
 def example_columns(store: Store, run: str) -> dict[str, list[Any]]:
-    """One row per example: ``id``, ``state``, scores, groups, inputs, details, reference, answer, error."""
+    """One row per example: ``id``, ``state``, scores, groups, inputs, details, reference, answer, unscored, error."""
     return _columns(_example_rows(store, run), _FIRST_COLUMNS, _LAST_COLUMNS)
 
 

@@ -157,7 +157,7 @@ def _refuse_typos(plugin: Task | Model, base: type) -> None:
         if name in design_fields:
             raise PluginError(f"{problem}; did you mean design = Design({design_fields[name]}=…)?")
         similar = difflib.get_close_matches(name, [*design_fields, *member_names], n=1, cutoff=_TYPO_SIMILARITY)
-        # If a class defines both names, the similar one is intended.
+        # If the class also defines the member itself, the similar name is not a typo.
         if not similar or similar[0] in cls.__dict__:
             continue
         meant = f"'{similar[0]}'"

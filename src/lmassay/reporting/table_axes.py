@@ -111,7 +111,7 @@ def _value_texts(values: Sequence[Any]) -> list[str]:
     ['majority', 'pet, lr=0.1', 'pet, lr=0.2']
     """
     if not any(isinstance(value, Mapping) for value in values):
-        return short_texts(values)
+        return short_texts(values, in_list=False)
     texts = []
     for name, options in zip(_name_texts(values), _distinguishing_options(values), strict=True):
         # A mapping without a name has options only.
@@ -120,7 +120,7 @@ def _value_texts(values: Sequence[Any]) -> list[str]:
     # Different values must not share a row. If names and options are not enough, the texts show all of each value.
     different_values = {identity(value) for value in values}
     if not all(texts) or len(set(texts)) != len(different_values):
-        return short_texts(values)
+        return short_texts(values, in_list=False)
     return texts
 
 
@@ -130,7 +130,7 @@ def _name_texts(values: Sequence[Any]) -> list[str]:
     for value in values:
         names.append(value.get("name", ABSENT) if isinstance(value, Mapping) else value)
     texts = []
-    for name, text in zip(names, short_texts(names), strict=True):
+    for name, text in zip(names, short_texts(names, in_list=False), strict=True):
         texts.append("" if name is ABSENT else text)
     return texts
 

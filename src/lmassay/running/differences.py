@@ -193,9 +193,12 @@ def _texts_by_group(key: VariedKey, group_of: Sequence[int], groups: int) -> lis
 # --- values as short texts --------------------------------------------------------------------------------------------
 
 
-def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH) -> list[str]:
+def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH, *, in_list: bool = True) -> list[str]:
     """Return each value in a few characters. Files are shown by name, long texts are cut; different values get
     different texts.
+
+    Within a list such as ``prompt="two words", k=4``, texts need quotes to show where they end. Without ``in_list``,
+    only an empty text is quoted.
 
     >>> short_texts(["data/a.txt", "data/b.txt"])
     ['a.txt', 'b.txt']
@@ -209,7 +212,7 @@ def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH) -> li
     for ambiguous in _keys_with_equal_text(texts):
         texts |= _longer_texts({key: originals[key] for key in ambiguous}, max_length)
     for key, value in originals.items():
-        if isinstance(value, str):
+        if isinstance(value, str) and (in_list or not texts[key]):
             texts[key] = _quoted(texts[key])
     # Texts that differ in several places, or only in white space, are still equal: number them.
     for ambiguous in _keys_with_equal_text(texts):

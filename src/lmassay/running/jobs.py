@@ -99,7 +99,8 @@ class RunningJobs(Generic[JobType]):
                 yield FinishedJob(submission.job, future.result())
                 continue
             if not _is_worker_death(error):
-                # Jobs themselves report failures as results, so the worker could not even begin or send one.
+                # A job that fails returns its failure as its result. So this one did not start, or its result could not
+                # be sent.
                 raise ClusterError(f"a worker could not do its work: {redact(repr(error))}") from error
             submission.worker_deaths += 1
             if submission.worker_deaths < MAX_WORKER_DEATHS:

@@ -10,8 +10,8 @@ shows no numbers; reading a row that does not match is an error; an answer that 
 Versions before schema 4 did not write digests; their data is read as it is.
 
 Secrets are blanked here, before anything is written. In configurations, results, examples and answers, these are the
-keys in use; in names, labels, signatures, provenance, notes and errors, also everything that looks like a key. Reports
-and exports are written from the store, so they have no secrets either.
+API keys in use; in names, labels, signatures, provenance, notes and errors, also everything that looks like an API key.
+Reports and exports are written from the store, so they have no secrets either.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ _ID_TIME_FORMAT = "%Y%m%d-%H%M%S"
 _TIME_IN_ID = re.compile(r"\d{8}-\d{6}(?=-)")
 # SQLite allows at least 999 values in a statement.
 _KEYS_IN_A_QUERY = 500
+_RESPONSE_INSERTION = f"INSERT OR REPLACE INTO responses ({RESPONSE_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _SPENDING_QUERY = "SELECT answers, tokens_in, tokens_out, usd FROM spending WHERE run = ?"
 
 
@@ -150,9 +151,9 @@ class Store(RowReader):
         """Open a results folder.
 
         With ``create``, it is created if necessary, and an old schema is updated. With ``read_only``, SQLite refuses
-        everything that would change it. With ``for_display``, the keys in the environment and the other keys in use are
-        blanked out of what is read: an old version may have stored them. In a finished page, a key may be cut, wrapped
-        or escaped, and would not be found.
+        everything that would change it. With ``for_display``, the API keys in the environment and the other API keys in
+        use are blanked out of what is read, because an old version may have stored them. It is too late to do this in
+        a finished page: there, a key may be cut, wrapped or escaped, and would not be found.
         """
         if for_display:
             remember_environment()
@@ -462,8 +463,8 @@ class Store(RowReader):
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
         """Store a response immediately, because it may have been paid for.
 
-        If it contains a key, the key is blanked out, and the response is not used again: otherwise a task would score a
-        text that the model did not write.
+        If the response contains an API key, the API key is blanked out, and the response is not used again: otherwise a
+        task would score a text that the model did not write.
         """
         original = compact(response_as_dict(response))
         stored = json_without_keys(original)
@@ -472,10 +473,7 @@ class Store(RowReader):
         stored_request = json_without_keys(compact(request))
         row = StoredResponse(key, redact(model), stored_request, stored, run, _now())
         with plain_errors(self.file):
-            self.database.execute(
-                f"INSERT OR REPLACE INTO responses ({RESPONSE_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-                row.with_digest(),
-            )
+            self.database.execute(_RESPONSE_INSERTION, row.with_digest())
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
         """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
@@ -688,25 +686,34 @@ class Store(RowReader):
         """Copy runs to a new folder, with a row for each example also where this store has batches.
 
         It is for tools that read the tables themselves. At most the first ``limit`` examples in batches of each run
-        are copied.
+        are copied. Damaged answers are left out.
         """
         with Store(folder, create=True) as copy, plain_errors(self.file):
             copy.database.execute("ATTACH ? AS original", (str(self.file),))
-            for table in ("runs", "responses", "rows", "spending", "asked", "digests"):
+            for table in ("runs", "rows", "spending", "asked", "digests"):
                 columns = ", ".join(copy.database.common_columns(table, "original"))
-                insertion = f"INSERT OR REPLACE INTO {table} ({columns}) SELECT {columns} FROM original.{table}"  # noqa: S608
-                if table == "responses":
-                    # The cache belongs to all runs. Without it, examples are still shown.
-                    with suppress(sqlite3.DatabaseError):
-                        copy.database.execute(insertion)
+                if not columns:
+                    # A store with an old schema does not have this table.
                     continue
+                insertion = f"INSERT OR REPLACE INTO {table} ({columns}) SELECT {columns} FROM original.{table}"  # noqa: S608
                 key = "id" if table == "runs" else "run"
                 for run in runs:
                     copy.database.execute(f"{insertion} WHERE {key} = ?", (run,))
             copy.database.execute("DETACH original")
+            # The cache belongs to all runs. Without it, examples are still shown.
+            with suppress(sqlite3.DatabaseError), copy.database.transaction():
+                copy.database.executemany(_RESPONSE_INSERTION, self._intact_responses())
             for run in runs:
                 for rows in _rows_up_to(self.batches(run), limit):
                     copy.add_rows(run, rows)
+
+    def _intact_responses(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the columns of all answers that are not damaged, with digests as the current schema has them."""
+        query = f"SELECT {RESPONSE_COLUMNS}, {self.database.digest_column} FROM responses"  # noqa: S608
+        for *columns, stored_digest in self.database.execute(query):
+            response = StoredResponse(*columns)
+            if not response.is_damaged(stored_digest, needs_digest=self.database.has_all_digests):
+                yield response.with_digest()
 
     # --- internals ------------------------------------------------------------------------------------------------
 

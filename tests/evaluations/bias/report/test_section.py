@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 import pytest
 
 from lmassay.evaluations.bias.report import answers, comparisons, figures, runs
+from lmassay.reporting.blocks import Heading
 from lmassay.storage.store import Store
 from lmassay.types import NewRun, provenance_from_dict
 from tests.evaluations.bias.report.small_bias import (
@@ -104,6 +105,18 @@ def test_other_data_have_their_own_heading_and_bbq_its_own_scores(tmp_path):
     assert cells[3] == f"{value(done, 's_dis'):.3f}"
     small = tables(texts)[1].bodies[0].rows[0].cells[4].small
     assert not any("bound" in line for line in small), "accuracy does not bound a score without the unknown answers"
+
+
+def test_headings_of_two_versions_of_one_file_name_their_digests(tmp_path):
+    (first,) = run(tmp_path, SOME)
+    samples = tmp_path / "samples.tsv"
+    lines_of_file = samples.read_text(encoding="utf-8").splitlines(keepends=True)
+    samples.write_text("".join(lines_of_file[:-12]), encoding="utf-8")
+    (second,) = run(tmp_path, SOME)
+    headings = [block.text for block in section(tmp_path).blocks if isinstance(block, Heading)]
+    data = [re.findall(r"\|data:([^|]+)", done.signature)[0] for done in (first, second)]
+    assert data[0] != data[1]
+    assert [heading for heading in headings if heading.startswith("Data: ")] == [f"Data: {name}" for name in data]
 
 
 def test_a_run_without_results_is_not_in_the_section(tmp_path):

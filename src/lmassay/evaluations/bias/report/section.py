@@ -60,11 +60,19 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
     blocks: list[Block] = []
     for data, runs_on_data in runs_by_data.items():
         if len(runs_by_data) > 1:
-            data_name = data.rpartition(".")[0] or data
-            blocks.append(Heading(f"Data: {data_name}"))
+            blocks.append(Heading(f"Data: {_data_title(data, list(runs_by_data))}"))
         blocks += _data_blocks(store, prompt_families(runs_on_data))
     # The comparisons of this section replace the general ones, hence `compared=()`.
     return Section(blocks, answers.examples(prompt_families(runs)), compared=())
+
+
+def _data_title(data: str, all_data: Sequence[str]) -> str:
+    """Return the name of the data, with the digest if other data in the report have the same name."""
+    name = data.rpartition(".")[0] or data
+    for other in all_data:
+        if other != data and other.rpartition(".")[0] == name:
+            return data
+    return name
 
 
 def _data_blocks(store: Store, families: Sequence[PromptFamily]) -> list[Block]:
