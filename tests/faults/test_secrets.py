@@ -422,6 +422,7 @@ def test_doctor_finds_stored_secrets_and_blanks_them_after_a_copy(old_store):
     first_check = lmassay("doctor", "--results", old_store, env=ENVIRONMENT)
     assert first_check.returncode == 1
     assert "contain a secret" in first_check.stdout
+    assert "--fix` blanks out the secrets; the original file is kept under another name" in first_check.stderr
     assert KEY.encode() in (old_store / STORE_FILE).read_bytes()
 
     fixed = lmassay("doctor", "--results", old_store, "--fix", env=ENVIRONMENT)

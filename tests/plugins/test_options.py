@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -129,6 +130,38 @@ def test_the_card_keeps_no_secret(tmp_path):
             "error: model.api_key: a secret would be stored with the results; write '${API_KEY}' and export API_KEY\n"
         )
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["my.py"]
+
+
+class Choices:
+    def __init__(
+        self,
+        data: str | dict[str, str | list[str]] = "",
+        alpha: float | Literal["sum"] = 1.0,
+        files: tuple[Path, ...] = (),
+    ) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"data": 3}, "task.data"),
+        ({"data": {"test": 3}}, "task.data.test"),
+        ({"data": {"[MASK]": 3}}, "task.data.[MASK]"),
+        ({"alpha": "total"}, "task.alpha"),
+    ],
+)
+def test_the_path_of_a_wrong_value_does_not_name_the_types_of_a_union(options, path):
+    with pytest.raises(ConfigError) as caught:
+        checked_options(Choices, options, Path(), "task")
+    paths = [line.partition(": ")[0] for line in str(caught.value).splitlines()]
+    assert path in paths
+    assert set(paths) <= {path, path.rpartition(".")[0]}
+
+
+def test_paths_in_a_tuple_start_at_the_folder_of_the_configuration(tmp_path):
+    arguments = checked_options(Choices, {"files": ["a.txt", "b.txt"]}, tmp_path, "task")
+    assert arguments["files"] == (tmp_path.resolve() / "a.txt", tmp_path.resolve() / "b.txt")
 
 
 def test_a_configuration_cannot_read_standard_input():

@@ -464,6 +464,19 @@ def test_a_clear_drop_is_not_shown_either():
     assert verdict(fallen(100, 50), only_if=["accuracy>-0.02"]).state == "not shown"
 
 
+def test_a_margin_that_no_number_of_examples_could_show_is_called_too_small():
+    (check,) = verdict(fallen(100, 5, risen=5), only_if=["accuracy>-0.00001"]).checks
+    assert (check.state, check.examples_needed) == ("not shown", None)
+    assert "no realistic number of examples would be enough to show so small a margin" in check.why
+
+
+def test_scores_without_a_range_that_are_the_same_do_not_tell_how_many_examples_are_needed():
+    sides = two(rates([2.0, 3.0] * 5), rates([2.0, 3.0] * 5))
+    (check,) = verdict(sides, only_if=["accuracy>-0.02"]).checks
+    assert (check.state, check.examples_needed) == ("not shown", None)
+    assert "nothing changed, so it is unknown how many examples would be enough" in check.why
+
+
 def test_a_gain_can_be_asked_for():
     sides = two(rates([0] * 30 + [1] * 70), rates([1] * 100))
     assert verdict(sides, only_if=["accuracy>0.1"]).state == "pass"

@@ -58,6 +58,8 @@ _SHOWN_OPTIONS = ("label", "model", "name")
 # A special token of a model, such as [MASK] or </s>, is not a secret.
 _SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
+# What pydantic inserts into the path of a value whose type is a union: the name of each type that it tried.
+_UNION_MEMBER = re.compile(r"str|int|float|bool|constrained-\w+|\w[\w-]*\[.*\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,10 @@ def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., An
 
 
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
-    """Return the keyword arguments for ``factory``. All problems are reported in one ConfigError."""
+    """Return the keyword arguments for ``factory``.
+
+    Raises one ConfigError for all unknown keys and secrets or, without any, one for all values of the wrong type.
+    """
     model = options_model(factory)
     messages = []
     if model.model_config["extra"] != "allow":
@@ -262,7 +267,7 @@ def _path(key: str, location: Sequence[int | str]) -> str:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part != "[key]":  # which is how pydantic marks a wrong name in a mapping
+        elif part != "[key]" and not _UNION_MEMBER.fullmatch(part):  # "[key]" marks a wrong name in a mapping
             path += f".{part}"
     return path.strip(".")
 
@@ -500,6 +505,8 @@ def _resolved(value: Any, base: Path, key: str) -> Any:
         return {name: _resolved(inner, base, f"{key}.{name}") for name, inner in value.items()}
     if isinstance(value, list):
         return [_resolved(item, base, key) for item in value]
+    if type(value) is tuple:
+        return tuple(_resolved(item, base, key) for item in value)
     return value
 
 

@@ -51,7 +51,8 @@ class Check:
     detectable: float | None
     """For ``fail if``: the drop (or rise) that would be detected with a power of 80 %."""
     examples_needed: int | None
-    """For ``pass only if``: how many examples would show the condition with a power of 80 % if nothing has changed."""
+    """For ``pass only if``: how many examples would show the condition with a power of 80 % if nothing has changed.
+    None if this is unknown or beyond any realistic number."""
     why: str
     lost: int = 0
     """Examples with a score in the base run that are in the new run without a score."""
@@ -411,8 +412,11 @@ def _pass_only_if(question: _Question, check: Check, level: _Level, is_significa
         return replace(check, examples_needed=needed)
     if margin <= 0:
         return replace(check, state="not shown")
-    advice = "nothing is known about how scores of this range change"
-    if needed is not None:
+    if spread is None:
+        advice = "nothing changed, so it is unknown how many examples would be enough"
+    elif needed is None:
+        advice = "no realistic number of examples would be enough to show so small a margin"
+    else:
         advice = (
             f"with about {needed:,} examples, a run that is neither better nor worse would pass in 4 of 5 comparisons"
         )

@@ -388,6 +388,21 @@ def test_generation_stops_at_a_stop_text(folder_of):
     assert cut.finish == "stop"
 
 
+def test_padding_after_a_stop_text_is_not_counted(tmp_path):
+    folder = save_model(tmp_path / "model", "llama")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = tokenizer.unk_token
+    tokenizer.save_pretrained(folder)
+    # In one batch, the first answer ends long before the others.
+    prompts = ["The author", "Some dancers that", "A"]
+    (whole,) = answers(HuggingFace(str(folder)), "generate", [Generate(prompts[0], max_tokens=12)])
+    requests = [Generate(prompt, max_tokens=12, stop=(whole.text.strip()[1:3],)) for prompt in prompts]
+    together = answers(HuggingFace(str(folder)), "generate", requests)
+    separate = answers(HuggingFace(str(folder), batch_tokens=1), "generate", requests)
+    assert together[0].tokens_out < 12
+    assert [r.tokens_out for r in together] == [r.tokens_out for r in separate]
+
+
 def test_a_model_is_known_by_its_weights_and_manner(folder_of, tmp_path):
     same = save_model(tmp_path / "copy", "gpt2")
     other = save_model(tmp_path / "other", "gpt2", seed=1)

@@ -56,6 +56,7 @@ _MIN_PYTHON = (3, 11)
 # Bytes; enough for a small model and its answers.
 _MIN_FREE_SPACE = 2e9
 _UPDATE = "update or remove the package"
+_SECRETS = "secrets in"
 
 
 def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
@@ -77,7 +78,11 @@ def doctor(results: Path | None, fix: bool, as_json: bool) -> int:
             say(_next_step(findings))
         elif _is_broken(findings):
             repair = command_line("doctor", "--results", results, "--fix")
-            say(f"next: `{repair}` saves everything that is undamaged; the original file is kept under another name")
+            effect = "saves everything that is undamaged"
+            if any(finding.what.startswith(_SECRETS) for finding in findings):
+                # Secrets are looked for only in results without damage.
+                effect = "blanks out the secrets"
+            say(f"next: `{repair}` {effect}; the original file is kept under another name")
     return 1 if _is_broken(findings) else 0
 
 
@@ -288,7 +293,7 @@ def _has_new_results(store: Store, run: str) -> bool:
 
 def _secrets_in(results: Path, fix: bool) -> Finding:
     """Look for secrets that an earlier version stored; with ``fix``, blank them out."""
-    what = f"secrets in {results}"
+    what = f"{_SECRETS} {results}"
     with Store(results) as store:
         remember_environment()
         for record in store.runs():

@@ -215,6 +215,7 @@ class EncoderDecoder:
             sequences = model.generate(**self._encoded(sources), max_new_tokens=room, **options)
         seconds = (time.perf_counter() - started) / len(sources)
         end_tokens = end_tokens_of(self._loaded)
+        pad = model.generation_config.pad_token_id
         # The first token of every sequence only starts the decoder.
         for source, new_tokens in zip(sources, sequences[:, 1:].tolist(), strict=True):
             if self._was_ended_by_force(new_tokens, room):
@@ -223,7 +224,7 @@ class EncoderDecoder:
             if self._language_token is not None and new_tokens[:1] == [self._language_token]:
                 # The language is not part of the answer. M2M100 would write it as text.
                 del new_tokens[0]
-            yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds)
+            yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds, pad)
 
     def _was_ended_by_force(self, new_tokens: Sequence[int], room: int) -> bool:
         """Whether a text reached the limit and ends only because the model's settings force an end token there.

@@ -153,7 +153,7 @@ class TextGenerator:
         seconds = (time.perf_counter() - started) / len(prompts)
         end_tokens = end_tokens_of(loaded)
         for prompt, new_tokens in zip(prompts, sequences[:, start:].tolist(), strict=True):
-            yield generated_response(loaded, settings, new_tokens, end_tokens, len(prompt), seconds)
+            yield generated_response(loaded, settings, new_tokens, end_tokens, len(prompt), seconds, pad)
 
 
 def require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -182,7 +182,10 @@ def gumbel(size: int, generator: torch.Generator) -> torch.Tensor:
 
 
 def add_noise(requests: Sequence[Generate], temperature: float) -> Callable[..., torch.Tensor]:
-    """A logits processor that makes the largest logit a sample at this temperature; each row has its own generator."""
+    """A logits processor that adds noise, so that the token with the largest logit is a sample at this temperature.
+
+    Each row has its own generator.
+    """
     generators = [generator_of(request) for request in requests]
 
     def with_noise(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -193,7 +196,7 @@ def add_noise(requests: Sequence[Generate], temperature: float) -> Callable[...,
 
 
 def stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., torch.Tensor]:
-    """A stopping criterion: which rows contain a stop text. The library's own supports some vocabularies only."""
+    """A stopping criterion: which rows contain a stop text. That of transformers supports only some tokenizers."""
 
     def stopped(ids: torch.Tensor, scores: torch.Tensor, **_: Any) -> torch.Tensor:
         texts = tokenizer.batch_decode(ids[:, start:], skip_special_tokens=True)
@@ -218,8 +221,12 @@ def generated_response(
     end_tokens: set[int],
     tokens_in: int,
     seconds: float,
+    pad: int | None,
 ) -> Response:
-    """Cut new tokens at the end of the text, decode them, and cut the text at the first stop text."""
+    """Cut new tokens at the end of the text, decode them, and cut the text at the first stop text.
+
+    ``pad`` is the token that fills up an answer which ends before the others of its batch.
+    """
     finish: Finish = "length"
     for position, token in enumerate(new_tokens):
         if token in end_tokens:
@@ -232,4 +239,7 @@ def generated_response(
     if stop_positions:
         text = text[: min(stop_positions)]
         finish = "stop"
+        # Padding after the stop text was not generated, so it is not counted.
+        while new_tokens and new_tokens[-1] == pad:
+            new_tokens = new_tokens[:-1]
     return Response(text, finish=finish, tokens_in=tokens_in, tokens_out=len(new_tokens), seconds=seconds)

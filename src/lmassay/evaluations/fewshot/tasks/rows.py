@@ -15,6 +15,7 @@ from lmassay.errors import DataError, did_you_mean
 from lmassay.storage.files import format_suffix, open_decoded, open_text
 
 ENDINGS = (".jsonl", ".tsv", ".csv")
+_MAX_CELL_LENGTH = 1 << 30
 _MISSING = object()
 
 
@@ -123,10 +124,14 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
         # A quoted cell may have line breaks, so the line of a row is that after the end of the row before.
         line = 1
         try:
-            for cells in reader:
-                if header is None:
+            while (cells := _next_cells(reader)) is not None:
+                if not cells:
+                    # An empty line; there may be one before the header, too.
+                    pass
+                elif header is None:
                     header = [name.strip() for name in cells]
-                elif cells:
+                    _refuse_repeated_columns(header, path, line)
+                else:
                     if len(cells) != len(header):
                         raise DataError(f"{path}, line {line}: {len(cells)} cells, but there are {len(header)} columns")
                     fields = dict(zip(header, cells, strict=True))
@@ -134,3 +139,20 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
                 line = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _next_cells(reader: Iterator[list[str]]) -> list[str] | None:
+    """The next row of a table; None at its end. A cell may be longer than the csv module allows by default."""
+    # The limit applies to the whole process, so it is restored before any other code can run.
+    previous_limit = csv.field_size_limit(_MAX_CELL_LENGTH)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(previous_limit)
+
+
+def _refuse_repeated_columns(header: Sequence[str], path: Path, line: int) -> None:
+    """Refuse a column name that appears twice: only the last of these columns could be read."""
+    for name in header:
+        if name and header.count(name) > 1:
+            raise DataError(f"{path}, line {line}: the column '{name}' appears twice; rename one of them")
