@@ -216,3 +216,20 @@ def test_a_folder_is_a_mirror_too(source, tmp_path):
     with pytest.raises(DataError, match="digest differs"):
         Downloader(str(mirror)).fetch(source, NAME, FILE, target, lambda _: None)
     assert target.read_bytes() == CONTENT
+
+
+def test_a_mirror_that_cannot_be_read_is_not_reported_as_an_error_of_writing(source, tmp_path, monkeypatch):
+    file = tmp_path / "mirror" / "small" / NAME
+    file.parent.mkdir(parents=True)
+    file.write_bytes(CONTENT)
+    original_open = Path.open
+
+    def refuse(path: Path, *args: str) -> object:
+        if path == file:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return original_open(path, *args)
+
+    # As administrators, who may read everything, tests could not take the permission away.
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DataError, match=r"cannot read .*data\.bin: Permission denied; check LMASSAY_DATA_MIRROR"):
+        Downloader(str(tmp_path / "mirror")).fetch(source, NAME, FILE, tmp_path / "cache" / NAME, lambda _: None)

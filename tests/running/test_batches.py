@@ -185,7 +185,7 @@ def test_a_batch_that_kills_two_workers_is_an_error_of_its_requests_and_the_othe
     requests = PROMPTS[:1]
     responses = dict(worker_model(tmp_path, Recording(deaths=2)).ask("generate", requests))
     assert responses == {
-        0: Response(error="the worker that answered this request and 0 others died 2 times; was it out of memory?")
+        0: Response(error="the worker died 2 times while answering this request (batch of 1); was it out of memory?")
     }
 
 

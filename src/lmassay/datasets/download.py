@@ -25,7 +25,7 @@ from lmassay.redaction import redact
 
 MIRROR_VARIABLE = "LMASSAY_DATA_MIRROR"
 ATTEMPTS = 3
-# No server may send data without end, even if the size of a file is not pinned. The largest published file has 20 MB.
+# No server may send data without end, even if the size of a file is not pinned. The largest published file is 20 MB.
 UNKNOWN_SIZE_LIMIT = 512 << 20
 _BLOCK = 1 << 16
 _PARTIAL_CONTENT = 206
@@ -205,12 +205,17 @@ def _receive(response: httpx2.Response, stream: BinaryIO, file: DataFile, progre
 
 def _copy(origin: Path, file: DataFile, partial: Path, progress: Progress) -> None:
     """Copy a file of a mirror on this machine."""
-    if not origin.is_file():
-        raise MissingFile(f"{origin} does not exist in the mirror")
     limit = UNKNOWN_SIZE_LIMIT if file.bytes is None else file.bytes
-    if origin.stat().st_size > limit:
-        raise DataError(f"{origin} is longer than {limit:,} bytes, so it is not the published file")
-    with origin.open("rb") as stream, partial.open("wb") as copy:
+    try:
+        if not origin.is_file():
+            raise MissingFile(f"{origin} does not exist in the mirror")
+        if origin.stat().st_size > limit:
+            raise DataError(f"{origin} is longer than {limit:,} bytes, so it is not the published file")
+        stream = origin.open("rb")
+    except OSError as error:
+        # Separate from the errors of writing, for which another cache folder is the remedy.
+        raise DataError(f"cannot read {origin}: {error.strerror or error}; check {MIRROR_VARIABLE}") from error
+    with stream, partial.open("wb") as copy:
         while block := stream.read(_BLOCK):
             copy.write(block)
             progress(copy.tell())

@@ -1,7 +1,7 @@
 """Requests to local models as jobs: cut into batches, answered by workers, returned to the process that stores them.
 
-Requests that begin with the same text are cheaper together, because a model reads the common beginning once. Batches
-are therefore cut from the sorted requests, where neighbours have little in common.
+Requests that begin with the same text are cheaper together, because a model reads the common beginning once. The
+requests are therefore sorted, and a batch ends where two neighbours have little in common.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from lmassay.running.worker_model import ModelDescription, answering_model
 from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
-# Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are this part
-# of a worker's share; fewer and larger ones are made if too much text would have to be read again because of the cuts.
+# Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are a worker's
+# share divided by 16. If too much text would have to be read again because of the cuts, they are larger: the share
+# divided by 4, or the whole share.
 _SMALLEST_PARTS = (16, 4, 1)
 _MAX_REPEATED_SHARE = 0.05
 # Characters. Smaller batches would leave a model's own batches half empty; larger ones would take long to repeat.
@@ -178,7 +179,7 @@ class WorkerModel:
 
 def _give_up(batch: Sequence[int]) -> Iterator[tuple[int, Response]]:
     message = (
-        f"the worker that answered this request and {len(batch) - 1} others died {MAX_WORKER_DEATHS} times; "
+        f"the worker died {MAX_WORKER_DEATHS} times while answering this request (batch of {len(batch)}); "
         "was it out of memory?"
     )
     for number in batch:

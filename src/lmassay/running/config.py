@@ -147,7 +147,7 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
     messages = _top_level_messages(data)
     data = {key: value for key, value in data.items() if key in _KEYS}
     try:
-        base = _base_dir(data.pop("base_dir", None), base)
+        base = base_folder(data.pop("base_dir", None), base)
     except ConfigError as error:
         messages.append(str(error))
     axes, axis_errors = _axes(data, base)
@@ -192,7 +192,7 @@ def _run_messages(resolved: Mapping[str, Any], base: Path) -> list[str]:
     return messages
 
 
-def _base_dir(folder: Any, base: Path) -> Path:
+def base_folder(folder: Any, base: Path) -> Path:
     """Return the folder that relative paths start from: that of the configuration, unless it names another."""
     if folder is None:
         return base

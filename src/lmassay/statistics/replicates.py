@@ -47,7 +47,7 @@ UNIT = (0.0, 1.0)
 # Where all answers are right, or nearly all, nothing shows whether repetitions fail on the same tests. One imagined
 # test on which they agree makes the interval that of a single repetition there, and matters little elsewhere.
 _AGREEING_TESTS = 1.0
-# The two-sided level at which Cochran's quantile is turned into degrees of freedom.
+# Cochran's quantile is turned into degrees of freedom at this probability: that of two-sided 95 % intervals.
 _USUAL_TAIL = 0.975
 # At a correlation of 1, Nadeau and Bengio's factor would be infinite.
 _LARGEST_CORRELATION = 0.99
@@ -146,9 +146,9 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
             reason="all test examples belong to one group",
         )
     binomial = value * (1 - value)
-    # A test that is right after half of the splits tells more about the mean than a toss that is right or wrong.
+    # A test that is right after half of the splits tells more about the mean than one answer, which is right or wrong.
     relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
-    # But no more than as many tosses as there are answers.
+    # But all tests together tell no more than as many independent answers as there are.
     relative = max(relative, answered_share / repetitions)
     effect = 1.0
     degrees = math.inf

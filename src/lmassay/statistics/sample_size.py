@@ -25,7 +25,7 @@ from lmassay.types import Metric, find_metric
 
 # Shares of answers that change from one run to the next.
 CHURN = (0.02, 0.05, 0.10)
-# A gate that fails on any drop needs some drop to plan for: two points, on a scale from 0 to 1.
+# A gate that fails on any drop needs some drop to plan for: two points on a scale from 0 to 1.
 SMALLEST_DROP = 0.02
 
 
@@ -47,7 +47,8 @@ class Need:
     changed: str
     """The name of the spread, usually the share of answers that change."""
     drop: float | None
-    """The drop to detect, for ``fail if``: twice the threshold, or :data:`SMALLEST_DROP` if the threshold is 0."""
+    """The drop to detect, for ``fail if``: twice the threshold. If the threshold is 0, it is :data:`SMALLEST_DROP`, or
+    this share of the mean of an earlier run if the mean is above 1."""
     needed: int | None
     """The examples needed to detect the drop or, for ``pass only if``, to show the condition if nothing has changed.
     None if more than 100 million are needed."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from lmassay.errors import ConfigError, PluginError
 from lmassay.plugins.options import inner_model, nested_kind, options_model
 from lmassay.plugins.registry import current_registry
-from lmassay.running.config import ConfigFile, RunConfig, expand, takes_list
+from lmassay.running.config import ConfigFile, RunConfig, base_folder, expand, takes_list
 
 # A search compares dev scores, so only options that leave the task the same may be searched.
 SEARCHED = ("task.method", "task.regime", "model")
@@ -67,8 +67,8 @@ class Space:
     file: ConfigFile
 
     @property
-    def base(self) -> Path:
-        """The folder of the configuration, where relative paths start."""
+    def folder(self) -> Path:
+        """The folder of the configuration. Relative paths start there, unless it has a ``base_dir``."""
         return self.file.path.resolve().parent
 
     def drawn(self, sampler: OptionSampler) -> RunConfig:
@@ -92,7 +92,7 @@ class Space:
         return first
 
     def _runs(self, data: dict[str, Any]) -> list[RunConfig]:
-        return expand(data, self.base, self.file.locate, self.file.path.stem)
+        return expand(data, self.folder, self.file.locate, self.file.path.stem)
 
     def _decided(self, sampler: OptionSampler | _GridLists) -> dict[str, Any]:
         """The configuration without ranges, and without choices unless the sampler keeps lists."""
@@ -100,7 +100,8 @@ class Space:
         for key, value in self.file.data.items():
             if key in ("task", "model"):
                 try:
-                    decided[key] = _Decider(self.base, sampler).plugin(key, value, key, key)
+                    base = base_folder(self.file.data.get("base_dir"), self.folder)
+                    decided[key] = _Decider(base, sampler).plugin(key, value, key, key)
                 except (ConfigError, PluginError) as error:
                     raise type(error)(self.file.locate(str(error))) from error
             elif isinstance(value, list):

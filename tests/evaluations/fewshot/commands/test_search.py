@@ -233,6 +233,15 @@ def test_each_of_several_methods_has_its_own_options(tmp_path):
     assert len(whole_space.grid()) == 2 + 2 * 4
 
 
+def test_a_method_in_a_file_is_found_in_the_base_dir_of_the_configuration(tmp_path):
+    searched = space(tmp_path, steps=[1, 2])
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "own.py").rename(tmp_path / "methods" / "own.py")
+    searched.file.data["base_dir"] = "methods"
+    assert len(searched.grid()) == 2
+    assert searched.checked().base_dir == tmp_path / "methods"
+
+
 def test_a_grid_spreads_ranges_by_their_steps(tmp_path):
     runs = space(tmp_path, rate={"low": 0.1, "high": 0.35, "step": 0.1}, steps=[1, {"low": 3, "high": 4}]).grid()
     assert sorted({run.task["method"]["rate"] for run in runs}) == [0.1, 0.2, 0.3]

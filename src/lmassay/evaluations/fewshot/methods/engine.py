@@ -28,8 +28,8 @@ DevEvaluation = Callable[[], dict[str, float]]
 """Computes the dev metrics of the current weights."""
 DEFAULT_EVAL_RATIO = 0.02
 """The share of a training after which the dev set is evaluated, unless the user chooses another one."""
-# FewNLU looks for these substrings in a parameter's name. It misses the layer norms of RoBERTa's and ALBERT's heads,
-# which have other names and are therefore decayed.
+# FewNLU looks for these substrings in a parameter's name. Some layer norms have other names and are therefore decayed:
+# ``lm_head.layer_norm`` of RoBERTa, and ``full_layer_layer_norm`` of ALBERT.
 _NOT_DECAYED = ("bias", "LayerNorm.weight")
 _BETAS = (0.9, 0.999)
 # FewNLU's sampler draws the seed of each epoch from 0 to this.
@@ -89,7 +89,7 @@ def train(
     sampler_seed: int,
     report_progress: ProgressCallback,
 ) -> TrainingResult:
-    """Train the learner. Afterwards it has the weights of the first interval's choice."""
+    """Train the learner. Afterwards it has the weights that the first evaluation ratio chose."""
     if not items:
         raise ModelError("there is nothing to learn from: the training part of the split is empty")
     plan = _UpdatePlan.of(len(items), hyper)
@@ -314,7 +314,7 @@ def _result(
     for rule in rules:
         if rule.weights is not None:
             kept[rule.step] = rule.weights
-    # An interval that never chose keeps the last weights; they must be copied before others are loaded.
+    # A ratio that never chose keeps the last weights; they must be copied before others are loaded.
     needs_last_weights = any(choice.step not in kept for choice in choices)
     if kept and needs_last_weights:
         kept[course.updates] = copy_weights(parameters)

@@ -55,7 +55,7 @@ class EncodedText:
 
 
 class _AnyMeta(dict[str, Any]):
-    """Metadata of an example that have a text under every name, so that any pattern can be filled in."""
+    """Metadata with a text under every name, so that any pattern can be filled in."""
 
     def __missing__(self, name: str) -> str:
         return "x"
@@ -185,8 +185,8 @@ class PVP(ABC):
             if surplus:
                 raise DataError(
                     f"{example.guid}: the parts that may not be shortened have {self.max_seq_length + surplus} tokens "
-                    f"in pattern {self.pattern_id}, but the window has {self.max_seq_length}; raise max_seq_length or "
-                    "remove the example"
+                    f"(with the special tokens) in pattern {self.pattern_id}, but the window has "
+                    f"{self.max_seq_length}; raise max_seq_length or remove the example"
                 )
         ids, types = special.around(_token_ids(first), _token_ids(second))
         masks = self._mask_positions(ids, example)
