@@ -199,7 +199,7 @@ def test_a_batch_that_always_kills_its_worker_is_an_error_and_resume_tries_it_ag
     options = ("--scheduler", cluster.address) if executor == "dask" else ("--workers", "2")
     done = lmassay("run", file, "--results", tmp_path / "results", *options)
     assert done.returncode == 1, done.stderr
-    assert "died 2 times; was it out of memory?" in done.stderr
+    assert "died 2 times while answering this request" in done.stderr
     with Store(tmp_path / "results") as store:
         counts = store.count(store.run("latest").id)
     assert 1 <= counts["error"] <= 3
