@@ -12,6 +12,7 @@ from lmassay.errors import UserError
 from lmassay.models.echo import Echo
 from lmassay.models.hf.model import HuggingFace
 from tests.helpers import lmassay as command
+from tests.tiny_models import save_model
 
 
 def setup_module() -> None:
@@ -155,6 +156,19 @@ def test_a_text_that_begins_with_the_tokenizers_own_first_token_causes_a_warning
     (tmp_path / "text.txt").write_text("[CLS] The dog.\n", encoding="utf-8")
     done = command("surprisal", BERT, "--in", "text.txt", "-o", "scores.tsv", cwd=tmp_path)
     assert "line 1 begins with [CLS], which the tokenizer puts before every text" in done.stderr
+    # A masked model has no option ``prefix``.
+    assert "prefix: none" not in done.stderr
+
+
+def test_the_warning_about_the_first_token_ends_if_its_advice_is_followed(tmp_path):
+    save_model(tmp_path / "llama", "llama")
+    (tmp_path / "text.txt").write_text("<s> the dog\n", encoding="utf-8")
+    done = command("surprisal", "{name: hf, model: llama}", "--in", "text.txt", cwd=tmp_path)
+    assert "line 1 begins with <s>" in done.stderr
+    assert "set the model's option prefix: none" in done.stderr
+    done = command("surprisal", "{name: hf, model: llama, prefix: none}", "--in", "text.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "begins with" not in done.stderr
 
 
 def test_a_model_behind_an_api_and_a_missing_file_are_refused_in_one_line(tmp_path):

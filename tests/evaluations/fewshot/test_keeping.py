@@ -11,8 +11,10 @@ import pytest
 
 from lmassay.errors import DataError, ModelError
 from lmassay.evaluations.fewshot import keeping, trainer
-from lmassay.evaluations.fewshot.tasks.nlu import NluTask
+from lmassay.evaluations.fewshot.methods.contract import as_method
+from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.model import HuggingFace
+from lmassay.plugins.options import build
 from tests.evaluations.fewshot.methods.conftest import Opened, rte, tiny  # noqa: F401 - fixtures
 
 
@@ -87,6 +89,15 @@ def test_the_card_of_a_kept_model_says_how_to_use_it(tmp_path, tiny: Opened, rte
     assert card["words"] == {label: rte.verbalize(label, 1) for label in rte.labels}
     assert (card["method"]["max_steps"], card["max_seq_length"], card["training"]) == (2, 48, "kept")
     assert HuggingFace(str(tmp_path / "kept")).label == card["label"]
+
+
+@pytest.mark.parametrize(("kind", "words"), [("masked", ["false", "true"]), ("causal", ["No", "Yes"])])
+def test_label_words_of_p_tuning_are_those_that_it_reads(kind, words):
+    # BoolQ's pattern with two slots has other words than its cloze pattern 2, and than the first pattern.
+    boolq = open_task("superglue/boolq", None, Path())
+    method = as_method(build("method", {"name": "ptuning", "pattern": 2}, Path(), "method"))
+    read = method.label_words(boolq, HuggingFace("unused", kind=kind), 2)
+    assert read == dict(zip(["False", "True"], [[word] for word in words], strict=True))
 
 
 def test_keeping_a_model_does_not_change_the_outcome(tmp_path, tiny: Opened, rte: NluTask, monkeypatch):  # noqa: F811

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lmassay.evaluations.syntax.sources import label_of
+from lmassay.errors import DataError
+from lmassay.evaluations.syntax.grammar import grammar
+from lmassay.evaluations.syntax.sources import constructions, label_of
 
 
 @pytest.mark.parametrize(
@@ -19,3 +23,32 @@ from lmassay.evaluations.syntax.sources import label_of
 )
 def test_data_have_a_short_label(data, label):
     assert label_of(data) == label
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files", "names"),
+    [
+        ("*/*.jsonl", ["a/one.jsonl", "b/two.jsonl"], ["one", "two"]),
+        ("*/*.jsonl", ["a/one.jsonl", "b/one.jsonl"], ["a/one", "b/one"]),
+        ("*/x/*.jsonl", ["a/x/one.jsonl", "b/x/one.jsonl"], ["a/x/one.jsonl", "b/x/one.jsonl"]),
+        ("a", ["a/one.jsonl", "a/one.tsv"], ["one.jsonl", "one.tsv"]),
+    ],
+)
+def test_files_of_the_same_name_are_different_constructions(tmp_path, pattern, files, names):
+    for file in files:
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n", encoding="utf-8")
+    assert [pair_set.name for pair_set in constructions(pattern, tmp_path)] == names
+
+
+def test_a_data_set_as_the_source_of_a_construction_is_refused_with_what_to_write(tmp_path):
+    with pytest.raises(DataError, match="clams/de is a data set, which cannot be the source of one construction"):
+        constructions({"German": "clams/de"}, tmp_path)
+
+
+def test_a_grammar_in_the_home_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shipped = Path(grammar.__file__).parents[1] / "grammars/korean.yaml"
+    (tmp_path / "own.yaml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    assert constructions("~/own.yaml", tmp_path / "elsewhere")

@@ -11,6 +11,7 @@ from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import say, warn
 from lmassay.cli.endings import format_by_ending
 from lmassay.cli.exit import INCOMPLETE
+from lmassay.models.hf.model import HuggingFace
 from lmassay.reporting.formats.spreadsheet import write_csv
 from lmassay.running.word_surprisal import (
     Correction,
@@ -43,7 +44,7 @@ def surprisal_command(
     lines = list(open_text(source, "input").read())
     with plugin_output_to_stderr():
         local_model = local_model_of(model)
-    _warn_about_repeated_prefix(local_model.tokenizer, lines)
+    _warn_about_repeated_prefix(local_model, lines)
     _warn_about_unknown_words(local_model.tokenizer, lines)
     # Lines that could not be scored, with the reason.
     unscored: list[tuple[int, str]] = []
@@ -77,13 +78,18 @@ def surprisal_command(
     return INCOMPLETE if unscored else 0
 
 
-def _warn_about_repeated_prefix(tokenizer: Any, lines: Sequence[str]) -> None:
+def _warn_about_repeated_prefix(model: HuggingFace, lines: Sequence[str]) -> None:
+    tokenizer = model.tokenizer
     for number, line in enumerate(lines, start=1):
         if tokenizer.repeats_own_prefix(line):
             token = tokenizer.tokenizer.convert_ids_to_tokens(tokenizer.own_prefix[-1])
+            advice = "remove it from the text"
+            if model.kind == "causal":
+                # A masked model always uses its own special tokens.
+                advice += ", or set the model's option prefix: none"
             warn(
                 f"line {number} begins with {token}, which the tokenizer puts before every text, so the model reads it "
-                "twice; remove it from the text, or set the model's option prefix: none"
+                f"twice; {advice}"
             )
             return
 

@@ -62,8 +62,9 @@ def keep(
 ) -> None:
     """Write the classifier with its best weights to a folder, which appears only when it is complete.
 
-    ``dev_scores`` are those of each of its choices, or of the classifier if it has none. A training that evaluates only
-    once chooses without them, so the choice itself may not have them.
+    ``dev_scores`` has the dev scores of each of the classifier's ``choices`` (the weights that an evaluation ratio
+    selects), or one entry for a classifier without choices. A choice does not always know its own: a training that is
+    not evaluated before its end keeps the last weights without computing them.
     """
     best = max(range(len(dev_scores)), key=lambda number: _mean(dev_scores[number]))
     if classifier.choices:
@@ -94,10 +95,7 @@ def _description(inputs: TrainingInputs, spec: Mapping[str, Any], base_dir: Path
     options = checked.model_dump(mode="json")
     words = {}
     if method.pattern is not None and task.kind == "labels":
-        for label in task.labels:
-            # P-tuning's pattern is a number of prompt tokens; its words are those of the first pattern.
-            cloze_pattern = method.pattern if method.pattern in task.patterns["cloze"] else 0
-            words[label] = task.verbalize(label, cloze_pattern)
+        words = method.label_words(task, inputs.model, method.pattern)
     base_model = inputs.model.label
     return {
         "kept_model": _FORMAT,

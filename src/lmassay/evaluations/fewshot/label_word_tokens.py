@@ -5,7 +5,7 @@ This needs only the tokenizer, so that ``lmassay check`` finds words that cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ class LabelWordTokens:
 
     task: NluTask
     pattern: int
+    words: Mapping[str, Sequence[str]]
+    """Label → its words."""
     tokenizer: Any
 
     def description(self) -> str:
@@ -87,10 +89,8 @@ class LabelWordTokens:
     def _words(self) -> Iterator[tuple[str, str, list[int]]]:
         """Label, word and tokens."""
         cached = CachedTokenizer.of(self.tokenizer)
-        # A method whose pattern is a number of prompt tokens uses the words of the first pattern.
-        words_pattern = self.pattern if self.pattern in self.task.patterns["cloze"] else 0
-        for label in self.task.labels:
-            for word in self.task.verbalize(label, words_pattern):
+        for label, words in self.words.items():
+            for word in words:
                 yield label, word, cached.ids(word)
 
     def _spelled(self, ids: tuple[int, ...] | list[int]) -> str:

@@ -330,7 +330,12 @@ class FewShot(Task):
             return []
         tokenizer = self._model.tokenizer.tokenizer
         patterns = self._regime.patterns or [method.pattern]
-        return [LabelWordTokens(self._task, pattern, tokenizer) for pattern in patterns]
+        label_words = []
+        for pattern in patterns:
+            words = method.label_words(self._task, self._model, pattern)
+            if words:
+                label_words.append(LabelWordTokens(self._task, pattern, words, tokenizer))
+        return label_words
 
     def size(self) -> int | None:
         """The number of examples, see ``examples``; None if the splits depend on the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -166,11 +167,10 @@ class PairSet:
 def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FORMAT) -> list[PairSet]:
     """Return the constructions that ``task.data`` names, relative to ``base`` or to the working folder.
 
-    ``data`` is a source, ``{construction: source or [source, …]}``, or a published data set. A source is a file, a
-    folder, a pattern, a grammar (a shipped name or a .yaml file), one construction of a grammar (``english:simple``),
-    a data set of the catalogue (``blimp``, ``clams/de``), or one of its files (``data:clams/de_evalset/subj_rel.txt``).
-    A mapping with the key ``name`` selects a part of a data set: ``{name: clams, language: de}``. ``pair_format`` says
-    how files are read.
+    ``data`` is a source, ``{construction: source or [source, …]}``, or a data set of the catalogue (``blimp``,
+    ``clams/de``, or ``{name: clams, language: de}``). A source is a file, a folder, a pattern, a grammar (a shipped
+    name or a .yaml file), one construction of a grammar (``english:simple``), or one file of a data set of the
+    catalogue (``data:clams/de_evalset/subj_rel.txt``). ``pair_format`` says how files are read.
     """
     if _is_part_of_data_set(data):
         assert isinstance(data, dict)
@@ -182,11 +182,7 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
             if published is not None:
                 return published
         parts = _parts(data, base, pair_format)
-        names = [part.name for part in parts]
-        if len(set(names)) < len(names):
-            # Files of the same name in several folders.
-            names = [part.name_with_folder for part in parts]
-        return [PairSet(name, [part]) for name, part in zip(names, parts, strict=True)]
+        return [PairSet(name, [part]) for name, part in zip(_distinct_names(parts), parts, strict=True)]
     if not data:
         raise DataError("task.data: no construction is named; write {name: file.jsonl}")
     pair_sets = []
@@ -200,6 +196,22 @@ def constructions(data: DataSpec, base: Path, pair_format: PairFormat = BLIMP_FO
             raise DataError(f"task.data.{name}: no file is given")
         pair_sets.append(PairSet(str(name), all_parts))
     return pair_sets
+
+
+def _distinct_names(parts: Sequence[FilePairs | GrammarPairs]) -> list[str]:
+    """Return the name of each part, as long as it must be to differ from the others."""
+    names = [part.name for part in parts]
+    if len(set(names)) == len(names):
+        return names
+    # Files of the same name in several folders.
+    names = [part.name_with_folder for part in parts]
+    if len(set(names)) == len(names):
+        return names
+    # Their folders have the same name as well, or they differ only in the suffix. All parts are files here, because the
+    # constructions of a grammar have different names.
+    paths = [part.file.path for part in parts if isinstance(part, FilePairs)]
+    root = os.path.commonpath([path.parent for path in paths])
+    return [path.relative_to(root).as_posix() for path in paths]
 
 
 def label_of(data: DataSpec) -> str:
@@ -286,10 +298,11 @@ def _parts(source: str, base: Path, pair_format: PairFormat) -> Sequence[FilePai
 def _grammar_source(name: str, base: Path) -> str | Path | None:
     """Return a grammar file or the name of a shipped grammar; None if it is neither."""
     if name.endswith((".yaml", ".yml")):
+        path = Path(name).expanduser()
         for root in (base, Path()):
-            if (root / name).is_file():
-                return root / name
-        return base / name
+            if (root / path).is_file():
+                return root / path
+        return base / path
     # A file or folder with the name of a shipped grammar has precedence.
     return name if name in shipped_grammars() and not (base / name).exists() else None
 
@@ -314,6 +327,15 @@ def _files(source: str, base: Path, pair_format: PairFormat) -> list[TextFile]:
             return [open_pairs(Path(match).resolve()) for match in matches]
     if Path(source) == STANDARD_INPUT:
         raise DataError(f"task.data: {NO_STANDARD_INPUT}")
+    data_set_name = source.partition("/")[0]
+    data_set = catalogue.catalogue().entries.get(data_set_name)
+    if data_set is not None and not catalogue.is_local(data_set_name, base):
+        # A data set alone was recognised before, so this one is the source of a construction.
+        _, example, _ = next(data_set.files())
+        raise DataError(
+            f"task.data: {source} is a data set, which cannot be the source of one construction; write task.data: "
+            f"{source} without a construction, or name its files, such as data:{data_set.name}/{example}"
+        )
     raise DataError(
         f"task.data: there is no file or folder {base / source}; give a file of pairs, a folder, a pattern, a grammar "
         f"({', '.join(shipped_grammars())} or a .yaml file), or a data set that lmassay data lists"

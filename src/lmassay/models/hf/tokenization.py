@@ -286,8 +286,11 @@ class WordTokenizer:
 
     def repeats_own_prefix(self, text: str) -> bool:
         """Whether a text begins with the token that the tokenizer puts before it anyway."""
+        if not self.own_prefix or self.user_prefix not in (None, self.own_prefix):
+            # The model's option ``prefix`` puts something else before the text, or nothing.
+            return False
         ids = self._ids(text)
-        return bool(ids) and bool(self.own_prefix) and ids[0] == self.own_prefix[-1]
+        return bool(ids) and ids[0] == self.own_prefix[-1]
 
     @cached_property
     def ids_after_space(self) -> NDArray[np.int64]:

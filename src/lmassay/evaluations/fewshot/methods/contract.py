@@ -169,6 +169,12 @@ class Method:
     def check_pattern(self, task: NluTask, pattern: int) -> None:
         """Raise a ConfigError if the task does not have this pattern."""
 
+    def label_words(self, task: NluTask, model: Model, pattern: int) -> dict[str, list[str]]:
+        """Label → the words that the method reads it from with this model and pattern."""
+        # A user's method may have an option of this name that is not the number of one of the task's patterns.
+        cloze_pattern = pattern if pattern in task.patterns["cloze"] else 0
+        return {label: task.verbalize(label, cloze_pattern) for label in task.labels}
+
     def check_training_size(self, n_train: int, *, has_dev: bool) -> None:
         """Raise a ConfigError for options that fail in every training of this size."""
 

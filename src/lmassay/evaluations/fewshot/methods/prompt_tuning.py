@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,8 +15,11 @@ from lmassay.evaluations.fewshot.methods.multimask import label_tokens
 from lmassay.evaluations.fewshot.methods.network import open_network
 from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import PromptEncoder, drawn_words
-from lmassay.evaluations.fewshot.methods.ptuning import PromptedLearner, shortened
+from lmassay.evaluations.fewshot.methods.ptuning import PromptedLearner, shortened, slot_pattern_words
 from lmassay.evaluations.fewshot.methods.training import Training
+
+if TYPE_CHECKING:
+    from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 
 @dataclass(kw_only=True)
@@ -36,6 +39,12 @@ class PromptTuning(Training):
     start: Literal["vocabulary", "labels"] = "vocabulary"
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
+
+    def label_words(self, task: "NluTask", model: Any, pattern: int) -> dict[str, list[str]]:
+        """The words of the pattern, or of the pattern with slots."""
+        if self.place == "slots":
+            return slot_pattern_words(task, pattern)
+        return super().label_words(task, model, pattern)
 
     def learner(self, inputs: TrainingInputs) -> PromptedLearner:
         """PET's learner on a frozen network, with a trained prompt."""

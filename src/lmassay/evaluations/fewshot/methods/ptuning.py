@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,6 +19,9 @@ from lmassay.evaluations.fewshot.methods.pet import pet_learner
 from lmassay.evaluations.fewshot.methods.prompt_encoder import NAME, SLOT, PromptEncoder, Slots
 from lmassay.evaluations.fewshot.methods.training import Training
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
+
+if TYPE_CHECKING:
+    from lmassay.evaluations.fewshot.tasks.nlu import NluTask
 
 SHORTEST = 8
 """The minimum of tokens that a prompt must leave for the text."""
@@ -124,6 +127,12 @@ class PTuning(Training):
     embedding_learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     decoding_strategy: Literal["default", "ltr", "parallel"] = "default"
 
+    def label_words(self, task: "NluTask", model: Any, pattern: int) -> dict[str, list[str]]:
+        """The words of the pattern with slots; with a causal model, those of the first pattern."""
+        if model.kind == "causal":
+            return super().label_words(task, model, 0)
+        return slot_pattern_words(task, pattern)
+
     def learner(self, inputs: TrainingInputs) -> PromptedLearner:
         """PET's learner with a prompt encoder in the slots."""
         net = open_network(inputs.model, reference=self.reference)
@@ -140,6 +149,13 @@ class PTuning(Training):
             front = 0
         encoder = PromptEncoder(slots, self.prompt_encoder_head_type, net.input_embeddings.weight, seed=inputs.seed)
         return PromptedLearner(inner, net, encoder, learning_rate=self.embedding_learning_rate, front=front)
+
+
+def slot_pattern_words(task: "NluTask", pattern: int) -> dict[str, list[str]]:
+    """Label → its words in a pattern with slots; none if the task lacks the pattern, which the training reports."""
+    if pattern not in task.patterns["ptuning"]:
+        return {}
+    return {label: task.verbalize(label, pattern, mode="ptuning") for label in task.labels}
 
 
 def shortened(reading: Reading, slots: int) -> Reading:

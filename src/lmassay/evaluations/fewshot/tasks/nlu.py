@@ -127,9 +127,9 @@ class NluTask:
         """The text before and after the answer: ``before + word + after`` reads as a text."""
         return cloze_text(self.pvp(NoTokenizer(), pattern_id=pattern_id), example)
 
-    def verbalize(self, label: str, pattern_id: int = 0) -> list[str]:
+    def verbalize(self, label: str, pattern_id: int = 0, mode: Mode = "cloze") -> list[str]:
         """The words for a label; none in tasks whose answers are in the example (``choice_texts``)."""
-        return self.pvp(NoTokenizer(), pattern_id=pattern_id).words(label)
+        return self.pvp(NoTokenizer(), pattern_id=pattern_id, mode=mode).words(label)
 
     def choice_texts(self, example: InputExample) -> list[str]:
         """The texts that may fill the gap: COPA's choices, WSC's candidate, ReCoRD's entities; else empty."""

@@ -1,4 +1,4 @@
-"""EW and MW over the cut-off, and next to them how much probability and how many contexts are left there."""
+"""EW and MW over the cut-off; folded below them, the probability counted and the share of invalid contexts."""
 
 from __future__ import annotations
 
