@@ -128,6 +128,18 @@ def test_runs_that_share_a_cell_are_refused_with_what_they_differ_in(two_by_two)
         table(two_by_two, rows="model", columns="metric")
 
 
+def test_metrics_cannot_be_combined_with_other_keys(two_by_two):
+    with pytest.raises(UserError, match=r"--columns: metric cannot be combined with other keys; give metric alone"):
+        table(two_by_two, rows="attack", columns="model,metric")
+
+
+def test_a_group_cannot_be_combined_with_other_keys(tmp_path):
+    results = [result(GOOD), result(GOOD[:20], group="category=Age"), result(GOOD[20:], group="category=Sex")]
+    add(tmp_path, "a", rates(GOOD), model="a", results=results)
+    with pytest.raises(UserError, match=r"--rows: category cannot be combined with other keys"):
+        table(tmp_path, rows="category,model")
+
+
 def test_a_key_that_no_run_has_is_an_error_with_a_hint(two_by_two):
     with pytest.raises(UserError, match=r"--rows modle: no run has this key or group; did you mean 'model'\?"):
         table(two_by_two, rows="modle")

@@ -167,7 +167,14 @@ def _full_path(key: str, records: Sequence[RunRecord], option: str) -> tuple[str
     if matching:
         names = " or ".join(".".join(path) for path in matching)
         raise UserError(f"{option} {key}: this may be {names}; write more of the key")
-    available = {METRIC, *_FIELDS, *_group_names(records)}
+    groups = _group_names(records)
+    if key == METRIC or key in groups:
+        # Given alone, it is an axis and never gets here, so it is one of several keys.
+        raise UserError(
+            f"{option}: {key} cannot be combined with other keys; give {key} alone, and the other keys in the other "
+            "option (--rows or --columns)"
+        )
+    available = {METRIC, *_FIELDS, *groups}
     for varying in varying_keys(records):
         available |= {varying, varying.rpartition(".")[2]}
     raise UserError(f"{option} {key}: no run has this key or group{did_you_mean(key, available)}")

@@ -55,7 +55,7 @@ def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
 
 
 def record_without_keys(record: RunRecord) -> RunRecord:
-    """Return a run as it would be stored now; id, sweep and task stay, by which it is found."""
+    """Return a run as it would be stored now; id, sweep and task stay, because the run is found by them."""
     annotation = record.annotation
     texts = [record.name, record.model, record.label, record.note, record.signature, annotation.note]
     # What looks like a key is blanked out of these texts even if no key is in use.
@@ -80,5 +80,5 @@ def record_without_keys(record: RunRecord) -> RunRecord:
 
 
 def altered_response_key(key: str) -> str:
-    """Return the key under which a response is stored that is shown, but never used instead of asking the model."""
+    """Return the key under which an altered response is stored; it is shown, but never reused as an answer."""
     return f"{key}-redacted"

