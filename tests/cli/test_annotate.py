@@ -98,6 +98,7 @@ def test_a_tag_that_would_need_quotes_is_refused(folder, name):
     done = lmassay("tag", "--results", folder, "--", "one", name)
     assert done.returncode == 2
     assert "cannot be a tag" in done.stderr
+    assert "begin with a letter, a digit or _" in done.stderr
 
 
 def test_terminal_controls_in_a_note_are_not_printed(folder):

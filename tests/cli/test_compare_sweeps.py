@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from lmassay.cli import main
+from lmassay.storage.store import STORE_FILE
 from tests.compare_kit import add, rates, scored, set_created
 
 GOOD, BAD = [1] * 30 + [0] * 10, [0] * 15 + [1] * 15 + [0] * 10
@@ -144,3 +147,13 @@ def test_labels_that_differ_and_a_base_that_is_newer_are_reported(capsys, tmp_pa
     assert stop.value.code == 0
     assert "two is 'prompt 2' and one is 'prompt 1'" in stderr
     assert "two is older than one, its base; are the two swapped?" in stderr
+
+
+def test_a_damaged_run_of_a_sweep_is_refused_as_if_it_was_named(gate, sweep, tmp_path):
+    sweep("base", first=GOOD, second=GOOD)
+    sweep("new", first=GOOD, second=GOOD)
+    with closing(sqlite3.connect(tmp_path / "new" / STORE_FILE)) as database, database:
+        database.execute("UPDATE runs SET results = '[1]' WHERE id = 'new-first'")
+    code, out, err = gate("--allow-incomplete")
+    assert (code, out) == (2, "")
+    assert "the run new-first is damaged" in err

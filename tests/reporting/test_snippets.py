@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+
+from lmassay.reporting import snippets
 from lmassay.reporting.snippets import distinct_parts
 
 STORY = "The pensioner and the student were waiting at the counter of the library on a rainy day."
@@ -29,3 +32,15 @@ def test_equal_empty_and_single_texts_are_shown_from_their_beginning():
 
 def test_one_text_that_is_the_beginning_of_another_is_not_emptied():
     assert distinct_parts([STORY, f"{STORY} More."], 300) == [STORY, "The pensioner … day. More."]
+
+
+def test_texts_in_a_script_without_spaces_are_cut_where_they_differ():
+    instructions = "请阅读下面的句子，然后判断谁离开了图书馆，并且用一个字母回答这个问题，最后说明你为什么这样回答。"
+    assert distinct_parts([f"{instructions}张三走了。", f"{instructions}李四来了。"], 20) == [
+        "… 张三走了。",
+        "… 李四来了。",
+    ]
+
+
+def test_the_example_in_the_docstring_is_right():
+    assert doctest.testmod(snippets).failed == 0

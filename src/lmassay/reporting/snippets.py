@@ -13,14 +13,16 @@ _SHOWN_OF_SHARED = 18
 # Less than this is not skipped: it saves little, and a text that starts in the middle is harder to read.
 _MIN_SHARED_WITH_ABOVE = 60
 _MIN_SHARED = 20
+# Longer than words are. Without a space in so many characters, the script has none, such as Chinese.
+_MAX_WORD = 40
 
 
 def distinct_parts(texts: Sequence[str], length: int) -> list[str]:
     """Return texts in the order of a column as short lines: without the beginning that all share, and without most of
     what each shares with the text above it.
 
-    >>> distinct_parts(["Answer the question. Who left?", "Answer the question. Who stayed?"], 40)
-    ['… Who left?', '… Who stayed?']
+    >>> distinct_parts(["Answer the question. Who left?", "Answer the question. What stayed?"], 40)
+    ['… Who left?', '… What stayed?']
     """
     begin = _shared_by_all(texts)
     shortened = []
@@ -66,10 +68,11 @@ def _count_shared(first: str, second: str) -> int:
 
 
 def _word_start(text: str, position: int) -> int:
-    """Return where the word begins that a position is in."""
-    while position > 0 and not text[position - 1].isspace():
-        position -= 1
-    return position
+    """Return where the word begins that a position is in; the position itself in a script without spaces."""
+    start = position
+    while start > 0 and not text[start - 1].isspace():
+        start -= 1
+    return start if position - start <= _MAX_WORD else position
 
 
 def _line(text: str, length: int) -> str:

@@ -139,7 +139,7 @@ class Flips:
     def first(self, limit: int | None) -> list[Change]:
         """Up to ``limit`` changes; None for all of them.
 
-        Where the score is 0 or 1, there are up to ``limit`` falls, and then as many rises.
+        Where the score is 0 or 1, these are up to ``limit`` falls, followed by up to ``limit`` rises.
         """
         if limit is None or not self.is_rate:
             return list(self.changes[:limit])

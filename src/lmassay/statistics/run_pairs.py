@@ -31,8 +31,7 @@ def named_runs(
     records: list[RunRecord] = []
     for run_store, name in zip(stores, names, strict=True):
         record = run_store.run(name)
-        if record.status == DAMAGED:
-            raise StoreError(f"the run {record.id} is damaged: {record.note}")
+        _require_undamaged(record)
         if any(record.id == earlier.id for earlier in records):
             raise UserError(
                 f"{record.id} is given twice; a run compared with itself shows no difference, so give another run"
@@ -58,7 +57,14 @@ def named_runs(
             "you mean, or write latest latest with --base-results to judge all of them"
         )
     base_sweep, new_sweep = sweeps
+    for record in (*base_sweep, *new_sweep):
+        _require_undamaged(record)
     return _paired(base_sweep, new_sweep, allow_incomplete=allow_incomplete)
+
+
+def _require_undamaged(record: RunRecord) -> None:
+    if record.status == DAMAGED:
+        raise StoreError(f"the run {record.id} is damaged: {record.note}")
 
 
 def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomplete: bool) -> RunPairs:
@@ -107,7 +113,7 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
 
     A run is paired only if it is the only one of its sweep with the same key; a guess could judge the wrong run. A
     label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
-    of an attack with two strengths, one could be left over and be paired with a third strength.
+    if each sweep has one attack at two strengths and only one strength is in both, the other two would be paired.
     """
     new_run_of: dict[str, RunRecord] = {}
     unpaired_base = list(base)

@@ -35,7 +35,8 @@ def with_tags(annotation: Annotation, names: Sequence[str]) -> Annotation:
     for name in names:
         if _TAG.fullmatch(name) is None:
             raise UserError(
-                f"'{name}' cannot be a tag; use up to 50 letters, digits and the characters _ . : + -, without spaces"
+                f"'{name}' cannot be a tag; use up to 50 letters, digits and the characters _ . : + -, without spaces, "
+                "and begin with a letter, a digit or _"
             )
     return replace(annotation, tags=tuple(dict.fromkeys([*annotation.tags, *names])))
 
@@ -48,7 +49,7 @@ def annotation_text(run: str, annotation: Annotation, changed: str = "") -> str:
 
 
 def annotation_from_text(run: str, stored: str | None) -> Annotation | None:
-    """Read what :func:`annotation_text` wrote; empty if there is nothing, None if it is not what was written."""
+    """Read what :func:`annotation_text` wrote: an empty annotation if nothing is stored, None if it is damaged."""
     if stored is None:
         return Annotation()
     try:

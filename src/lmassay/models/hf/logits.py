@@ -1,4 +1,4 @@
-"""Turn logits over the vocabulary into the answer to a Slot request. No vocabulary-sized array leaves this module."""
+"""Log-probabilities and ranks of tokens, from logits over the vocabulary."""
 
 from __future__ import annotations
 

@@ -107,6 +107,15 @@ function changedWords(text, other) {
   });
 }
 
+// Longer than words are. Without a space in so many characters, the script has none, such as Chinese.
+const MAX_WORD = 40;
+
+// Where the word begins that a position is in; the position itself in a script without spaces.
+function wordStart(text, position) {
+  const start = text.slice(0, position).search(/\S*$/);
+  return position - start <= MAX_WORD ? start : position;
+}
+
 // How many characters at the beginning of each text are the same in all rows of a run, such as the instructions of a prompt.
 function sharedBeginnings(data, column) {
   const first = new Map();
@@ -126,7 +135,7 @@ function sharedBeginnings(data, column) {
   for (const [run, begin] of first) {
     const same = begin.slice(0, shared.get(run));
     // Cut at the beginning of a word. A short beginning is shown in full, and so is the text of a run that has only one.
-    if (same.length > 20 && same.length < begin.length) cut.set(run, Math.max(same.lastIndexOf(" "), same.lastIndexOf("\n")) + 1);
+    if (same.length > 20 && same.length < begin.length) cut.set(run, wordStart(same, same.length));
   }
   const skip = new Map();
   column.forEach((value, row) => value >= 0 && skip.set(value, cut.get(data.columns.run[row]) ?? 0));
@@ -141,7 +150,7 @@ function distinctPart(text, from, above) {
   const inOneLine = (part) => part.replace(/\s+/g, " ");
   let same = from;
   while (same < text.length && text[same] === above[same]) same++;
-  const atWord = text.slice(0, same).search(/\S*$/);
+  const atWord = wordStart(text, same);
   const lead = from ? "… " : "";
   const isWorthSkipping = same < text.length && atWord - from > MIN_SHARED_WITH_ABOVE;
   if (!isWorthSkipping) return lead + inOneLine(text.slice(from, from + 240));

@@ -14,6 +14,8 @@ from lmassay.evaluations.robustness.scorers.base import (
     own_decrease,
     works_by_chunks,
 )
+from lmassay.evaluations.robustness.scorers.bleu import BLEU
+from lmassay.evaluations.robustness.scorers.exact import ZeroOne
 
 
 class Failing(Scorer):
@@ -84,3 +86,36 @@ def test_a_method_that_a_scorer_sets_when_it_is_created_replaces_those_of_its_pa
             self.score_sentence = lambda hyp, ref, lang=None: 0.25
 
     assert Child().score(["a", "b"], ["c", "d"]) == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("parent", [Scorer, BLEU, ZeroOne])
+def test_a_scorer_that_overrides_score_sees_the_whole_corpus(parent):
+    class Relative(parent):
+        def score(self, hyps, refs, lang=None, check_tok=True):
+            longest = max(map(len, hyps))
+            return [len(hyp) / longest for hyp in hyps]
+
+    assert not works_by_chunks(Relative())
+    assert not Relative.is_binary
+
+
+def test_a_scorer_of_translations_is_checked_before_the_run():
+    class Without(Scorer):
+        needs_source = True
+
+    class WithoutSources(Scorer):
+        needs_source = True
+
+        def score_translations(self, hyps, refs):
+            return [1.0 for _ in hyps]
+
+    class Complete(Scorer):
+        needs_source = True
+
+        def score_translations(self, hyps, refs, sources):
+            return [1.0 for _ in hyps]
+
+    assert interface_problem(Without()) == "has needs_source, but no score_translations; write it"
+    problem = "has score_translations(hyps, refs); it must take (hyps, refs, sources)"
+    assert interface_problem(WithoutSources()) == problem
+    assert interface_problem(Complete()) == ""

@@ -34,6 +34,8 @@ class ScorerError(PluginError):
 
 # BLEU of a text with itself is 1.0000000000000004. Scores may exceed [0, 1] by rounding; anything more is a bug.
 ROUNDING = 1e-9
+# A scorer that overrides one of these needs neither score_corpus nor score_sentence.
+_WITHOUT_CORPUS_OR_SENTENCE = ("score", "score_with_sources", "checked_scores")
 
 
 class Scorer:
@@ -46,7 +48,7 @@ class Scorer:
 
     _name: ClassVar[str] = ""
     by_chunks: ClassVar[bool] = False
-    """True if ``score_corpus`` gives the same scores when a corpus is passed in chunks."""
+    """True if ``score_corpus`` (or an overridden ``score``) gives the same scores when a corpus is passed in chunks."""
     is_binary: ClassVar[bool] = False
     """True if every score is 0 (wrong) or 1 (right)."""
     needs_source: ClassVar[bool] = False
@@ -55,16 +57,17 @@ class Scorer:
     """Pairs per chunk, which is also the step of the progress bar."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Reset what a subclass inherits but what its own methods make untrue."""
+        """Reset inherited members that do not fit the methods that a subclass overrides."""
         super().__init_subclass__(**options)
         members = vars(cls)
         # A class that overrides score_sentence of BLEU must not be scored by BLEU's score_corpus. The override may call
         # BLEU's score_sentence, which calls BLEU.score_corpus: self.score_corpus would call the override again.
         if "score_sentence" in members and "score_corpus" not in members:
             setattr(cls, "score_corpus", Scorer.score_corpus)  # noqa: B010 - mypy objects to a plain assignment
-        if "score_corpus" in members and "by_chunks" not in members:
+        overrides_scoring = any(method in members for method in ("score_corpus", *_WITHOUT_CORPUS_OR_SENTENCE))
+        if overrides_scoring and "by_chunks" not in members:
             cls.by_chunks = False
-        if ("score_sentence" in members or "score_corpus" in members) and "is_binary" not in members:
+        if (overrides_scoring or "score_sentence" in members) and "is_binary" not in members:
             cls.is_binary = False
 
     @property
@@ -244,9 +247,14 @@ def interface_problem(scorer: Any) -> str:
         if not _can_be_called(function, "hypothesis", "reference", **keywords):
             return f"takes {_parameters(function)}, but a scorer takes two texts: (hypothesis, reference)"
         return ""
-    # These need neither score_corpus nor score_sentence.
-    by_itself = any(_overrides(scorer, method) for method in ("score", "score_with_sources", "checked_scores"))
-    if scorer.needs_source or by_itself:
+    if any(_overrides(scorer, method) for method in _WITHOUT_CORPUS_OR_SENTENCE):
+        return ""
+    if scorer.needs_source:
+        if not _overrides(scorer, "score_translations"):
+            return "has needs_source, but no score_translations; write it"
+        if not _can_be_called(scorer.score_translations, ["hypothesis"], ["reference"], ["source"]):
+            parameters = _parameters(scorer.score_translations)
+            return f"has score_translations{parameters}; it must take (hyps, refs, sources)"
         return ""
     if _overrides(scorer, "score_corpus"):
         if not _can_be_called(scorer.score_corpus, ["hypothesis"], ["reference"], lang=None):
@@ -345,4 +353,5 @@ def full_signature(scorer: Scorer, options: Mapping[str, Any]) -> str:
 
 def works_by_chunks(scorer: Scorer) -> bool:
     """Whether a corpus may be scored in chunks: true for sentence scorers, and for corpus scorers that say so."""
-    return scorer.by_chunks or not _overrides(scorer, "score_corpus")
+    sees_whole_corpus = any(_overrides(scorer, method) for method in ("score_corpus", *_WITHOUT_CORPUS_OR_SENTENCE))
+    return scorer.by_chunks or not sees_whole_corpus
