@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lmassay.contracts import Reproduction
 from tests.helpers import ROOT, lmassay
 
 
@@ -138,6 +139,21 @@ def test_without_any_of_the_models_nothing_is_compared(data, tmp_path):
     assert done.stdout.startswith("Estimated time")
     assert done.stderr.startswith("error: none of the published models is on this machine")
     assert not (tmp_path / "results").exists()
+
+
+def test_if_every_part_is_optional_one_must_be_selected(tmp_path, monkeypatch):
+    from lmassay.cli.actions import reproduce as action
+    from lmassay.evaluations.fewshot import reproduce
+
+    first, second, *_ = reproduce.fewnlu()
+    parts = [replace(first, is_optional=True), replace(second, is_optional=True)]
+    monkeypatch.setattr(reproduce, "fewnlu", lambda: parts)
+    # Without data sets, which this test does not need.
+    slow = Reproduction("slow", "a slow one", parts="lmassay.evaluations.fewshot.reproduce:fewnlu")
+    monkeypatch.setattr(action, "reproductions", lambda: {"slow": slow})
+    done = lmassay("reproduce", "slow", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"no part is selected; use --part with one of {first.name}, {second.name}" in done.stderr
 
 
 def test_few_shot_settings_run_with_stand_ins(data, tmp_path, monkeypatch):

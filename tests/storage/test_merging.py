@@ -156,8 +156,11 @@ def test_different_answers_to_one_request_stay_with_their_runs(tmp_path):
             store.add_response(key, name, model, json.loads(request), type(changed)(f"{changed.text}!"))
             assert response
         expected = list(store.requests_and_responses(name))
-    document = json.loads(lmassay("merge", first, second, "-o", tmp_path / "both", "--json").stdout)
+    merged_both = lmassay("merge", first, second, "-o", tmp_path / "both", "--json")
+    document = json.loads(merged_both.stdout)
     assert document["folders"][1]["different_answers"] == len(rows)
+    assert document["folders"][1]["damaged_answers"] is False
+    assert f"another folder has a different answer to {len(rows)} requests" in merged_both.stderr
     with Store(tmp_path / "both") as merged, Store(first) as original:
         assert list(merged.requests_and_responses(name)) == expected
         (other,) = (record.id for record in original.runs())

@@ -29,6 +29,6 @@ def merge() -> None:
     """Merge results folders into one: runs, examples, answers, costs and trained models.
 
     A run that is in several folders is copied once. If the copies differ, this is a conflict: the complete copy is
-    kept, or else the one with more finished examples, or else the first one. Conflicts are listed, and the exit code is
-    1. The folders themselves are not changed.
+    kept, or else the one with more finished examples, or else the first one. Conflicts, and everything that could not
+    be copied, are listed, and the exit code is 1. The folders themselves are not changed.
     """

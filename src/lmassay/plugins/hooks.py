@@ -1,4 +1,4 @@
-"""Calls the hooks of evaluations. If a hook fails, the user gets a warning and the command continues without it."""
+"""Calls the hooks of evaluations. If a plug-in's hook fails, the command warns and continues without it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def call_hook(
 ) -> T:
     """Call a hook and return its value, checked by ``reads``.
 
-    If the hook cannot be imported, raises an exception or returns the wrong type, a warning is issued and the value of
-    ``otherwise()`` is returned. ``name`` is the member of the evaluation that contains the hook, such as ``section``.
+    If a hook of another package cannot be imported, raises an exception or returns the wrong type, a warning is issued
+    and the value of ``otherwise()`` is returned. Exceptions in lmassay's own hooks are raised. ``name`` is the member
+    of the evaluation that contains the hook, such as ``section``.
     """
     try:
         return reads(resolve(hook)(*arguments))

@@ -12,6 +12,7 @@ from lmassay.cli.table_output import print_table
 from lmassay.storage.commands import command_line
 from lmassay.storage.merging import MergedFolder
 from lmassay.storage.merging import merge as merge_folders
+from lmassay.types.wording import counted
 
 _MAX_LISTED = 5
 
@@ -57,9 +58,10 @@ def _warn_about(folder: MergedFolder) -> None:
             "need them, replace each link with what it points to and merge again, or copy the files yourself"
         )
     if folder.different_answers:
+        requests = counted(folder.different_answers, "request")
         warn(
-            f"{folder.folder}: {folder.different_answers} answers differ from those of another folder to the same "
-            "requests; its runs keep their own, and new runs use those of the other folder"
+            f"{folder.folder}: another folder has a different answer to {requests}; "
+            "the runs of this folder keep its answers, and new runs use those of the other folder"
         )
 
 
@@ -71,6 +73,7 @@ def _as_json(folder: MergedFolder) -> dict[str, Any]:
         "conflicts": folder.conflicts,
         "damaged": folder.damaged,
         "answers": folder.answers,
+        "damaged_answers": folder.damaged_answers,
         "different_answers": folder.different_answers,
         "not_copied": folder.foreign,
     }

@@ -134,9 +134,11 @@ class _Selection:
         given_folders = _given_folders(models, published_models)
         parts: list[ReproductionPart] = []
         optional: dict[str, None] = {}
+        available: dict[str, None] = {}
         for part in all_parts:
             if given_folders and part.model not in given_folders:
                 continue
+            available[part.name] = None
             if patterns:
                 is_chosen = any(fnmatch.fnmatchcase(part.name, pattern) for pattern in patterns)
             else:
@@ -145,6 +147,8 @@ class _Selection:
                     optional[part.name] = None
             if is_chosen:
                 parts.append(part)
+        if not parts:
+            raise UserError(f"{reproduction.name}: no part is selected; use --part with one of {', '.join(available)}")
         folders, reasons = _locate_models([part.model for part in parts], given_folders)
         return cls(parts, folders, reasons, list(optional))
 
@@ -409,7 +413,7 @@ def _summary(figures: Sequence[ReproducedFigure], has_tolerance: bool) -> str:
 
 
 def _difference(figure: ReproducedFigure) -> str:
-    """The difference with as many decimals as the figures have; empty for texts and for the same numbers."""
+    """The difference with the figures' decimals; empty for texts and for figures that must be equal and are."""
     try:
         difference = float(figure.computed) - float(figure.published)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from types import SimpleNamespace
 
@@ -325,6 +326,15 @@ def test_deberta_does_not_count_padding_as_in_fewnlu(tiny, small_task):
     assert all(item.extra["target"] == item.extra["span"] for item in items)
 
 
+def test_a_causal_network_learns_no_padding_even_if_its_tokenizer_has_a_mask(tiny, small_task):
+    net = open_network(tiny("gpt2"))
+    net.tokenizer = copy.deepcopy(net.tokenizer)
+    net.tokenizer.add_special_tokens({"mask_token": "<mask>"})
+    learner = learner_for(small_task("wsc"), net, Reading(0, 150))
+    items = [item for _ in range(8) for item in learner.encode(small_task("wsc").examples("train"), training=True)]
+    assert all(item.extra["target"] == item.extra["span"] for item in items)
+
+
 def test_dev_examples_have_one_surplus_mask_wherever_they_come_from(wsc):
     task, learner = wsc
     for item in learner.encode(task.examples("train"), training=False):
@@ -458,6 +468,13 @@ def test_hinges_of_several_wrong_texts_are_summed():
     gaps = MaskedGaps(lambda items, positions: torch.empty(0), "default", 8)
     assert hinge(gaps, costs([[1.0], [0.5], [9.0], [1.5]]), per_batch=False).item() == pytest.approx(1.5 + 0 + 0.5)
     assert hinge(gaps, costs([[1.0]]), per_batch=False).item() == 0.0
+
+
+def test_a_micro_batch_without_wrong_texts_can_be_trained():
+    gaps = MaskedGaps(lambda items, positions: torch.empty(0), "default", 8)
+    cost = torch.tensor([1.0, 3.0], requires_grad=True)
+    hinge(gaps, [[cost]], per_batch=False).backward()
+    assert cost.grad.tolist() == [0.0, 0.0]
 
 
 def test_a_causal_hinge_compares_sums():

@@ -29,6 +29,8 @@ class Model:
             if sample["mt"] == "die":
                 os.write(2, b"Killed by the kernel\\n")
                 os._exit(9)
+            if sample["mt"] == "overflow":
+                return {"scores": [float("nan")]}
             if sample["mt"] == "fail":
                 raise RuntimeError("CUDA out of memory")
             same = len(set(sample["mt"].split()) & set(sample["ref"].split()))
@@ -91,6 +93,12 @@ def test_an_error_of_the_package_is_reported_and_the_next_request_works(environm
     with pytest.raises(ScorerError, match="comet failed: RuntimeError: CUDA out of memory"):
         comet.score_with_sources(["fail"], ["a"], ["x"])
     assert comet.score_with_sources(["a"], ["a"], ["x"]) == [1.0]
+
+
+def test_a_score_that_is_not_a_number_is_an_error_and_not_0(environment, checkpoint):
+    comet = COMET(checkpoint, environment)
+    with pytest.raises(ScorerError, match="COMET gave nan"):
+        comet.score_with_sources(["overflow"], ["a"], ["x"])
 
 
 def test_a_process_that_dies_is_an_error_with_its_last_words(environment, checkpoint):

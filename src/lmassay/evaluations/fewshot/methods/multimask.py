@@ -123,7 +123,7 @@ def learner_for(
     With ``reference`` there is one hinge over the whole micro-batch, as in FewNLU (COPA) and PET (ReCoRD), instead of
     one per example; and the name of an example's file decides about WSC's surplus masks. ``count_padding``: whether
     WSC's surplus masks are trained to be padding. By default they are, except for DeBERTa, whose loss in FewNLU ignores
-    padding.
+    padding. A causal network reads no masks, so it is never trained to write padding.
     """
     if task.kind == "labels":
         return _label_learner(
@@ -184,7 +184,10 @@ def rule_for(
     if task.kind == "entities":
         return EntityRule(pvp, task.labels, per_batch=reference)
     if task.kind == "referent":
-        if count_padding is None:
+        if net.kind == "causal":
+            # It does not read masks, even if its tokenizer has one.
+            count_padding = False
+        elif count_padding is None:
             count_padding = net.family != deberta.FAMILY
         return ReferentRule(
             pvp, task.labels, net.tokenizer, pad_id=net.pad_id, count_padding=count_padding, by_file=reference
@@ -207,7 +210,8 @@ def hinge(gaps: Gaps, costs: Costs, *, per_batch: bool) -> torch.Tensor:
     losses = []
     for right, *wrong in costs:
         right_cost = gaps.total(right)
-        loss = right.new_zeros(())
+        # A zero that has a gradient: a micro-batch without any wrong text is passed to backward, too.
+        loss = 0.0 * right_cost
         for cost in wrong:
             loss = loss + torch.relu(1 + right_cost - gaps.total(cost))
         losses.append(loss)
@@ -297,8 +301,8 @@ class ReferentRule:
     It is trained to write the true referent; in evaluation its text is compared with the candidate (as T5 does it).
 
     In training the referent gets 0 to 3 masks more than it has tokens, in evaluation one more (the pattern adds them).
-    The surplus is trained to be padding unless ``count_padding`` is off. A false referent does not say what to write,
-    so it is left out of training. Causal networks see no masks and are trained on the referent alone.
+    The surplus is trained to be padding unless ``count_padding`` is off, as it is for causal networks, which read no
+    masks. A false referent does not say what to write, so it is left out of training.
 
     A quirk of FewNLU, reproduced with ``by_file``: the name of its file decides what a training example is, so dev
     examples that come from the training file get random surplus masks.
@@ -323,7 +327,6 @@ class ReferentRule:
         self._pad_id = pad_id
         self._count_padding = count_padding
         self._by_file = by_file
-        self._has_masks = tokenizer.mask_token_id is not None
 
     def encode(self, example: InputExample, training: bool) -> EncodedItem | None:
         """The example with the tokens that the network should write; None for a false referent in training."""
@@ -333,7 +336,7 @@ class ReferentRule:
         (referent,) = nonempty(self._pvp.choices(example), example)
         (item.extra["candidate"],) = self._pvp.choice_texts(example)
         surplus = 0
-        if self._has_masks and self._count_padding:
+        if self._count_padding:
             surplus = len(item.masks) - len(referent)
         item.extra["span"] = referent
         item.extra["target"] = [*referent, *[self._pad_id] * surplus]

@@ -128,7 +128,7 @@ class RowProcessor(DataProcessor):
 
     @staticmethod
     def idx(row: DataRow) -> int:
-        """The number that the file gives to an example, else the number of its line."""
+        """The number that the file gives to an example, else the number of its line, counted from 0."""
         if row.has("idx"):
             return row.number("idx")
         return row.line - 1

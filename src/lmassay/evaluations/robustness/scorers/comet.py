@@ -1,7 +1,8 @@
 """COMET (Rei et al. 2020): a trained model that compares a translation with its source and a reference.
 
-unbabel-comet requires transformers below 5, lmassay requires transformers 5. So COMET runs in another environment: this
-scorer starts that environment's Python and exchanges lines of JSON with it (``comet_worker``).
+unbabel-comet requires transformers below 5, and lmassay's extra ``hf`` requires transformers 5. So COMET runs in
+another environment: this scorer starts the Python of that environment and exchanges lines of JSON with it
+(``comet_worker``).
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class COMET(Scorer):
         for source, hyp, ref in zip(sources, hyps, refs, strict=True):
             samples.append({"src": source, "mt": hyp, "ref": ref})
         scores = self._worker.scores(samples)
-        return [min(1.0, max(0.0, score)) for score in scores]
+        # In this order of arguments, NaN stays NaN, which the caller refuses.
+        return [min(max(score, 0.0), 1.0) for score in scores]
 
     @property
     def _checkpoint(self) -> Path:
@@ -102,8 +104,8 @@ class COMET(Scorer):
             raise UserError(f"comet: {python} cannot be run ({error}); give the Python of an environment") from None
         if done.returncode:
             raise UserError(
-                f"comet: {python} has no unbabel-comet, which cannot be installed next to lmassay because it requires "
-                "transformers below 5; install it in another environment and give its Python: "
+                f"comet: {python} has no unbabel-comet, which cannot be installed next to lmassay's extra hf because "
+                "it requires transformers below 5; install it in another environment and give its Python: "
                 "{name: comet, model: …, python: path/to/environment/bin/python}"
             )
         return done.stdout.strip()
