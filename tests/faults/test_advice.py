@@ -163,6 +163,23 @@ def test_an_error_that_ends_every_run_of_a_sweep_is_reported_once_with_a_command
     assert statuses(tmp_path / "results") == ["done"] * 3
 
 
+def test_a_corrected_plug_in_needs_a_new_run_and_an_unchanged_one_can_be_resumed(tmp_path):
+    write_run(tmp_path)
+    crash = 'if order.exists(): raise RuntimeError("the server is down")\n        if order.exists()'
+    (tmp_path / "own.py").write_text(MODEL.replace("if order.exists()", crash, 1), encoding="utf-8")
+    (tmp_path / "order").write_text("x")
+    failed = lmassay("run", "c.yaml", "--only", "attack=charswap", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "if you correct the plug-in, start a new run, which reuses the answers" in failed.stderr
+    # What is printed about the run has no header of an empty table.
+    assert "metric" not in failed.stdout
+    (tmp_path / "order").unlink()
+    assert follow(failed.stderr, tmp_path).returncode == 0
+    (tmp_path / "own.py").write_text(MODEL, encoding="utf-8")
+    assert lmassay("run", "c.yaml", "--only", "attack=charswap", cwd=tmp_path).returncode == 0
+    assert statuses(tmp_path / "results") == ["done"] * 2
+
+
 def test_a_window_that_is_too_small_is_named_with_no_command_that_cannot_help(tmp_path):
     write_run(tmp_path)
     (tmp_path / "order").write_text("too long")

@@ -349,3 +349,13 @@ def test_a_file_that_a_module_reads_through_lmassay_counts(tmp_path):
     second = load(tmp_path / "plug.py", registry).Mine
     assert (first.words, second.words) == ("one", "two")
     assert source_digest(first) == before != source_digest(second)
+
+
+def test_the_names_offered_for_a_misspelt_plug_in_are_those_that_the_file_defines(tmp_path):
+    write(
+        tmp_path, plug="from pathlib import Path\nfrom lmassay import scorer\n\ndef same(hyp, ref):\n    return 1.0\n"
+    )
+    with pytest.raises(PluginError, match="has no scorer 'sme'; did you mean 'same'"):
+        current_registry().get("scorer", f"{tmp_path / 'plug.py'}:sme")
+    with pytest.raises(PluginError, match="has no scorer 'other'; available: same$"):
+        current_registry().get("scorer", f"{tmp_path / 'plug.py'}:other")

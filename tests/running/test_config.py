@@ -268,6 +268,17 @@ def test_false_on_the_command_line_beats_true_in_the_file(tmp_path):
     assert run.model["keep_bom"] is False
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("task.atack=charswap", "--set task.atack: unknown key; did you mean 'attack'?"),
+        ("model={name: echo, transfrom: upper}", "--set model: model.transfrom: unknown key"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_not_blamed_on_the_file(tmp_path, override, message):
+    assert refuse(tmp_path, GOOD, override).startswith(message)
+
+
 @pytest.mark.parametrize("override", ["nonsense", "=1", "task.src=[", "seed.deep=1"])
 def test_a_bad_override_is_an_error(tmp_path, override):
     refuse(tmp_path, GOOD + "seed: 1\n", override)

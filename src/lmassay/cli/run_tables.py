@@ -101,7 +101,10 @@ def print_total_spending(amounts: Sequence[Spending]) -> None:
 
 
 def _print_results(title: str, record: RunRecord) -> None:
-    """Print every result, one per row."""
+    """Print every result, one per row. A run that failed or has not begun has no results."""
+    if not record.results:
+        print_sentence(title)
+        return
     headers = ["metric", "group", "value", interval_title(record), "n", "errors", "unscored"]
     has_clusters = any(result.clusters for result in record.results)
     if has_clusters:

@@ -250,8 +250,16 @@ class Registry:
             return registered
         if hasattr(module, attribute):
             return getattr(module, attribute)
-        public_names = [public for public in vars(module) if not public.startswith("_")]
-        raise PluginError(f"{file} has no {kind} '{attribute}'{did_you_mean(attribute, public_names)}")
+        raise PluginError(f"{file} has no {kind} '{attribute}'{did_you_mean(attribute, _defined_in(module))}")
+
+
+def _defined_in(module: ModuleType) -> list[str]:
+    """The public names that a file defines itself, without what it imports, such as the decorator ``scorer``."""
+    names = []
+    for name, value in vars(module).items():
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+            names.append(name)
+    return names
 
 
 _root = Registry()

@@ -17,6 +17,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def read_config(
             warn(_several_replaced(override, replaced))
     if limit is not None:
         file.data["limit"] = limit
-    return file
+    return replace(file, overridden=frozenset(override.partition("=")[0].strip() for override in overrides))
 
 
 def load_runs(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> list[RunConfig]:

@@ -202,12 +202,22 @@ def _carry_out(
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, status, note)
-            # Resuming without a fix would only repeat the same error.
-            condition = "" if isinstance(error, KeyboardInterrupt) else "when this is fixed, "
+            condition = resume_condition(error)
             error.add_note(f"all answers so far are stored; {condition}{_how_to_continue(planned, store, run)}")
             raise
         _set_final_status(store, run, stopped_by_budget)
     return store.run(run)
+
+
+def resume_condition(error: BaseException) -> str:
+    """Return what must happen before a run that ended with this error is resumed; empty if nothing."""
+    if isinstance(error, KeyboardInterrupt):
+        return ""
+    if isinstance(error, PluginError):
+        # Scores of the old and the new code would not match, so a run cannot be resumed with changed code.
+        return "if you correct the plug-in, start a new run, which reuses the answers; if its code stays the same, "
+    # Resuming without a fix would only repeat the same error.
+    return "when this is fixed, "
 
 
 def recompute(record: RunRecord, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +50,19 @@ class YamlFile:
     path: Path
     data: dict[str, Any]
     lines: Lines
+    overridden: frozenset[str] = frozenset()
+    """Paths of the keys whose values come from the command line."""
 
     def locate(self, message: str, key: str = "") -> str:
-        """Put file and line in front of a message that begins with the path of a key.
+        """Put file and line in front of a message that begins with the path of a key, or the option that has set it.
 
         ``key`` is for a message about a part of what that key holds; the line is then that of ``key``.
         """
+        for overridden in self.overridden:
+            if re.match(rf"{re.escape(overridden)}(?=[.:\[]|$)", key or message):
+                if message.startswith(f"{overridden}:"):
+                    return f"--set {message}"
+                return f"--set {overridden}: {message}"
         lines = self._lines_of(message, key)
         if not lines:
             return f"{self.path}: {message}"

@@ -334,7 +334,8 @@ def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> li
     notes: list[str] = getattr(error, "__notes__", [])
     if notes and is_sweep:
         command = _resume_command(store)
-        return [f"all answers so far are stored; when this is fixed, continue with all runs: {command}"]
+        condition = runner.resume_condition(error)
+        return [f"all answers so far are stored; {condition}continue with all runs: {command}"]
     return notes
 
 
