@@ -357,5 +357,5 @@ def test_the_names_offered_for_a_misspelt_plug_in_are_those_that_the_file_define
     )
     with pytest.raises(PluginError, match="has no scorer 'sme'; did you mean 'same'"):
         current_registry().get("scorer", f"{tmp_path / 'plug.py'}:sme")
-    with pytest.raises(PluginError, match="has no scorer 'other'; available: same$"):
+    with pytest.raises(PluginError, match=r"has no scorer 'other'; available: same$"):
         current_registry().get("scorer", f"{tmp_path / 'plug.py'}:other")
