@@ -6,7 +6,8 @@ Rates are drawn from a beta-binomial model: every cluster (template, noun, ...) 
 cluster correlation says how much these vary. The grids are listed below. Targets, printed with the result:
 
 - rates: mean coverage at least 94 %, no setting below 92 % beyond Monte-Carlo error (2.6 standard errors);
-- published cluster sizes (KoBBQ and BBQ): at least 92 %; above 97 % only with fewer than six effective clusters;
+- published cluster sizes (KoBBQ and BBQ): at least 92 %; above 97 % (beyond Monte-Carlo error) only with fewer than
+  six effective clusters;
 - errors: one more error never raises the lower bound and never narrows the interval by more than 5 %;
 - means of concentrated scores: from 50 scores on at most 1.1 times as wide as Student's interval.
 
@@ -238,7 +239,9 @@ def published(data_sets: int, rng: np.random.Generator) -> bool:
     print(f"rates {PUBLISHED_RATES}, correlations {PUBLISHED_CORRELATIONS}; least and largest coverage\n")
     print("| data | clusters | effective | " + " | ".join(names) + " |")
     print("|---|---|---|" + "---|" * len(names))
-    least, wide, total = 1.0, 0, 0
+    least, largest, wide, total = 1.0, 0.0, 0, 0
+    # As for the grid: a share that is estimated from few data sets can be above 97 % by chance.
+    slack = 2.6 * (0.97 * 0.03 / data_sets) ** 0.5
     for name, sizes in published_sizes().items():
         settings = []
         for rate in PUBLISHED_RATES:
@@ -254,10 +257,14 @@ def published(data_sets: int, rng: np.random.Generator) -> bool:
         least = min(least, *covered)
         if effective >= 6:
             total += len(covered)
-            wide += sum(coverage > 0.97 for coverage in covered)
+            largest = max(largest, *covered)
+            wide += sum(coverage > 0.97 + slack for coverage in covered)
     print()
     is_least_met = _target(f"at least 92 %: the least is {least:.3f}", least >= 0.92)
-    statement = f"above 97 % only with fewer than six effective clusters: {wide} of {total} settings with more are"
+    statement = (
+        f"above 97 % (beyond {slack:.3f}) only with fewer than six effective clusters: {wide} of {total} settings with "
+        f"more are; the largest coverage is {largest:.3f}"
+    )
     return _target(statement, wide == 0) and is_least_met
 
 
