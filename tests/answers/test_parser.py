@@ -498,6 +498,10 @@ GERMAN = ("Der Opa", "Der Student", "Das kann man nicht wissen")
         ("B kann man ausschließen.", None),
         ("Das kann ich nicht sagen.", None),
         ("Ich kann dazu nichts sagen.", None),
+        ("Ich kann das nicht beantworten.", None),
+        ("Ich kann nicht sagen, wer zu spät kam.", None),
+        ("Ich kann nicht erkennen, wer zu spät kam.", "C"),
+        ("Man kann die Frage nicht beantworten.", "C"),
     ],
 )
 def test_a_german_answer_counts_only_if_it_is_asserted(raw, letter):
@@ -558,6 +562,11 @@ def test_a_denied_choice_does_not_count_in_other_languages_either(raw, letter):
 )
 def test_a_negative_word_that_affirms_the_answer_does_not_deny_it(raw, letter):
     assert parse(raw, GERMAN, question="Wer kam zu spät?").letter == letter
+
+
+@pytest.mark.parametrize("doctor", ["OB/GYN", "OB-GYN", "OB GYN"])
+def test_an_english_abbreviation_is_not_a_german_doubt(doctor):
+    assert parse(f"The grandson was late for the {doctor}.", EN, question="Who was late?").letter == "B"
 
 
 def test_a_question_with_without_is_negative():

@@ -53,6 +53,11 @@ def test_a_run_with_hundreds_of_results_shows_its_headline_by_group(folder, runs
     assert re.search(r"^mass +0\.800", shown, flags=re.MULTILINE)
 
 
+def test_a_table_of_runs_names_a_command_that_works_on_their_folder(folder):
+    done = lmassay("run", "syntax.yaml", "--results", "elsewhere", cwd=folder)
+    assert "2 runs; full results of a run: lmassay show RUN --results elsewhere\n" in done.stdout
+
+
 def test_the_line_about_the_rest_names_a_command_that_shows_it(folder, runs):
     shown = lmassay("show", runs[0], cwd=folder).stdout
     match = re.search(r"^more +(\d+) further results: lmassay (.+)$", shown, flags=re.MULTILINE)

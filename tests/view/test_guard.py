@@ -114,7 +114,10 @@ def test_a_change_that_a_page_elsewhere_asks_for_is_refused(browser, headers):
 
 def test_a_change_without_the_token_of_the_form_is_refused(browser):
     for token in ("", "wrong", browser.server.secrets.session):
-        assert browser.post("/delete", {"run": RUN, "form_token": token}).status_code == 403
+        answer = browser.post("/delete", {"run": RUN, "form_token": token})
+        assert answer.status_code == 403
+        # Reloading this answer would send the same form again.
+        assert "Open the form again from the list of runs" in answer.text
     assert RUN in browser.page("/")
 
 

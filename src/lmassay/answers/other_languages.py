@@ -1,6 +1,7 @@
 """Wordings of answers in German, French, Spanish, Italian, Portuguese, Dutch and Turkish.
 
-They become part of the expressions in :mod:`lmassay.answers.patterns` and :mod:`lmassay.answers.hedging`.
+They become part of the expressions in :mod:`lmassay.answers.patterns` and :mod:`lmassay.answers.hedging`. How Spanish,
+Dutch and Turkish say that something cannot be known is in :mod:`lmassay.answers.patterns`, next to English.
 
 A model may answer in another language than that of the question, so the wordings of all languages are searched in every
 answer. Words that also mean something in English ("sin", "also", "car", "want") are left out. No native speaker has
@@ -18,10 +19,11 @@ _GERMAN_KNOWING = (
     r"|beantwort\w+)"
 )
 CANNOT_BE_KNOWN = (
-    # German. "Das kann ich nicht sagen" is about the model, so it is left out.
+    # German. "Das kann ich nicht sagen" and "Ich kann das nicht beantworten" are about the model, so they are left out.
     r"\b(?:unbekannt|unklar|ungewiss|unbestimmt)\b",
     r"\bnicht (?:bekannt|klar|eindeutig|ersichtlich|angegeben|erwähnt|genannt)\b",
-    rf"\b(?:kann|können|lässt|lassen)(?: (?!ich\b)\w+){{0,4}} nicht (?:\w+ ){{0,2}}{_GERMAN_KNOWING}\b",
+    rf"(?<!\bich )\b(?:kann|können|lässt|lassen)(?: (?!ich\b)\w+){{0,4}} nicht (?:\w+ ){{0,2}}{_GERMAN_KNOWING}\b",
+    rf"\bich kann(?: \w+){{0,4}} nicht (?:\w+ ){{0,2}}(?!sagen|beantwort){_GERMAN_KNOWING}\b",
     rf"\bnicht (?:zu {_GERMAN_KNOWING}|(?:be|fest|er)?(?:stimm|stell|kenn|mittel|antwort)bar)\b",
     r"\bgeht(?: \w+){0,5} nicht hervor\b|\bsteht(?: \w+){0,2} nicht (?:im text|da|drin)\b|\bnicht im text\b",
     r"\bder text (?:sagt|nennt|verrät|erwähnt)(?: \w+){0,2} nicht\b",
@@ -53,8 +55,9 @@ def denied(mention: str) -> tuple[str, ...]:
         rf"\b{_NOT}(?: {_ARTICLES}){{0,2}} [\"'(]?{mention}",
         rf"\b(?:{_NOT}|no (?:es|era)|değil)(?: (?:die|de|la|le|il|a|het|\w+ment))? {_RIGHT}\b|\bdoğru değil",
         rf"{mention}[\"'*)\].]{{0,4}}(?: şıkkı| seçeneği)? (?:değil|ist es nicht|war es nicht|is het niet)",
+        # "OB/GYN" in an English answer is not the German "ob".
         r"\b(?:weder|falsch\w*|inkorrekt|unwahrscheinlich|ausgeschlossen|ausschlie(?:ß|ss)en|trifft nicht zu"
-        r"|stimmt nicht|passt nicht|scheidet aus|anstatt|keine der|ob)\b",
+        r"|stimmt nicht|passt nicht|scheidet aus|anstatt|keine der|ob(?!-|/| ?gyn))\b",
         r"\b(?:ni\b.{0,60}\bni|faux(?! pas)|fausse|incorrecte|plutôt que|aucune?(?! doute))\b",
         r"\b(?:ninguno|ninguna|tampoco|fals[oa]|incorrect[oa])\b",
         r"\b(?:né|nessun[oa]?|sbagliat[oa]|errat[oa]|scorrett[oa])\b",

@@ -215,8 +215,9 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
     if not fits(table.headers, table.rows):
         table = _table_of_runs(records, store, narrow=True)
     numbers = range(table.names, len(table.headers) - 1)
+    command = command_on_results(store.folder, "show", "RUN")
     print_table(
-        f"{counted(len(records), 'run')}; full results of a run: lmassay show RUN",
+        f"{counted(len(records), 'run')}; full results of a run: {command}",
         table.headers,
         table.rows,
         right=numbers,

@@ -1,4 +1,6 @@
-"""Columns of a batch of examples as bytes: numbers as they are in memory, texts as UTF-8 with their lengths.
+"""Columns of a batch of examples as bytes.
+
+Arrays become 64-bit floats, lists of texts become UTF-8 with the lengths of the texts, and all other lists become JSON.
 
 Packed columns begin with the length of a header (8 digits) and the header, which is JSON: a list of
 ``[name, kind, number of bytes]``. The columns follow in this order. Numbers are little-endian on every machine.

@@ -33,7 +33,7 @@ class Form:
     fields: Mapping[str, Sequence[str]]
 
     def text(self, name: str) -> str:
-        """Return a field; empty if the form does not have it. Lines end as they do in Python."""
+        """Return a field; empty if the form does not have it. Line breaks become ``\\n``; browsers send ``\\r\\n``."""
         return self.fields.get(name, [""])[0].replace("\r\n", "\n")
 
     def texts(self, name: str) -> Sequence[str]:
@@ -58,7 +58,9 @@ async def read_form(request: Request, token: str) -> Form:
     form = Form(fields)
     if not secrets.compare_digest(form.text("form_token").encode(), token.encode()):
         raise HTTPException(
-            403, "The view was restarted after this form was opened. Reload the page and repeat the change."
+            403,
+            "The view was restarted after this form was opened, so nothing was changed. Open the form again from the "
+            "list of runs, and repeat the change.",
         )
     return form
 

@@ -25,7 +25,11 @@ _MIN_SHARED_PART = 0.5
 
 
 def agreement_nouns(contexts: Sequence[Evidence]) -> list[str | None]:
-    """Return the noun that each context agrees with, in lower case and singular; None if it is unknown."""
+    """Return the noun that each context agrees with, in lower case; None if it is unknown.
+
+    The two forms of a noun get the same name, usually the singular. Forms that have too little in common, such as
+    person and people, are different nouns.
+    """
     indices_by_length: dict[int, list[int]] = defaultdict(list)
     for index, (left, number) in enumerate(contexts):
         if left and number is not None:

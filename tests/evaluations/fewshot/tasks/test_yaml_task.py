@@ -185,6 +185,14 @@ def test_a_classifier_may_have_its_own_input(tmp_path):
     assert decoded.index("dog") < decoded.index("cat")
 
 
+def test_the_python_example_splits_its_data_at_line_breaks_only(tmp_path):
+    row = {"sentence1": "One\u2028line.", "sentence2": "The\u0085same.", "label": "1"}
+    for part in ("train", "dev", "unlabeled"):
+        (tmp_path / f"{part}.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    (example,) = open_task("mrpc.py:mrpc", tmp_path, STARTERS).examples("train")
+    assert (example.text_a, example.text_b) == (row["sentence1"], row["sentence2"])
+
+
 def test_the_yaml_example_is_the_task_of_the_python_example():
     pytest.importorskip("transformers", reason="the hf extra is not installed")
     tokenizer = word_pieces("Does", "has", "the", "same", "meaning", "with", "Yes", "No")

@@ -43,17 +43,19 @@ class MRPCProcessor(DataProcessor):
 
     def _create_examples(self, path: str, set_type: str) -> list[InputExample]:
         examples = []
-        for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()):
-            row = json.loads(line)
-            examples.append(
-                InputExample(
-                    guid=f"{set_type}-{number}",
-                    text_a=row["sentence1"],
-                    text_b=row["sentence2"],
-                    label=row.get("label"),
-                    idx=number,
+        # Not splitlines(), which would also split a sentence at its U+2028 or U+0085.
+        with Path(path).open(encoding="utf-8") as file:
+            for number, line in enumerate(file):
+                row = json.loads(line)
+                examples.append(
+                    InputExample(
+                        guid=f"{set_type}-{number}",
+                        text_a=row["sentence1"],
+                        text_b=row["sentence2"],
+                        label=row.get("label"),
+                        idx=number,
+                    )
                 )
-            )
         return examples
 
 
