@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 
 import pytest
 
+from lmassay.cli.console import print_json, redact_logs, show_warnings
 from lmassay.cli.table_output import print_sentence, print_table
 from tests.helpers import ROOT, lmassay, write_config
 from tests.terminal import in_terminal
@@ -114,6 +117,20 @@ def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_else(tmp_p
     meaning = "The share of attacked inputs on which a right answer turns wrong although the input hardly changed"
     assert meaning in " ".join(lines[start : start + 6])
     assert meaning in lmassay(*arguments).stdout
+
+
+def test_warnings_and_logs_of_libraries_and_json_steer_no_terminal(monkeypatch, capsys):
+    shown_warnings = []
+    with warnings.catch_warnings():
+        monkeypatch.setattr(warnings, "showwarning", lambda message, *rest: shown_warnings.append(message))
+        show_warnings()
+        warnings.showwarning("a\x1b[2Jb", UserWarning, "lib.py", 1)
+    assert shown_warnings == ["a�[2Jb"]
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler())
+    redact_logs()
+    assert logging.lastResort.format(logging.makeLogRecord({"msg": "a\x1b[2Jb"})) == "a�[2Jb"
+    print_json({"text": "a\x7f\x1bb"})
+    assert capsys.readouterr().out == '{\n  "text": "a\\u007f\\u001bb"\n}\n'
 
 
 def test_a_narrow_terminal_breaks_neither_words_nor_intervals(monkeypatch, capsys):

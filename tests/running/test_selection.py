@@ -72,6 +72,13 @@ def test_a_selection_without_a_match_says_what_there_is(runs, condition, message
         select(runs, [condition])
 
 
+def test_values_that_no_run_combines_are_not_reported_as_missing(tmp_path):
+    tasks = [{"name": "robustness", "src": "src.txt", "attack": "charswap"}, {"name": "minimal_pairs", "data": "blimp"}]
+    runs = expand({"task": tasks, "model": "echo"}, tmp_path)
+    with pytest.raises(ConfigError, match=r"--only data=blimp: no run has all of these values$"):
+        select(runs, ["attack=charswap", "data=blimp"])
+
+
 def test_a_combination_is_described_by_the_keys_that_vary(runs):
     assert combination_texts(runs)[0] == "attack=charswap, success_threshold=1, seed=1"
 

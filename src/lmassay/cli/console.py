@@ -1,6 +1,6 @@
 """Messages for the user on standard error, and JSON on standard output. Tables are in :mod:`lmassay.cli.table_output`.
 
-Everything that is printed passes :func:`without_controls`, which also blanks out secrets.
+Secrets are blanked out of everything that these functions print, and terminal control characters are replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lmassay.errors import HookWarning, OldPluginWarning
 from lmassay.redaction import redact, value_without_keys, without_keys
-from lmassay.types.controls import replace_controls
+from lmassay.types.controls import escape_controls_in_json, replace_controls
 
 # Every command imports this module; rich is imported when something is printed, so that help screens are fast.
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def show_warnings() -> None:
     ) -> None:
         if not isinstance(message, OldPluginWarning | HookWarning):
             # The text instead of the object, which Python would print without blanking out secrets.
-            show_other_warning(redact(str(message)), category, filename, lineno, file, line)
+            show_other_warning(replace_controls(redact(str(message))), category, filename, lineno, file, line)
             return
         # A hook that fails for each example may give a different reason each time, so it is identified by its name.
         key = message.part if isinstance(message, HookWarning) else str(message)
@@ -103,17 +103,17 @@ def show_warnings() -> None:
             warn(str(message))
 
     warnings.showwarning = show
-    # A filter that was given on Python's own command line (python -W …) takes precedence.
+    # A filter that the user gave to Python itself (python -W … or PYTHONWARNINGS) takes precedence.
     if not sys.warnoptions:
         warnings.simplefilter("always", OldPluginWarning)
         warnings.simplefilter("always", HookWarning)
 
 
 class _RedactingFormatter(logging.Formatter):
-    """Formats a log record of any library without secrets."""
+    """Formats a log record of any library without secrets and terminal control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
+        return replace_controls(redact(super().format(record)))
 
 
 def redact_logs() -> None:
@@ -133,7 +133,9 @@ def print_traceback(error: BaseException) -> None:
 
 def print_json(document: Any) -> None:
     """Print one JSON document, in ASCII so that every console can show it."""
-    sys.stdout.write(json.dumps(value_without_keys(document), indent=2, allow_nan=False) + "\n")
+    text = json.dumps(value_without_keys(document), indent=2, allow_nan=False)
+    # ASCII includes one control character that JSON does not escape: DEL.
+    sys.stdout.write(escape_controls_in_json(text) + "\n")
 
 
 def __getattr__(name: str) -> Any:

@@ -36,8 +36,7 @@ USER_FIXABLE_ERRNOS = {
     errno.EACCES,
     errno.EBADF,
     errno.EEXIST,
-    # Python on Windows has no EDQUOT (disk quota exceeded).
-    errno.EDQUOT if hasattr(errno, "EDQUOT") else errno.ENOSPC,
+    errno.EDQUOT,
     errno.EFBIG,
     errno.EIO,
     errno.EISDIR,

@@ -41,6 +41,8 @@ def select(configs: Sequence[RunConfig], conditions: Sequence[str]) -> list[RunC
     for path, wanted in values_of_key.items():
         selected = [config for config in selected if _has_one_of(config, path, wanted)]
         if not selected:
+            if any(_has_one_of(config, path, wanted) for config in configs):
+                raise ConfigError(f"--only {' --only '.join(conditions)}: no run has all of these values")
             available = _listed(_values_at(path, configs))
             raise ConfigError(f"--only {texts[path]}: no run has this value; {'.'.join(path)} is {available}")
     return selected

@@ -8,8 +8,9 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-# Characters that change the path or that some file system refuses; control characters, line ends and marks that reorder
-# text, which must not reach a terminal; lone surrogates, which UTF-8 cannot represent.
+# Characters that change the path or that some file system refuses; brackets, which are special in patterns of paths;
+# control characters, line ends and marks that reorder text, which must not reach a terminal; lone surrogates, which
+# UTF-8 cannot represent.
 _UNSAFE = re.compile(
     r"[\"<>:/|\\?*\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+",
 )
@@ -39,9 +40,9 @@ def safe_name(name: str) -> str:
 def run_file(folder: Path, run: str, ending: str = "") -> Path:
     """Return the file in a folder that belongs to a run or a sweep.
 
-    The ids that lmassay assigns are names of files. A results folder of somebody else may have any others, and these
-    must neither lead out of the folder nor to the file of another run, also where case and Unicode normalisation do not
-    count.
+    An id that lmassay assigned is a file name as it is. The results folder of somebody else may have other ids. Their
+    paths must neither lead out of the folder nor to the file of another run, even on file systems that ignore case and
+    Unicode normalisation.
 
     >>> run_file(Path("models"), "20261117-typos-ca5a8c", ".json").as_posix()
     'models/20261117-typos-ca5a8c.json'

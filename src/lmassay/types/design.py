@@ -61,7 +61,8 @@ class Design:
     """What the statistics need to know about a task."""
 
     clusters: tuple[str, ...] = ()
-    """Groups whose members are not independent of each other, such as questions made from one template."""
+    """The group whose members are not independent of each other, such as questions made from one template; empty if all
+    examples are independent. A task may name only one group."""
     headline: tuple[str, ...] = ()
     """The metrics that tables and comparisons show by default; all metrics if empty."""
     weights: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Design:
     combinations: Mapping[str, Combination] = field(default_factory=dict)
     """Metrics that are computed from several columns."""
     pair_by: tuple[str, ...] = ()
-    """The groups by which two runs are paired if they have no examples in common."""
+    """The group by which two runs are paired if they have no examples in common; at most one, like ``clusters``."""
     replicates: Replicates | None = None
     """Set if examples are repetitions of one experiment."""
     crossed: Mapping[str, str] = field(default_factory=dict)

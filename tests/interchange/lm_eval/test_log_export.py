@@ -85,12 +85,14 @@ def test_a_round_trip_gives_equal_scores_and_results(tmp_path):
     assert record.depends_on["imported"].startswith("lmassay-")
 
 
-def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_intervals(tmp_path):
-    run = pairs_run(tmp_path, {"a": "english:simple", "b c": "english:across_pp"}, clusters="noun", max_per_file=12)
+@pytest.mark.parametrize("clusters", ["noun", "paradigm"])
+def test_many_constructions_with_clusters_come_back_as_one_run_with_the_same_intervals(tmp_path, clusters):
+    run = pairs_run(tmp_path, {"a": "english:simple", "b c": "english:across_pp"}, clusters=clusters, max_per_file=12)
     written = exported(run, tmp_path / "out")
     assert len(written.files) == 3
     assert all("samples_minimal_pairs_" in path.name for path in written.files[:-1])
     record, _ = taken_back(written.files, tmp_path / "back")
+    assert record.design.clusters == run.record.design.clusters
     value_of = {(r.metric, r.group): (r.value, r.low, r.high) for r in record.results}
     assert value_of == {(r.metric, r.group): (r.value, r.low, r.high) for r in run.results}
 

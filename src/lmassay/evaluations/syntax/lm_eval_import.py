@@ -24,7 +24,7 @@ def are_pairs(log: SampleLog) -> bool:
 
 
 class LoggedPairs(MinimalPairs):
-    """The task that judges the pairs of one or several logs; ids equal those of a run of ours on the same file."""
+    """The task that judges the pairs of one or several logs; ids equal those of a run of lmassay on the same file."""
 
     def __init__(
         self,
@@ -41,9 +41,10 @@ class LoggedPairs(MinimalPairs):
         self._imported = imported
         self._import_notes = notes
         self._unlogged = unlogged
-        # Only logs that lmassay exported have groups. Without them, pairs are treated as independent.
-        if all(CLUSTER in _logged_groups(sample) for sample in self._all_samples):
-            self.design = replace(self.design, clusters=(CLUSTER,))
+        # Only logs that lmassay exported name a cluster. Without one, pairs are treated as independent.
+        cluster = self._logged_cluster()
+        if cluster is not None:
+            self.design = replace(self.design, clusters=(cluster,))
 
     def check(self) -> None:
         self._unlogged.require_apart(self._samples_by_id)
@@ -130,6 +131,16 @@ class LoggedPairs(MinimalPairs):
             samples += log.samples
         return samples
 
+    def _logged_cluster(self) -> str | None:
+        """Return the group by which the exported run clustered its pairs: that of a field, paradigm or phenomenon."""
+        first = self._all_samples[0].metadata.get("cluster")
+        # Early versions of lmassay did not write the name of the group.
+        name = first if isinstance(first, str) else CLUSTER
+        for sample in self._all_samples:
+            if sample.metadata.get("cluster") != first or name not in _logged_groups(sample):
+                return None
+        return name
+
     @cached_property
     def _task_of_file(self) -> dict[Any, str]:
         return {log.path: log.task for log in self._logs}
@@ -211,7 +222,7 @@ def _id(sample: LogSample, task: str) -> str:
     logged_id = sample.metadata.get("id")
     if logged_id:
         return str(logged_id)
-    # The id that a run of ours gives to this pair, so that both runs can be compared.
+    # The id that a run of lmassay gives to this pair, so that both runs can be compared.
     pair = _pair(sample)
     return digest(_construction(sample, task), pair.good, pair.bad)[:16]
 
@@ -221,7 +232,7 @@ def _unlogged_pair(unlogged: UnloggedExample) -> MinimalPair:
 
 
 def _construction(sample: LogSample, task: str) -> str:
-    """Return the name of the file that such a pair comes from: BLiMP's are named after the UID of their rows."""
+    """Return the construction of a pair: its UID, after which BLiMP's files are named, or else the harness's task."""
     return str(sample.doc.get("UID") or task.removeprefix("blimp_"))
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from lmassay.evaluations.syntax.refining_tse.results import (
     Curve,
     ExperimentCurves,
     FolderResults,
+    _read,
     latex_table,
     read_results,
 )
@@ -245,6 +247,20 @@ def test_a_broken_run_is_left_out_with_a_warning(tmp_path):
     assert results.models == ["m"]
     assert len(results.warnings) == 1
     assert str(broken) in results.warnings[0]
+
+
+def test_a_run_with_an_empty_file_of_probabilities_is_left_out_with_a_warning(tmp_path):
+    write_run(tmp_path, "m", "blimp", "mw", 0.2)
+    broken = write_run(tmp_path, "n", "blimp", "mw", 0.5)
+    (broken / "npzs/Prob counted (top-k).npz").write_bytes(b"")
+    results = read_results(tmp_path)
+    assert results.models == ["m"]
+    assert str(broken) in results.warnings[0]
+
+
+def test_a_run_without_the_folders_that_name_it_is_refused_with_the_reason(tmp_path):
+    with pytest.raises(ValueError, match="must be <model>/<templates>/<metric>"):
+        _read(Path(tmp_path.anchor) / "templates" / "metric" / "run")
 
 
 def test_no_results_is_an_error_that_says_where_they_lie(tmp_path):

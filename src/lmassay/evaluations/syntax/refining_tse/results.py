@@ -30,6 +30,8 @@ _MODELS = {
     "roberta-base": "RoBERTa-base",
     "roberta-large": "RoBERTa-large",
 }
+# The folders <model>/<templates>/<metric>/<run>, of which the names are read.
+_FOLDER_LEVELS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ def read_results(folder: Path, compat: Compat | None = None) -> FolderResults:
     """Read the runs below a folder. Of several runs with the same model, templates and metric, the newest counts.
 
     The released refining-tse has two bugs. lmassay repeats them with ``compat: released`` and corrects them with
-    ``none``. Numbers of the two are never mixed: ``compat`` selects one. By default, a model's corrected runs are used
-    if it has any.
+    ``none``. For one model, numbers of the two are never mixed: ``compat`` selects one; by default, a model's corrected
+    runs are used if it has any. Models of which only runs as released exist are named in a warning.
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; give the one that contains <model>/<templates>/<metric>/<run>")
@@ -161,7 +163,7 @@ def _runs(folder: Path, warnings: list[str]) -> Iterator[_ResultFolder]:
             continue
         try:
             run = _read(path)
-        except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             warnings.append(f"{path} is left out: {error}")
             continue
         if run.metrics:
@@ -226,6 +228,8 @@ def _add_newest(results: FolderResults, runs: Sequence[_ResultFolder]) -> None:
 
 def _read(run: Path) -> _ResultFolder:
     """Read a result folder, or raise a ValueError that says why it cannot be used."""
+    if len(run.parts) <= _FOLDER_LEVELS:
+        raise ValueError("the folders above it must be <model>/<templates>/<metric>")
     verbs = run / "metrics" / "main.txt"
     pairs = run / "metrics" / "ML.txt"
     experiment = None
