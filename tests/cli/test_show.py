@@ -130,14 +130,58 @@ def test_errors_are_counted_and_reported_in_the_overview(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"fails_on": "pilot"}))
     done = lmassay("run", "c.yaml", cwd=tmp_path)
     assert done.returncode == 1
-    assert re.search(r"^left out +errors: tse \d+, ew 4, mw 4; unscored: 0$", done.stdout, flags=re.MULTILINE)
+    left_out = r"^left out +errors: tse \d+ rows, ew 4 examples, mw 4 examples; unscored: 0$"
+    assert re.search(left_out, done.stdout, flags=re.MULTILINE)
     assert re.search(r"^error +4 × the <b>server</b> is on fire$", done.stdout, flags=re.MULTILINE)
 
 
 def test_unscored_rows_are_reported_metric_by_metric_where_they_differ(tmp_path):
     write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), {"unknown": ["swim"]}))
     shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
-    assert re.search(r"^left out +errors: 0; unscored: tse 10, ew 0, mw 0$", shown, flags=re.MULTILINE)
+    assert re.search(
+        r"^left out +errors: 0; unscored: tse 10 rows, ew 0 examples, mw 0 examples$", shown, flags=re.MULTILINE
+    )
+
+
+def test_a_table_of_runs_says_that_its_counts_are_of_rows_and_the_reasons_of_examples(tmp_path):
+    # A model that knows none of the verbs at some blanks: each of these contexts has three rows.
+    models = [{"label": name, "unknown": ["laugh", "is", "swim"]} for name in ("one", "two")]
+    write_config(tmp_path / "c.yaml", config(tmp_path, two_constructions(tmp_path), *models))
+    shown = lmassay("run", "c.yaml", cwd=tmp_path).stdout
+    assert shown.count("n, errors and unscored are those of tse and count rows; an example may have several.") == 1
+    assert len(re.findall(r"unscored: 10 examples \(10 × a form of the pair is not a single token", shown)) == 2
+
+
+def test_metrics_that_count_the_same_need_no_units(tmp_path):
+    write_pairs(tmp_path / "pairs.jsonl", 3)
+    write_config(
+        tmp_path / "c.yaml", config(tmp_path, {"name": "minimal_pairs", "data": "pairs.jsonl"}, {}, {"label": "b"})
+    )
+    assert "count rows" not in lmassay("run", "c.yaml", cwd=tmp_path).stdout
+
+
+def test_a_label_is_broken_between_words_even_without_room_for_its_indent(tmp_path):
+    task = two_constructions(tmp_path, first="Across constructional phrase")
+    write_config(tmp_path / "c.yaml", config(tmp_path, task))
+    lines = on_a_terminal("run", "c.yaml", cwd=tmp_path)
+    assert all(len(line) <= 80 for line in lines if "[" in line)
+    assert any(line.startswith("  constructional ") for line in lines)
+
+
+def test_a_table_is_split_rather_than_a_long_word_of_a_label(tmp_path):
+    task = two_constructions(tmp_path, first="Across conceptualisation phrases")
+    write_config(tmp_path / "c.yaml", config(tmp_path, task))
+    lines = on_a_terminal("run", "c.yaml", cwd=tmp_path)
+    assert sum(line.startswith("group") for line in lines) == 2
+    assert any("conceptualisation" in line for line in lines)
+
+
+def test_a_long_name_without_spaces_is_broken_after_a_separator(tmp_path):
+    task = two_constructions(tmp_path, first="irregular_plural_subject_agreement")
+    write_config(tmp_path / "c.yaml", config(tmp_path, task))
+    labels = [line.split()[0] for line in on_a_terminal("run", "c.yaml", cwd=tmp_path) if "_" in line]
+    assert all(label.endswith("_") for label in labels)
+    assert "".join(labels) + "agreement" == "irregular_plural_subject_agreement"
 
 
 def test_a_task_without_a_headline_shows_all_it_has(tmp_path):
@@ -176,7 +220,7 @@ def test_unscored_examples_are_counted_by_reason(tmp_path):
     rows.append(Row(Example("3", {}), "unscored", Score(unscored={"answer": "no answer: too_long"})))
     result = {"metric": "accuracy", "group": "overall", "value": 1.0, "n": 1, "n_unscored": 3}
     add(results, "one", rows, results=[result])
-    assert "unscored   3 (2 × refused, 1 × no answer: too_long)" in lmassay("show", cwd=tmp_path).stdout
+    assert "unscored   3 examples (2 × refused, 1 × no answer: too_long)" in lmassay("show", cwd=tmp_path).stdout
     (document,) = json.loads(lmassay("show", "--json", cwd=tmp_path).stdout)["runs"]
     assert document["unscored"] == {"refused": 2, "no answer: too_long": 1}
     for form in ("html", "md"):
@@ -189,7 +233,7 @@ def test_a_metric_that_a_scored_example_lacks_counts_if_it_is_a_headline(tmp_pat
     row = Row(Example("0", {}), "scored", Score({"ew": 1.0}, {"tse": "several tokens", "ew@top0.5": "no lemma"}))
     result = {"metric": "tse", "group": "overall", "value": None, "n": 0, "n_unscored": 1}
     add(tmp_path / "results", "one", [row], results=[result], headline=["tse", "ew"])
-    assert "unscored   1 (1 × several tokens)\n" in lmassay("show", "--all", cwd=tmp_path).stdout
+    assert "unscored   1 example (1 × several tokens)\n" in lmassay("show", "--all", cwd=tmp_path).stdout
 
 
 def test_a_run_in_which_nothing_can_be_scored_says_why(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +9,17 @@ import click
 from rich.cells import cell_len
 
 from lmassay.cli.console import without_controls
-from lmassay.cli.table_output import fits, print_sentence, print_table, stdout_console
+from lmassay.cli.table_output import (
+    fits,
+    least_width,
+    print_sentence,
+    print_table,
+    stdout_console,
+    wrapped,
+)
 from lmassay.reporting.numbers import (
     clusters_text,
+    counted_unit,
     interval_text,
     no_interval_notes,
     short_text,
@@ -32,6 +39,8 @@ _NARROW_METRICS = 3
 # Runs of one status that are named below the table.
 _MAX_NAMED_RUNS = 6
 _MIN_LABEL_WIDTH = 12
+# A word of a label that is longer may be broken.
+_MAX_WORD_WIDTH = 20
 _MIN_NAME_WIDTH = 10
 
 
@@ -73,7 +82,7 @@ def print_run(record: RunRecord, store: Store, *, everything: bool = False, with
         return
     for text, number in store.errors(record.id):
         click.echo(without_controls(f"error      {number} × {text}"))
-    reasons = unscored_text(store.unscored_reasons(record))
+    reasons = unscored_text(store.unscored_reasons(record), record.unit)
     if reasons:
         click.echo(without_controls(f"unscored   {reasons}"))
     spending = store.spending(run=record.id)
@@ -154,9 +163,14 @@ def _print_overview_part(title: str, overview: Overview) -> None:
 
 
 def _fits_terminal(overview: Overview) -> bool:
-    """Return whether the terminal has room for all columns and the beginning of a label."""
-    widths = _column_widths(_overview_headers(overview, "\n"), _overview_rows(overview, "\n"))
-    return sum(widths[1:]) + _MIN_LABEL_WIDTH <= stdout_console().width
+    """Return whether the terminal has room for all columns and the words of the labels."""
+    rows = _overview_rows(overview, "\n")
+    widths = _column_widths(_overview_headers(overview, "\n"), rows)
+    label_width = _MIN_LABEL_WIDTH
+    for row in rows:
+        label = str(row[0])
+        label_width = max(label_width, len(_indent(label)) + least_width(label, _MAX_WORD_WIDTH))
+    return sum(widths[1:]) + label_width <= stdout_console().width
 
 
 def _overview_headers(overview: Overview, separator: str) -> list[str]:
@@ -198,10 +212,20 @@ def _column_widths(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def _wrapped_label(label: str, width: int) -> list[str]:
-    """Return the lines of a label; further lines are indented under the first."""
-    indent = label[: len(label) - len(label.lstrip())]
-    lines = textwrap.wrap(label, max(width, _MIN_LABEL_WIDTH), subsequent_indent=f"{indent} ")
-    return lines or [label]
+    """Return the lines of a label; further lines are indented under the first, if their words leave room for that."""
+    width = max(width, _MIN_LABEL_WIDTH)
+    if cell_len(label) <= width:
+        return [label]
+    indent = _indent(label)
+    further_indent = f"{indent} "
+    if len(further_indent) + least_width(label, _MAX_WORD_WIDTH) > width:
+        further_indent = indent
+    first, *others = wrapped(label.strip(), width - len(further_indent)).split("\n")
+    return [f"{indent}{first}", *(f"{further_indent}{line}" for line in others)]
+
+
+def _indent(label: str) -> str:
+    return label[: len(label) - len(label.lstrip())]
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -232,8 +256,10 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         print_sentence(f"{status}: {enumerated(ids, _MAX_NAMED_RUNS)}")
     for note in [*labelled.notes, *no_interval_notes(table.results)]:
         print_sentence(note)
+    for metric in _metrics_that_count_rows(records):
+        print_sentence(f"n, errors and unscored are those of {metric} and count rows; an example may have several.")
     for record in records:
-        reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record))
+        reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record), record.unit)
         if reasons:
             # Runs of several tasks on the same data have the same label.
             task = f"{record.task}: " if len({other.task for other in records}) > 1 else ""
@@ -313,6 +339,17 @@ def _counts(record: RunRecord, store: Store) -> tuple[int, int, int]:
         return first.n, first.n_error, first.n_unscored
     by_state = store.count(record.id)
     return by_state["scored"], by_state["error"], by_state["unscored"]
+
+
+def _metrics_that_count_rows(records: Sequence[RunRecord]) -> list[str]:
+    """Return the metrics whose counts :func:`_counts` returns, if these are of something other than examples."""
+    metrics: dict[str, None] = {}
+    for record in records:
+        if record.results:
+            metric = record.results[0].metric
+            if counted_unit(record, metric) != record.unit:
+                metrics[metric] = None
+    return list(metrics)
 
 
 def _main_metrics(records: Sequence[RunRecord], overall: Sequence[Mapping[str, Result]]) -> list[str]:

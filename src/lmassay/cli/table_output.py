@@ -79,13 +79,13 @@ def print_table(
     for number, (column, width) in enumerate(zip(shown_columns, widths, strict=True)):
         table.add_column(
             # As Text, because rich would read brackets in a plain string as markup.
-            Text(_wrapped(column, width)),
+            Text(wrapped(column, width)),
             justify="right" if number in right else "left",
             overflow="fold",
             width=width,
         )
     for row in shown_rows:
-        table.add_row(*(Text(_wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        table.add_row(*(Text(wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
 
 
@@ -176,7 +176,7 @@ def _widths(columns: Sequence[_ColumnSpace], available: int) -> list[int] | None
     return widths
 
 
-def _wrapped(text: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     """Break the lines of a text that are too long: between words, in long words after a separator, or else anywhere."""
     lines: list[str] = []
     for line in text.split("\n"):
@@ -192,6 +192,15 @@ def _wrapped(text: str, width: int) -> str:
             current += piece
         lines.append(current.rstrip())
     return "\n".join(lines)
+
+
+def least_width(text: str, longest_word: int) -> int:
+    """Return the width in which :func:`wrapped` breaks a text only between words and after separators.
+
+    It is at most ``longest_word``: a longer word may be broken anywhere.
+    """
+    widest = max(cell_len(part.strip()) for part in _PARTS_OF_WORDS.findall(text))
+    return min(widest, longest_word)
 
 
 def _pieces(line: str, width: int) -> Iterator[str]:

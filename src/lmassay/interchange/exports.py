@@ -24,7 +24,7 @@ class Export:
     """How the examples of a task are exported. Members that are None get the general form."""
 
     has_logs: bool = True
-    """False for a task whose requests do not fit into a log of lm-evaluation-harness."""
+    """False for a task whose requests or scores do not fit into a log of lm-evaluation-harness."""
     log_document: Callable[[Row], LogDocument] | None = None
     """The log, document and target of an example."""
     log_sample: RowParts | None = None

@@ -54,7 +54,7 @@ def interval_text(result: Result, digits: int = 4) -> str:
 def short_text(result: Result, between: str = " ") -> str:
     """Value and interval for one table cell, with three decimals."""
     if result.value is None:
-        return value_text(result)
+        return f"no data{between}(n = {result.n})"
     if result.low is None or result.high is None:
         # A bare number would look more certain than one with an interval.
         return f"{result.value:z.3f}{between}[n/a]"
@@ -107,11 +107,31 @@ def clusters_text(result: Result) -> str:
     return ", ".join(counted_labels(count, name) for name, count in result.clusters.items())
 
 
-def unscored_text(reasons: Sequence[tuple[str, int]]) -> str:
-    """How many examples have no score, by reason; empty if all have one.
+def counted_unit(record: RunRecord, metric: str) -> str:
+    """What the counts of a metric are of, in the singular: ``row`` if it counts the rows of examples, else the unit.
 
-    >>> unscored_text([("no answer: too_long", 10), ("no answer: empty", 2)])
-    '12 (10 × no answer: too_long, 2 × no answer: empty)'
+    A metric with a column of weights may count several rows per example, such as sentences with the same context. If
+    each example has one row, the counts of all metrics are of examples.
+    """
+    weights = record.design.weights
+    result = record.result(metric)
+    if result is None or metric not in weights:
+        return record.unit
+    for other in record.results:
+        if other.group == OVERALL and other.metric not in weights and _total(other) != _total(result):
+            return "row"
+    return record.unit
+
+
+def _total(result: Result) -> int:
+    return result.n + result.n_error + result.n_unscored
+
+
+def unscored_text(reasons: Sequence[tuple[str, int]], unit: str = "") -> str:
+    """How many examples have no score, by reason; empty if all have one. ``unit`` is the singular of what is counted.
+
+    >>> unscored_text([("no answer: too_long", 10), ("no answer: empty", 2)], "example")
+    '12 examples (10 × no answer: too_long, 2 × no answer: empty)'
     """
     if not reasons:
         return ""
@@ -120,7 +140,8 @@ def unscored_text(reasons: Sequence[tuple[str, int]]) -> str:
     if len(reasons) > _MAX_NAMED_REASONS:
         others = sum(number for _, number in reasons[_MAX_NAMED_REASONS:])
         named.append(f"{others:,} for other reasons")
-    return f"{total:,} ({', '.join(named)})"
+    total_text = counted(total, unit) if unit else f"{total:,}"
+    return f"{total_text} ({', '.join(named)})"
 
 
 def p_text(p: float | None) -> str:

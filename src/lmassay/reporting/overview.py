@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lmassay.reporting.numbers import short_text
+from lmassay.reporting.numbers import counted_unit, short_text
 from lmassay.types import OVERALL, Result, RunRecord
 from lmassay.types.metrics import is_detail
+from lmassay.types.wording import counted
 
 MAX_GROUPS_PER_KIND = 40
 LEFT_OUT = "left out"
@@ -51,7 +52,7 @@ def overview_of(record: RunRecord) -> Overview | None:
     shown_groups = _top_groups(groups_with_headline)
     overall = groups.get(OVERALL, {})
     # Other metrics with an overall result are listed in lines below the table.
-    lines = _left_out_line(metrics, overall)
+    lines = _left_out_line(record, metrics, overall)
     shown_results = 0
     for metric, result in overall.items():
         if metric not in metrics and not is_detail(metric):
@@ -151,7 +152,7 @@ def _crossed(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -
     return crossed
 
 
-def _left_out_line(metrics: Sequence[str], overall: GroupResults) -> list[tuple[str, str]]:
+def _left_out_line(record: RunRecord, metrics: Sequence[str], overall: GroupResults) -> list[tuple[str, str]]:
     """How many examples have no score, as a line below the table."""
     errors: dict[str, int] = {}
     unscored: dict[str, int] = {}
@@ -161,12 +162,15 @@ def _left_out_line(metrics: Sequence[str], overall: GroupResults) -> list[tuple[
             unscored[metric] = overall[metric].n_unscored
     if not errors:
         return []
-    return [(LEFT_OUT, f"errors: {_counts_text(errors)}; unscored: {_counts_text(unscored)}")]
+    units = {metric: counted_unit(record, metric) for metric in errors}
+    return [(LEFT_OUT, f"errors: {_counts_text(errors, units)}; unscored: {_counts_text(unscored, units)}")]
 
 
-def _counts_text(counts: Mapping[str, int]) -> str:
-    """One number, or one for each metric if they count different things, such as rows and contexts."""
+def _counts_text(counts: Mapping[str, int], units: Mapping[str, str]) -> str:
+    """One number, or one for each metric if they differ; with their units if they count different things."""
     different = set(counts.values())
     if len(different) == 1:
         return str(different.pop())
-    return ", ".join(f"{metric} {count}" for metric, count in counts.items())
+    if len(set(units.values())) == 1:
+        return ", ".join(f"{metric} {count}" for metric, count in counts.items())
+    return ", ".join(f"{metric} {counted(count, units[metric])}" for metric, count in counts.items())

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from lmassay.plugins.evaluations import metric_of, variation_of
 from lmassay.reporting.blocks import ABSENT, Block, Body, Cell, Table, TableRow, header_row, text_cell
 from lmassay.reporting.comparison_data import DIRECTION_TEXTS
-from lmassay.reporting.numbers import interval_text, value_text
+from lmassay.reporting.numbers import counted_unit, interval_text, value_text
 from lmassay.reporting.run_table import TIE_MARK, best_marks
 from lmassay.reporting.tiles import anchor
 from lmassay.reporting.units import shared_unit
@@ -19,6 +19,7 @@ from lmassay.statistics.ranking import Mark
 from lmassay.storage.store import Store
 from lmassay.types import OVERALL, Result, RunRecord, canonical
 from lmassay.types.metrics import is_detail
+from lmassay.types.wording import counted
 
 MAX_METRICS = 3
 _DIGITS = 3
@@ -110,8 +111,15 @@ class _TaskTable:
                     additional = result.n_unscored - self.store.count(record.id)["unscored"]
                     number += max(0, additional)
             if number:
-                texts.append(f"{metric}: {number:,}")
+                texts.append(f"{metric}: {self._counted(number, metric)}")
         return ", ".join(texts)
+
+    def _counted(self, number: int, metric: str) -> str:
+        """The number, with its unit if the metric counts something else than the runs do, such as rows."""
+        units = {counted_unit(record, metric) for record in self.records}
+        if len(units) == 1 and units != {record.unit for record in self.records}:
+            return counted(number, units.pop())
+        return f"{number:,}"
 
     def _metric_headers(self, metrics: Sequence[str]) -> list[Cell]:
         cells = []

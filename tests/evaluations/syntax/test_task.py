@@ -471,3 +471,39 @@ def test_the_warning_about_few_verbs_counts_those_that_are_single_tokens(files):
 
 def test_a_row_tells_which_verb_is_no_single_token(files):
     assert next(r["details"]["not_single_token"] for r in run(files).rows()) == ["swims"]
+
+
+def plural_first(folder, name, count=2):
+    """Write a file that begins with plural subjects, as published files often do."""
+    plural = [row(f"the {noun}s laugh", f"the {noun}s laughs", -2) for noun in ("author", "chef")]
+    singular = [row(f"the {noun} laughs", f"the {noun} laugh", -1) for noun in ("author", "chef")]
+    write_lines(folder / name, [*plural, *singular][:count])
+    return str(folder / name)
+
+
+def notes(files, **task):
+    data = {"name": "syntax", "verbs": str(files / "verbs.csv"), **task}
+    return plan(expand({"task": data, "model": {"name": str(files / "masked.py:Fixed")}}, files)[0]).notes
+
+
+def test_constructions_with_one_number_are_one_note_with_the_remedy(files):
+    data = {name: plural_first(files, f"{name}.jsonl", 4) for name in ("one", "two", "three", "four", "five")}
+    (note,) = [note for note in notes(files, data=data, max_per_file=2) if "in all contexts" in note]
+    assert note.startswith("the right verb is plural in all contexts of one, two, three and 2 more; max_per_file uses")
+    assert "with sample_seed: 0 it draws them at random" in note
+    assert not [note for note in notes(files, data=data, max_per_file=2, sample_seed=2) if "max_per_file" in note]
+
+
+def test_constructions_with_one_number_need_no_other_sample_if_all_rows_are_used(files):
+    (note,) = [note for note in notes(files, data=plural_first(files, "a.jsonl")) if "in all contexts" in note]
+    assert note == "the right verb is plural in all contexts of a"
+
+
+def test_the_same_note_is_printed_once_per_sweep(files):
+    task = {"name": "syntax", "data": plural_first(files, "a.jsonl"), "verbs": "verbs.csv"}
+    model = {"name": "masked.py:Fixed", "turn": [False, True]}
+    config = write_config(files / "c.yaml", {"task": task, "model": model})
+    done = lmassay("run", config, "--results", files / "r")
+    assert done.returncode == 0, done.stderr
+    assert "[2/2]" in done.stderr
+    assert done.stderr.count("the right verb is plural in all contexts of a") == 1

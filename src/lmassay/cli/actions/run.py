@@ -298,10 +298,12 @@ def work_through(
     remaining = [run for run in runs if run.record.id not in prefetched.begun]
     exit_code = 0
     messages: Counter[str] = Counter()
+    printed_notes: set[str] = set()
     for number, run in enumerate(remaining, 1):
         stopped = ""
         try:
             count = f"[{number}/{len(remaining)}]"
+            _print_new_notes(run.plan.notes, printed_notes)
             stopped = _run_one(run, store, prefetched, executor, count, display)
         except KeyboardInterrupt as stop:
             if len(runs) > 1:
@@ -375,11 +377,17 @@ def _run_one(
     # does not know the options that the sweep varies.
     record = run.record
     description = f"{count} {record.task}: {record.title}"
-    for note in run.plan.notes:
-        warn(note)
     with display.work(record.id, description, record.unit) as advance, plugin_output_to_stderr():
         record = runner.begin(run.plan, record, store, advance, prefetched.failed, executor)
     return "the budget is used up" if record.status == "stopped" else ""
+
+
+def _print_new_notes(notes: Iterable[str], printed: set[str]) -> None:
+    """Print the notes of a run that no earlier run of the sweep had; most runs of a sweep use the same data."""
+    for note in notes:
+        if note not in printed:
+            printed.add(note)
+            warn(note)
 
 
 @contextmanager

@@ -6,5 +6,5 @@ from lmassay.interchange.exports import Export
 
 
 def trainings_export() -> Export:
-    """Trainings cannot be written as a log of lm-evaluation-harness."""
+    """Few-shot runs have no logs of lm-evaluation-harness: its samples are examples, and these runs score splits."""
     return Export(has_logs=False)

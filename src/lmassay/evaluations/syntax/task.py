@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -32,7 +33,7 @@ from lmassay.statistics.intervals import Settings
 from lmassay.statistics.observations import FEW_LABELS, counted_labels
 from lmassay.statistics.table import ScoreTable
 from lmassay.types import Candidates, Design, Example, Outcome, Request, Response, Result, Score, Slot, digest
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, enumerated
 
 Cutoff = Annotated[float, Field(gt=0, le=1)]
 # The published cut-offs of refining-tse.
@@ -44,6 +45,7 @@ _SHIPPED_LANGUAGE = "en"
 # The contexts of samples, by a digest of what they depend on.
 _gathered_samples: dict[str, tuple[list[VerbContext], list[DroppedRow]]] = {}
 _MAX_GATHERED_SAMPLES = 8
+_MAX_NAMED_CONSTRUCTIONS = 3
 _CURVE_METRICS = ("ew", "mw", "mass")
 # Why a score is missing.
 _NO_LEMMA_WITHIN_CUTOFF = "no lemma within the cut-off"
@@ -181,8 +183,8 @@ class Syntax(Task):
         by_construction: dict[str, list[VerbContext]] = {}
         for context in contexts:
             by_construction.setdefault(context.construction, []).append(context)
-        for construction, members in by_construction.items():
-            notes += self._construction_notes(construction, members)
+        notes += self._noun_note(by_construction)
+        notes += self._one_number_note(by_construction)
         notes += _few_verb_pairs_note(contexts)
         with_both_labels = sum(len(context.numbers) > 1 for context in contexts)
         if with_both_labels:
@@ -222,15 +224,51 @@ class Syntax(Task):
             )
         return notes
 
-    def _construction_notes(self, construction: str, contexts: Sequence[VerbContext]) -> list[str]:
-        notes = []
-        if self._options.cluster != "none" and not any(context.noun for context in contexts):
-            notes.append(f"{construction}: no agreement noun is repeated; its contexts count as independent")
-        numbers = {context.number for context in contexts}
-        if len(numbers) == 1 and None not in numbers and len(contexts) > 1:
-            (number,) = numbers
-            notes.append(f"{construction}: the right verb is {number} in all contexts")
-        return notes
+    def _noun_note(self, by_construction: Mapping[str, Sequence[VerbContext]]) -> list[str]:
+        """Say which constructions have no clusters."""
+        if self._options.cluster == "none":
+            return []
+        constructions = []
+        for construction, contexts in by_construction.items():
+            if not any(context.noun for context in contexts):
+                constructions.append(construction)
+        if not constructions:
+            return []
+        their = "its" if len(constructions) == 1 else "their"
+        named = enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS)
+        return [f"no agreement noun is repeated in {named}; {their} contexts count as independent"]
+
+    def _one_number_note(self, by_construction: Mapping[str, Sequence[VerbContext]]) -> list[str]:
+        """Say which constructions test one number only; if that may be due to the sample, name the option for it."""
+        constructions_by_number: dict[str, list[str]] = {}
+        for construction, contexts in by_construction.items():
+            numbers = {context.number for context in contexts}
+            if len(numbers) == 1 and len(contexts) > 1:
+                (number,) = numbers
+                if number is not None:
+                    constructions_by_number.setdefault(number, []).append(construction)
+        if not constructions_by_number:
+            return []
+        parts = []
+        for name, constructions in constructions_by_number.items():
+            parts.append(f"{name} in all contexts of {enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS)}")
+        note = f"the right verb is {', and '.join(parts)}"
+        one_sided = list(chain.from_iterable(constructions_by_number.values()))
+        if self._takes_first_rows(one_sided):
+            # Published files are often sorted, so the first rows are not like the others.
+            note += "; max_per_file uses the first rows of each file, and with sample_seed: 0 it draws them at random"
+        return [note]
+
+    def _takes_first_rows(self, constructions: Collection[str]) -> bool:
+        """Return whether the rows of some of these constructions are the first ones of files, not drawn at random."""
+        if self._max_per_file is None or self._sample_seed is not None:
+            return False
+        for construction in self._constructions:
+            is_from_file = any(isinstance(part, sources.FilePairs) for part in construction.parts)
+            # With a column for groups, a construction is a group, which may have rows of any file.
+            if is_from_file and (self._pair_format.group is not None or construction.name in constructions):
+                return True
+        return False
 
     def size(self) -> int:
         contexts, dropped = self._gathered

@@ -51,7 +51,10 @@ class ExportedLogs:
 
 def write_logs(store: Store, record: RunRecord, folder: Path) -> ExportedLogs:
     """Write the logs and totals of a run. Raises UserError if the format has no place for the answers of this run."""
-    logs, unlogged = _logs(store, record)
+    logs: dict[str, list[Sample]] = {}
+    unlogged: list[UnloggedExample] = []
+    if export_of(record).has_logs:
+        logs, unlogged = _logs(store, record)
     if not logs:
         raise UserError(
             f"{record.id} cannot be written as a log of lm-evaluation-harness: {_no_logs_reason(store, record)}; "
@@ -328,6 +331,8 @@ def _output_type(samples: Sequence[Sample]) -> str:
 
 def _no_logs_reason(store: Store, record: RunRecord) -> str:
     if not export_of(record).has_logs:
+        if record.design.replicates is not None:
+            return f"the format has one sample per example, but {record.task} has one score per {record.unit}"
         return f"the format has no place for the requests of {record.task}"
     if not store.count(record.id)["scored"]:
         return f"none of its examples has a score; it is {record.status}"

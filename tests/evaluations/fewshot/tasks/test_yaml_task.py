@@ -206,3 +206,19 @@ def test_the_yaml_example_is_the_task_of_the_python_example():
             encoded.append([pvp.encode(e) for part in ("train", "dev", "unlabeled") for e in task.examples(part)])
         assert encoded[0] == encoded[1]
         assert len(encoded[0]) == 19
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "written_id"), [("id", "49", 49), ("idx", "49", "49"), ("id", "doc", "doc")]
+)
+def test_two_rows_with_the_same_id_are_an_error_with_both_lines(tmp_path, column, name, written_id):
+    rows = [{"first": "a", "second": "b", "label": "1", column: value} for value in (name, 50, written_id)]
+    path = written(tmp_path, TASK if column == "idx" else TASK + "id: id\n", rows)
+    message = rf"train\.jsonl, line 3: '{column}' is {name} as in line 1; ids must be unique"
+    with pytest.raises(DataError, match=message):
+        open_task(path).examples("train")
+
+
+def test_rows_without_an_id_are_named_by_their_line(tmp_path):
+    rows = [{"first": "a", "second": "b", "label": "1", "idx": None} for _ in range(2)]
+    assert len(open_task(written(tmp_path, TASK, rows)).examples("train")) == 2

@@ -351,6 +351,22 @@ class YamlProcessor(RowProcessor):
             )
         return super().read(data_dir, part)
 
+    def rows(self, path: str, set_type: str) -> Iterator[DataRow]:
+        """The rows of a file; a DataError if two of them have the same id."""
+        column = self._description.id
+        line_of_id: dict[str, int] = {}
+        for row in super().rows(path, set_type):
+            # Rows without an id are named by their line.
+            if row.has(column):
+                name = str(row.get(column))
+                if name in line_of_id:
+                    raise DataError(
+                        f"{row.where}: '{column}' is {name} as in line {line_of_id[name]}; ids must be unique, so give "
+                        f"each row its own, or name another column as `id` in the YAML file of {self.task_name}"
+                    )
+                line_of_id[name] = row.line
+            yield row
+
     def examples_of(self, row: DataRow, set_type: str) -> Iterator[InputExample]:
         """The example of one row."""
         columns = self._description
@@ -373,7 +389,7 @@ class YamlProcessor(RowProcessor):
             name = str(row.get(columns.id))
         guid = f"{set_type}-{name}"
         if not name.isdigit():
-            # Ids that are not numbers are often names of documents and not unique. The number of the line is.
+            # The number of the line was added when such ids could repeat; it stays, because digests depend on it.
             guid += f"-{line_number}"
         label = self.label(row, set_type, columns.label)
         yield InputExample(guid=guid, text_a=first, text_b=second, label=label, meta=meta, idx=row.row_number)
