@@ -257,7 +257,10 @@ def _defined_in(module: ModuleType) -> list[str]:
     """The public names that a file defines itself, without what it imports, such as the decorator ``scorer``."""
     names = []
     for name, value in vars(module).items():
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+        if name.startswith("_") or isinstance(value, ModuleType):
+            continue
+        # A plain value, such as a number, does not say where it comes from.
+        if getattr(value, "__module__", module.__name__) == module.__name__:
             names.append(name)
     return names
 
