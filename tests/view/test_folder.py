@@ -167,3 +167,15 @@ def test_the_remaining_time_is_estimated_from_what_this_process_has_done():
     assert RunProgress(10, 100, began=0.0, done_before=10, updated=5.0).seconds_left() is None
     assert RunProgress(55, None, began=0.0, done_before=10, updated=5.0).seconds_left() is None
     assert RunProgress(55, 100, began=0.0, done_before=10, updated=9.0).seconds_left() == 9.0
+
+
+def test_a_run_in_which_nothing_could_be_scored_has_nothing_to_resume(tmp_path):
+    results = ResultsFolder(tmp_path)
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "r1", status="incomplete")
+        add_run(store, "r2", status="incomplete", scores={"a": None})
+        store.add_rows("r2", [(0, row("a", None, error="HTTP 500"))])
+    results.forget()
+    states = {state.record.id: state for state in results.snapshot().runs}
+    assert not states["r1"].can_be_resumed
+    assert states["r2"].can_be_resumed

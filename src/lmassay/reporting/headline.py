@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from typing import TypeVar
 
 from lmassay.contracts import Evaluation
 from lmassay.errors import UserError
@@ -21,6 +22,8 @@ from lmassay.storage.store import Store
 from lmassay.types import Better, Metric, Result, Row, RunRecord
 from lmassay.types.wording import counted as counted  # plug-ins import it from here
 from lmassay.types.wording import language_name, model_name
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +316,38 @@ def _has_question(record: RunRecord) -> bool:
     return evaluation is not None and bool(evaluation.question)
 
 
+def model_order(records: Sequence[RunRecord]) -> list[str]:
+    """All models in the order in which they are shown: as the user named them on a card, else that of their runs.
+
+    A card may name models that have no run.
+    """
+    models: dict[str, None] = {}
+    for record in records:
+        card = record.provenance.card
+        if card is not None:
+            models |= dict.fromkeys(card.models)
+        models[record.model] = None
+    # Cards of earlier versions did not record all models.
+    for record in records:
+        if record.provenance.card is not None:
+            models |= dict.fromkeys(record.provenance.card.absent)
+    return list(models)
+
+
+def with_missing_models(
+    rows: Sequence[tuple[str, Item]], missing: Sequence[tuple[str, Item]], order: Sequence[str]
+) -> list[tuple[str, Item]]:
+    """Insert the rows of models without a number where these belong among the others; each row follows its model."""
+    merged = list(rows)
+    for model, row in missing:
+        rank = order.index(model)
+        later = (position for position, (other, _) in enumerate(merged) if order.index(other) > rank)
+        merged.insert(next(later, len(merged)), (model, row))
+    return merged
+
+
 def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
-    """The evaluations of a card that do not apply to a model, and why; models in the order of their runs."""
+    """The evaluations of a card that do not apply to a model, and why; models in the order of the card."""
     reasons: dict[str, dict[str, str]] = {}
     for record in records:
         card = record.provenance.card
@@ -322,12 +355,11 @@ def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
             continue
         for model, reasons_of_model in card.absent.items():
             reasons.setdefault(model, {}).update(reasons_of_model)
-    models = dict.fromkeys([record.model for record in records if record.model in reasons] + list(reasons))
-    return {model: reasons[model] for model in models}
+    return {model: reasons[model] for model in model_order(records) if model in reasons}
 
 
 def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> Reasons:
-    """The evaluations that were run on a model but gave no number, and why."""
+    """The evaluations that were run on a model but gave no number, and why; models in the order of the card."""
     with_number = {(headline.evaluation.name, headline.model) for headline in card_headlines}
     reasons: dict[str, dict[str, str]] = {}
     for record in sorted(records, key=_reason_rank):
@@ -336,7 +368,7 @@ def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Seq
             continue
         if (evaluation.name, record.model) not in with_number:
             reasons.setdefault(record.model, {}).setdefault(evaluation.name, _no_result_reason(record))
-    return reasons
+    return {model: reasons[model] for model in model_order(records) if model in reasons}
 
 
 def _reason_rank(record: RunRecord) -> tuple[bool, bool]:

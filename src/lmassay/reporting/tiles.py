@@ -36,7 +36,9 @@ from lmassay.reporting.headline import (
     evaluations_without_result,
     headlines,
     inapplicable_evaluations,
+    model_order,
     one_per_metric,
+    with_missing_models,
 )
 from lmassay.reporting.numbers import interval_text, p_text, value_text
 from lmassay.statistics.comparability import marks
@@ -57,11 +59,11 @@ def overview_tiles(
     card_headlines = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
     failed = evaluations_without_result(records, card_headlines)
-    # On every tile, models are in the order of the runs, with or without a result.
-    model_order = list(dict.fromkeys([*(record.model for record in records), *inapplicable]))
+    # On every tile, models are in the same order, with or without a result.
+    order = model_order(records)
     tiles: list[Tile] = []
     for evaluation in evaluations():
-        tiles += _tiles(evaluation, card_headlines, inapplicable, failed, model_order)
+        tiles += _tiles(evaluation, card_headlines, inapplicable, failed, order)
     below = _blocks_below(store, records, card_headlines)
     if names_unfinished:
         below += _unfinished(card_headlines)
@@ -72,7 +74,8 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The overview for formats that have no tiles: the same as a table."""
     card_headlines = headlines(store, records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
-    rows: list[tuple[str, TableRow]] = []
+    rows_with_number: dict[str, list[tuple[str, TableRow]]] = {}
+    rows_without_number: dict[str, list[tuple[str, TableRow]]] = {}
     for headline in card_headlines:
         cells = [
             name(headline.question, headline.shown_title),
@@ -81,22 +84,26 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
             Cell(interval_text(headline.result, _DIGITS)),
             text_cell(_scope(headline), *headline.details),
         ]
-        rows.append((headline.evaluation.name, TableRow(cells)))
+        rows_with_number.setdefault(headline.evaluation.name, []).append((headline.model, TableRow(cells)))
     failed = evaluations_without_result(records, card_headlines)
     for state, reasons_by_model in (("not applicable", inapplicable_evaluations(records)), ("no result", failed)):
         for model, reasons in reasons_by_model.items():
             for evaluation, reason in reasons.items():
                 question = questions.get(evaluation, evaluation)
                 cells = [name(question), text_cell(model_name(model)), Cell(state), Cell(""), text_cell(reason)]
-                rows.append((evaluation, TableRow(cells)))
-    if not rows:
-        return []
+                rows_without_number.setdefault(evaluation, []).append((model, TableRow(cells)))
+    order = model_order(records)
+    rows: list[TableRow] = []
     # All rows of an evaluation are together, whether they have a number or not. A card may name an evaluation whose
     # package is no longer installed; its rows come last.
-    position = {evaluation: number for number, evaluation in enumerate(questions)}
-    rows.sort(key=lambda row: position.get(row[0], len(position)))
+    for evaluation in dict.fromkeys([*questions, *rows_without_number]):
+        with_number = rows_with_number.get(evaluation, [])
+        without_number = rows_without_number.get(evaluation, [])
+        rows += [row for _, row in with_missing_models(with_number, without_number, order)]
+    if not rows:
+        return []
     header = [*header_row(["question", "model"], ["value", interval_header(card_headlines)]), text_cell("based on")]
-    blocks: list[Block] = [Table("", [header], [Body([row for _, row in rows])])]
+    blocks: list[Block] = [Table("", [header], [Body(rows)])]
     for headline in one_per_metric(card_headlines):
         text = f"{headline.shown_title}: {headline.explanation}"
         if _is_on_card(headline) and headline.distinguishable_text:
@@ -145,7 +152,7 @@ def _tiles(
     card_headlines: Sequence[Headline],
     inapplicable: Reasons,
     failed: Reasons,
-    model_order: Sequence[str],
+    order: Sequence[str],
 ) -> list[Tile]:
     """One tile for each headline metric of an evaluation, usually one."""
     headlines_of_evaluation = [headline for headline in card_headlines if headline.evaluation.name == evaluation.name]
@@ -153,6 +160,7 @@ def _tiles(
     inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
     failed_entries = _entries_with_reason(evaluation, "no result", failed)
     entries_without_number = inapplicable_entries + failed_entries
+    entries_without_number.sort(key=lambda model_entry: order.index(model_entry[0]))
     if not headlines_of_evaluation:
         if not entries_without_number:
             # The evaluation was not part of these runs at all.
@@ -169,7 +177,7 @@ def _tiles(
         # On a card, further metrics are details of the first tile, which lists these models already.
         if not tiles or not is_card:
             model_entries += entries_without_number
-        model_entries.sort(key=lambda model_entry: model_order.index(model_entry[0]))
+        model_entries.sort(key=lambda model_entry: order.index(model_entry[0]))
         distinguishable = ""
         if is_card:
             distinguishable = first.distinguishable_text

@@ -25,6 +25,8 @@ class CardPart:
     """``own`` for the sentences that come with lmassay, ``published`` for published data sets."""
     language: str = "en"
     """The language of the data."""
+    models: Sequence[str] = ()
+    """The models of the card, in the order in which the user named them; empty for cards of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

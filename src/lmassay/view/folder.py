@@ -71,7 +71,10 @@ class RunState:
     @property
     def can_be_resumed(self) -> bool:
         """Whether `lmassay resume` has something to do for this run."""
-        return not self.in_progress and self.record.status not in ("done", DAMAGED)
+        if self.in_progress or self.record.status in ("done", DAMAGED):
+            return False
+        # Without errors, all requests were answered, but no example could be scored: nothing would be requested again.
+        return self.record.status != "incomplete" or self.errors > 0
 
 
 @dataclass(frozen=True, slots=True)

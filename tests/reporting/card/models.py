@@ -111,3 +111,15 @@ class Mortal(Talker):
         if Mortal.asked > 80:
             raise FatalModelError("the server is gone")
         return super().generate(requests)
+
+
+class NarrowTalker(Talker):
+    """Cannot read any prompt: its window is too small."""
+
+    name = "narrow"
+
+    def __init__(self) -> None:
+        super().__init__("narrow")
+
+    def generate(self, requests: Sequence[Generate]) -> list[Response]:
+        return [Response(finish="too_long") for _ in requests]

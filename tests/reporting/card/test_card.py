@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -247,6 +248,35 @@ def test_answers_of_which_none_can_be_counted_are_no_result(tmp_path):
     output = json.loads(quick_card(tmp_path, "echo", "--only", "bias").stdout)
     assert output["headlines"] == []
     assert output["no_result"] == {"echo": {"bias": "bias, prompt 1 is done, but none of the answers could be scored"}}
+
+
+def test_a_card_of_which_nothing_is_left_to_do_does_not_recommend_resume(tmp_path):
+    done = quick_card(tmp_path, f"{MODELS}:NarrowTalker", "--only", "robustness", "--only", "bias")
+    assert done.returncode == 1
+    assert "then start a new run" in done.stderr
+    assert "no example of 1 more run could be scored either" in done.stderr
+    assert "resume" not in done.stderr
+    again = lmassay("resume", "--results", tmp_path / "r")
+    assert again.returncode == 1
+    assert "lmassay resume" not in again.stderr
+
+
+def test_models_are_listed_in_the_given_order_whether_they_have_a_number_or_not(tmp_path):
+    models = [f"{MODELS}:NarrowTalker", f"{MODELS}:Ranker", f"{MODELS}:Talker", f"{MODELS}:Mute"]
+    arguments = [*models, "--quick", "--only", "bias", "--only", "syntax", "--results", tmp_path / "r"]
+    done = lmassay("card", *arguments, "-o", tmp_path / "c.html")
+    names = ["narrow", "ranker", "talker", "mute"]
+    rows = re.findall(r"^(Is it biased|Does it know grammar)\? +(\w+) ", done.stdout, re.MULTILINE)
+    assert [model for question, model in rows if question == "Is it biased"] == names
+    assert [model for question, model in rows if question == "Does it know grammar"] == names
+    # The overview of the page, and of formats without tiles.
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert lmassay("report", "--results", tmp_path / "r", "-o", tmp_path / "c.md").returncode == 0
+    table = (tmp_path / "c.md").read_text(encoding="utf-8")
+    for text, marker in ((page, ">{}<"), (table, " {} ")):
+        biased = text[text.index("Is it biased?") :]
+        positions = [biased.index(marker.format(name)) for name in names]
+        assert positions == sorted(positions)
 
 
 def test_a_quick_and_a_standard_card_in_one_report_are_not_mixed(tmp_path):

@@ -13,6 +13,7 @@ import click
 import yaml
 
 from lmassay.cli.actions.run import (
+    can_be_finished,
     plugin_output_to_stderr,
     report_unfinished,
     show_plan,
@@ -38,7 +39,9 @@ from lmassay.reporting.headline import (
     evaluations_without_result,
     headlines,
     inapplicable_evaluations,
+    model_order,
     one_per_metric,
+    with_missing_models,
 )
 from lmassay.reporting.numbers import p_text, short_text
 from lmassay.reporting.tiles import interval_header, reference_lists
@@ -136,7 +139,7 @@ def card(
         # `lmassay resume` repeats failed trainings only with --retry-failed, so the advice differs for these runs.
         trained = {run.record.id for run in runs if run.plan.task.trains}
         exit_code = max(exit_code, report_unfinished(records, store, trained))
-        if exit_code:
+        if any(can_be_finished(record, store) for record in records):
             resume = command_on_results(store.folder, "resume")
             report = command_on_results(store.folder, "report", "-o", output)
             say(f"to finish the card: {resume}; then for the page: {report}")
@@ -215,7 +218,8 @@ def _card_part(parts: Sequence[PlannedEvaluation], size: str, data: str, languag
     for part in parts:
         if part.config is None:
             not_applicable.setdefault(part.model, {})[part.evaluation] = part.reason
-    return CardPart(size, not_applicable, data, language)
+    models = tuple(dict.fromkeys(part.model for part in parts))
+    return CardPart(size, not_applicable, data, language, models)
 
 
 def _write_page(store: Store, records: Sequence[RunRecord], output: Path) -> None:
@@ -259,29 +263,35 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     # Columns that would say the same in every row are left out, so that a row fits on one line.
     has_several_models = len(models) > 1
     has_left_out = any(headline.result.n_error or headline.result.n_unscored for headline in card_headlines)
+    order = model_order(records)
     rows: list[list[object]] = []
 
-    def add_row(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> None:
+    def row_of(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> list[object]:
         row: list[object] = [question]
         if has_several_models:
             row.append(model)
         row += [number, value, scope]
         if has_left_out:
             row.append(left_out)
-        rows.append(row)
+        return row
 
     for evaluation in evaluations():
+        with_number: list[tuple[str, list[object]]] = []
         for headline in card_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
             result = headline.result
             left_out = f"{result.n_error} with errors, {result.n_unscored} unscored"
             value = short_text(result)
-            add_row(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
+            row = row_of(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
+            with_number.append((headline.model, row))
+        without_number: list[tuple[str, list[object]]] = []
         for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
-                    add_row(evaluation.question, model, number, "", reasons[evaluation.name], "")
+                    row = row_of(evaluation.question, model, number, "", reasons[evaluation.name], "")
+                    without_number.append((model, row))
+        rows += [row for _, row in with_missing_models(with_number, without_number, order)]
     headers = ["question", "metric", f"value and {interval_header(card_headlines)}", "based on"]
     if has_several_models:
         headers.insert(1, "model")

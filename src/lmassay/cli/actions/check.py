@@ -14,7 +14,7 @@ from lmassay.cli.actions.run import plan_all, plugin_output_to_stderr, show_plan
 from lmassay.cli.console import warn, without_controls
 from lmassay.cli.table_output import print_sentence, print_table
 from lmassay.contracts import Model
-from lmassay.errors import ModelError, UserError
+from lmassay.errors import ConfigError, ModelError, UserError
 from lmassay.plugins.evaluations import metrics_of
 from lmassay.running.planning import Plan
 from lmassay.statistics import ALPHA
@@ -47,8 +47,9 @@ def check(
     if len(like) > _MAX_EARLIER_RUNS:
         raise UserError("give --like at most twice: one earlier run, or two runs to compare")
     with plugin_output_to_stderr():
-        planned = plan_all(configs, overrides, selections=selections, strict=strict)
-        _require_answerable_examples(planned.plans)
+        planned = plan_all(
+            configs, overrides, selections=selections, strict=strict, require=_require_answerable_example
+        )
     plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
@@ -67,18 +68,22 @@ def check(
         _print_servers(online, servers)
 
 
-def _require_answerable_examples(plans: Sequence[Plan]) -> None:
-    """Raise a UserError if a model can answer no example of a run: none would be scored."""
-    for plan in plans:
-        if plan.model is None or plan.task.trains or type(plan.model).unanswerable is Model.unanswerable:
-            continue
-        reason = ""
-        for example in islice(plan.task.examples(), plan.config.limit):
-            reason = plan.model.unanswerable(plan.task.requests(example))
-            if not reason:
-                break
-        if reason:
-            raise UserError(f"no example of {plan.label} can be scored: {reason}")
+def _require_answerable_example(plan: Plan) -> None:
+    """Raise a ConfigError if a model can answer no example of a run: none would be scored."""
+    model = plan.model
+    if model is None or plan.task.trains or type(model).unanswerable is Model.unanswerable:
+        return
+    reason = ""
+    for example in islice(plan.task.examples(), plan.config.limit):
+        requests = plan.task.requests(example)
+        reason = model.unanswerable(requests)
+        if reason and plan.task.scores_unusable and any(not model.unanswerable([request]) for request in requests):
+            # Such a task scores the answers that there are.
+            reason = ""
+        if not reason:
+            return
+    if reason:
+        raise ConfigError(f"no example of {plan.label} can be scored: {reason}")
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------

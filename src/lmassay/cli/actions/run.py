@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -126,11 +126,13 @@ def plan_all(
     limit: int | None = None,
     selections: Sequence[str] = (),
     strict: bool = False,
+    require: Callable[[Plan], None] = lambda plan: None,
 ) -> PlannedRuns:
     """Check and plan every run of every configuration. Errors name the file and line.
 
-    ``selections`` choose some of the runs (``--only``). If some combinations of a sweep are impossible, the others are
-    planned; with ``strict``, or if none is possible, that is an error.
+    ``selections`` choose some of the runs (``--only``). ``require`` checks a plan further and raises a ConfigError if
+    it is impossible. If some combinations of a sweep are impossible, the others are planned; with ``strict``, or if
+    none is possible, that is an error.
     """
     plans: list[Plan] = []
     not_applicable: list[NotApplicable] = []
@@ -141,7 +143,9 @@ def plan_all(
         reasons: dict[int, str] = {}
         for number, config in enumerate(runs):
             try:
-                plans_of_file.append(runner.plan(config))
+                plan = runner.plan(config)
+                require(plan)
+                plans_of_file.append(plan)
             except ConfigError as error:
                 reasons[number] = file.locate(str(error))
                 if strict:
@@ -485,11 +489,34 @@ def report_unfinished(records: Sequence[RunRecord], store: Store, trained: Colle
         )
         for text, number in reasons:
             say(f"  {number} × {text}")
-    not_listed = unfinished[_MAX_UNFINISHED_RUNS:]
-    if not_listed:
-        remedy = "" if all(map(_is_imported, not_listed)) else f"; to finish all: {_resume_command(store)}"
-        print_error(f"{counted(len(not_listed), 'more run')} not complete{remedy}")
+    _report_not_listed(unfinished[_MAX_UNFINISHED_RUNS:], store)
     return INCOMPLETE
+
+
+def _report_not_listed(records: Sequence[RunRecord], store: Store) -> None:
+    """Print how many further runs are not complete, and how to finish those that can be finished."""
+    nothing_scored = [record for record in records if _is_nothing_scored(record, store)]
+    if nothing_scored:
+        print_error(f"no example of {counted(len(nothing_scored), 'more run')} could be scored either")
+    others = [record for record in records if record not in nothing_scored]
+    if others:
+        remedy = "" if all(map(_is_imported, others)) else f"; to finish all: {_resume_command(store)}"
+        print_error(f"{counted(len(others), 'more run')} not complete{remedy}")
+
+
+def can_be_finished(record: RunRecord, store: Store) -> bool:
+    """Return whether ``lmassay resume`` has something left to do for a run."""
+    if record.status in ("done", DAMAGED) or _is_imported(record):
+        return False
+    return not _is_nothing_scored(record, store)
+
+
+def _is_nothing_scored(record: RunRecord, store: Store) -> bool:
+    """Return whether all requests of a run were answered, but no example could be scored.
+
+    Nothing would be requested again, so ``lmassay resume`` cannot change anything.
+    """
+    return record.status == "incomplete" and not _is_imported(record) and not store.count(record.id)["error"]
 
 
 def _remedy(
@@ -504,8 +531,7 @@ def _remedy(
         )
     if record.status == "stopped":
         return f"to continue with a larger budget: {_resume_command(store, *words, *_larger_budget(record))}"
-    if not store.count(record.id)["error"]:
-        # All requests were answered, so nothing would be requested again.
+    if _is_nothing_scored(record, store):
         return "the reasons are below; change the data, the task or the model, then start a new run"
     if trains:
         return f"when the cause is fixed, repeat the trainings: {_resume_command(store, *words, '--retry-failed')}"

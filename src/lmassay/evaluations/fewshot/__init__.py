@@ -94,6 +94,14 @@ METRICS = (
         "answer that was cut off. The other metrics are computed over the remaining tests.",
         verdict=True,
     ),
+    Metric(
+        "not_asked",
+        "tests not asked",
+        better="lower",
+        bounds=_RATE,
+        meaning="The share of test examples whose prompts the model cannot read, because they are longer than its "
+        "window. It is reported if there are any; the other metrics are computed over the remaining tests.",
+    ),
     Metric("test", "test score", bounds=_RATE, meaning="The mean of the task's metrics on the test set."),
 )
 

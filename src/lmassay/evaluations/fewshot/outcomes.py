@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from lmassay.evaluations.fewshot.tasks.examples import InputExample
 from lmassay.statistics.intervals import result_of
 from lmassay.statistics.replicates import mean_of_repetitions, mean_over_repetitions, rate_on_tests
 from lmassay.types import PerTestScores, Result, Score, digest
+from lmassay.types.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +33,13 @@ ACCURACY = "acc"
 """The metric that is the share of test examples with the right label."""
 OUT_OF_CHOICE = "ooc"
 """The share of test examples whose answers cannot be read as a label."""
+NOT_ASKED = "not_asked"
+"""The share of test examples whose prompts the model cannot read."""
 # Numbers of updates are reported next to the scores, but without an interval.
 _COUNTS = ("updates", "chosen_step")
 _NO_READABLE_ANSWER = "none: no answer can be read as a label"
+_NO_ANSWERED_PROMPT = "none: the model cannot read any of the prompts"
+_DESCRIPTION = "none: describes these examples"
 _UNIT_INTERVAL = (0.0, 1.0)
 _ROUNDING = 1e-9
 
@@ -46,6 +52,16 @@ def eval_ratios_of(method: Method) -> list[float | None]:
     return [float(ratio) for ratio in ratios]
 
 
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """The examples that a prompted model was not asked about because it cannot read their prompts, with the reasons."""
+
+    dev: Sequence[str] = ()
+    """One reason per dev example."""
+    test: Mapping[int, str] = field(default_factory=dict)
+    """The index of a test example → the reason."""
+
+
 # --- the score of a training ------------------------------------------------------------------------------------------
 
 
@@ -55,6 +71,7 @@ def score(
     every: float | None,
     dev: Sequence[InputExample],
     tested: Sequence[InputExample],
+    not_asked: NotAsked = NotAsked(),  # noqa: B008 - frozen
 ) -> Score:
     """Metrics on dev and test of a training, or of several whose logits are averaged.
 
@@ -81,28 +98,36 @@ def score(
     for logits in test_logits:
         # A prompted model may give answers that cannot be read as a label; these have None instead of logits.
         predictions.append(None if logits is None else predicted_label(logits))
-    n_unreadable = predictions.count(None)
+    n_asked = len(tested) - len(not_asked.test)
+    n_unreadable = predictions.count(None) - len(not_asked.test)
     if on_test:
         values["test"] = _selection_score(on_test)
-    elif tested and n_unreadable == len(tested):
-        reason = f"none of {len(tested)} answers can be read as a label"
+    elif tested and n_unreadable == n_asked:
+        reason = _no_answer_reason(n_asked, list(not_asked.test.values()))
         unscored.update(dict.fromkeys([*task.metrics, "test"], reason))
     else:
         unscored["test"] = "the test examples have no labels"
     if "unusable" in first_outcome and tested:
-        values[OUT_OF_CHOICE] = n_unreadable / len(tested)
+        if n_asked:
+            values[OUT_OF_CHOICE] = n_unreadable / n_asked
+        else:
+            unscored[OUT_OF_CHOICE] = _no_answer_reason(n_asked, list(not_asked.test.values()))
     if on_dev:
         for metric, value in on_dev.items():
             values[f"dev_{metric}"] = value
         values["dev"] = _selection_score(on_dev)
-    elif dev and "unusable" in first_outcome:
-        unscored["dev"] = f"none of {len(dev)} answers can be read as a label"
+    elif dev and ("unusable" in first_outcome or not_asked.dev):
+        unscored["dev"] = _no_answer_reason(len(dev) - len(not_asked.dev), not_asked.dev)
     else:
         unscored["dev"] = "there are no dev examples"
     if "updates" in first_outcome:
         values["updates"] = float(first_outcome["updates"])
         if "step" in first_choice:
             values["chosen_step"] = float(first_choice["step"])
+
+    if not_asked.test and values:
+        # Without any other score, the example stays unscored.
+        values[NOT_ASKED] = len(not_asked.test) / len(tested)
 
     details = {
         "n_train": first_outcome["n_train"],
@@ -115,14 +140,33 @@ def score(
         if key in first_outcome:
             details[key] = first_outcome[key]
     details["predictions"] = predictions
-    per_test = _per_test_scores(task, tested, predictions, on_test)
+    per_test = _per_test_scores(task, tested, predictions, on_test, not_asked)
     scores_of_values = {metric: scores for metric, scores in per_test.scores.items() if metric in values}
     test_scores = replace(per_test, scores=scores_of_values) if scores_of_values else None
     return Score(values, unscored, details, test_scores=test_scores)
 
 
+def _no_answer_reason(n_asked: int, not_asked: Sequence[str]) -> str:
+    """Why there is no score if no answer can be read; ``not_asked`` are the reasons for which examples were left out.
+
+    >>> _no_answer_reason(2, ["prompt too long"])
+    'none of 2 answers can be read as a label; 1 example not asked: prompt too long'
+    """
+    reasons = []
+    if n_asked:
+        reasons.append(f"none of {n_asked} answers can be read as a label")
+    for reason, count in Counter(not_asked).items():
+        # If nothing was asked, the reason alone is shown: it is the same for every split.
+        reasons.append(f"{counted(count, 'example')} not asked: {reason}" if n_asked else reason)
+    return "; ".join(reasons)
+
+
 def _per_test_scores(
-    task: NluTask, tested: Sequence[InputExample], predictions: Sequence[int | None], on_test: Mapping[str, float]
+    task: NluTask,
+    tested: Sequence[InputExample],
+    predictions: Sequence[int | None],
+    on_test: Mapping[str, float],
+    not_asked: NotAsked,
 ) -> PerTestScores:
     """Which test examples were right, and which answers cannot be read as a label.
 
@@ -130,7 +174,10 @@ def _per_test_scores(
     examples.
     """
     scores: dict[str, list[int | None]] = {}
-    scores[OUT_OF_CHOICE] = [int(prediction is None) for prediction in predictions]
+    is_out_of_choice: list[int | None] = []
+    for number, prediction in enumerate(predictions):
+        is_out_of_choice.append(None if number in not_asked.test else int(prediction is None))
+    scores[OUT_OF_CHOICE] = is_out_of_choice
     if ACCURACY in on_test:
         is_right: list[int | None] = []
         for example, prediction in zip(tested, predictions, strict=True):
@@ -206,13 +253,15 @@ def results(table: ScoreTable, metrics: Sequence[str], settings: Settings, repli
     names += _COUNTS
     # If no answer can be read as a label, these metrics have no value. They are listed nevertheless, so that a reader
     # sees that they are missing.
-    expected = {*metrics, "dev"} if table.has(OUT_OF_CHOICE) else set()
+    expected = {*metrics, "dev"} if table.has(OUT_OF_CHOICE) or table.has(NOT_ASKED) else set()
     reported = [name for name in names if table.has(name) or name in expected]
     selected = _best_eval_ratio(table)
     rows = []
     for metric in reported:
         rows.append(_mean_result(table, metric, settings, replicates, "overall", selected))
         rows += _spread(table, metric, selected)
+    if table.has(NOT_ASKED):
+        rows.append(_share_not_asked(table, reported))
     for group in ("every", "pattern"):
         parts = list(table.parts(group))
         if len(parts) < 2:
@@ -229,7 +278,11 @@ def _mean_result(
     """The mean of a metric over a part of the trainings (all if ``part`` is None)."""
     counts = table.counts(metric, part)
     if not counts[0]:
-        method = _NO_READABLE_ANSWER if table.has(OUT_OF_CHOICE) else ""
+        method = ""
+        if table.has(OUT_OF_CHOICE):
+            method = _NO_READABLE_ANSWER
+        elif table.has(NOT_ASKED):
+            method = _NO_ANSWERED_PROMPT
         return Result(metric, group, None, None, None, *counts, method=method)
     # FewNLU's mean is over trainings, which matters if splits have different numbers of them.
     mean = float(table.values(metric, part).mean())
@@ -238,6 +291,21 @@ def _mean_result(
     estimate = _estimate(table, metric, replicates, part)
     result = result_of(estimate, metric, group, counts, settings, estimate.clustered_by)
     return replace(result, value=mean)
+
+
+def _share_not_asked(table: ScoreTable, metrics: Sequence[str]) -> Result:
+    """The mean share of tests that were not asked, over all splits that have any score; most splits have none."""
+    import numpy as np
+
+    shares = table.column(NOT_ASKED)
+    is_scored = ~np.isnan(shares)
+    for metric in metrics:
+        is_scored |= ~np.isnan(table.column(metric))
+    n_scored = int(is_scored.sum())
+    n_error = int(table.has_error().sum())
+    n_unscored = len(table) - n_scored - n_error
+    value = float(np.nansum(shares)) / n_scored
+    return Result(NOT_ASKED, "overall", value, None, None, n_scored, n_error, n_unscored, method=_DESCRIPTION)
 
 
 def _estimate(table: ScoreTable, metric: str, replicates: Replicates, part: Mask | None) -> Estimate:

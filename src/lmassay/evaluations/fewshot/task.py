@@ -7,6 +7,7 @@ trains nothing (``PromptMethod``) has one example per split, and its requests ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -60,6 +61,7 @@ from lmassay.types import (
     TrainingOutcome,
     digest,
 )
+from lmassay.types.wording import counted
 
 Part = Literal["dev", "test", "dev32"]
 LabelledPart = Literal["train", "dev32", "dev", "test"]
@@ -74,6 +76,9 @@ _REASONS: dict[Finish, str] = {
     "too_long": "prompt too long",
     "not_text": "half a surrogate pair in the prompt",
 }
+# The reasons for which a model was not asked at all. Nothing is known about its answer, so the example is not out of
+# choice either.
+_NOT_ASKED: frozenset[Finish] = frozenset({"too_long", "not_text"})
 
 
 class Splits(BaseModel):
@@ -192,6 +197,7 @@ class FewShot(Task):
         self._sampler_seeds = sampler_seeds
         self._keep = keep
         self._model: Model | None = None
+        self._first_too_long = ""
         self._method: Method = as_method(build("method", method, base_dir, "task.method"))
         self.trains = not isinstance(self._method, PromptMethod)
         self.needs = self._method.needs
@@ -614,14 +620,22 @@ class FewShot(Task):
         inputs, examples = self._prompt_inputs(example)
         logits: list[list[float] | None] = []
         unusable: dict[str, int] = {}
+        not_asked: dict[int, str] = {}
         first_unreadable = ""
         start = 0
-        for questions, nlu_example in zip(method.questions(inputs, examples), examples, strict=True):
+        for number, (questions, nlu_example) in enumerate(
+            zip(method.questions(inputs, examples), examples, strict=True)
+        ):
             answers = responses[start : start + len(questions)]
             start += len(questions)
             without_answer = [answer for answer in answers if not answer.usable]
             if without_answer:
-                reason = _REASONS[without_answer[0].finish]
+                finish = without_answer[0].finish
+                reason = _REASONS[finish]
+                if finish in _NOT_ASKED:
+                    logits.append(None)
+                    not_asked[number] = self._too_long_reason(questions) if finish == "too_long" else reason
+                    continue
             else:
                 try:
                     logits.append(method.logits(self._task, nlu_example, answers))
@@ -644,12 +658,29 @@ class FewShot(Task):
         }
         outcome: dict[str, Any] = {"n_train": len(inputs.train), "n_dev": n_dev, "choices": [choice]}
         if unusable or method.answers_in_words:
-            outcome["unusable"] = {"n": len(examples), **unusable}
+            outcome["unusable"] = {"n": len(examples) - len(not_asked), **unusable}
+        notes = []
         if first_unreadable:
-            outcome["notes"] = [f"not a label: {first_unreadable}"]
-        score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples)
+            notes.append(f"not a label: {first_unreadable}")
+        for reason, count in Counter(not_asked.values()).items():
+            notes.append(f"{count} of {counted(len(examples), 'example')} not asked: {reason}")
+        if notes:
+            outcome["notes"] = notes
+        not_asked_in = outcomes.NotAsked(
+            dev=[reason for number, reason in not_asked.items() if number < n_dev],
+            test={number - n_dev: reason for number, reason in not_asked.items() if number >= n_dev},
+        )
+        score = outcomes.score(self._task, [outcome], None, inputs.dev, self._test_examples, not_asked_in)
         prices = None if self._model is None else self._model.prices
         return replace(score, details={**score.details, "cost": costs.cost_of_answers(responses, prices)})
+
+    def _too_long_reason(self, questions: Sequence[Request]) -> str:
+        """Why a model was not asked: what it can read at most, if it says so."""
+        if not self._first_too_long:
+            explanation = "" if self._model is None else self._model.unanswerable(questions)
+            # The same text for all examples, so that they are counted together.
+            self._first_too_long = f"{_REASONS['too_long']}: {explanation}" if explanation else _REASONS["too_long"]
+        return self._first_too_long
 
     # --- checks before anything is trained ----------------------------------------------------------------------------
 

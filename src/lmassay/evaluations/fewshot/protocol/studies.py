@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmassay.evaluations.fewshot.outcomes import OUT_OF_CHOICE, option_text
+from lmassay.evaluations.fewshot.outcomes import NOT_ASKED, OUT_OF_CHOICE, option_text
 from lmassay.evaluations.fewshot.protocol import overlap
 from lmassay.evaluations.fewshot.protocol.judging import ProtocolVerdict, Trial, judge, stability
 from lmassay.evaluations.fewshot.protocol.regimes import Regime
@@ -42,7 +42,7 @@ _FIXED = {
     "seed": 42,
 }
 # The scores of a row that are not the task's metrics.
-_OTHER_SCORES = ("test", "dev", "updates", "chosen_step", OUT_OF_CHOICE)
+_OTHER_SCORES = ("test", "dev", "updates", "chosen_step", OUT_OF_CHOICE, NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +528,7 @@ def _trial(run: _FewShotRun, name: str, params: Mapping[str, Any], row: Row) -> 
             params=params,
             split=_split(row),
             state="failed",
-            reason=row.error or "; ".join(row.score.unscored.values()) or "no result",
+            reason=row.error or "; ".join(dict.fromkeys(row.score.unscored.values())) or "no result",
             run=run.record.id,
             id=row.example.id,
         )
