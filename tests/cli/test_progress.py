@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,14 @@ def test_a_log_file_has_a_line_for_each_run_and_progress_of_the_sweep(tmp_path, 
         "[2/2] second",
         "run 2 of 2 · 340/1,000 examples · 0:00 elapsed",
     ]
+
+
+def test_a_log_file_has_a_line_although_no_example_has_advanced(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_CHECKS", 0.01)
+    with progress.SweepDisplay({"a": 40}).work("a", "only"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err.splitlines()[:2] == ["only", "0/40 examples · 0:00 elapsed"]
 
 
 def test_the_remaining_time_is_that_of_all_runs(monkeypatch, capsys):

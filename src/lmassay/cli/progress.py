@@ -37,6 +37,8 @@ _SECONDS_BEFORE_BAR = 1.0
 # Between two runs of a command, the display should not disappear for a whole second.
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
+# How often a log file is checked for a line that is due although no example has advanced.
+_SECONDS_BETWEEN_CHECKS = 1.0
 # The remaining time is shown only above these amounts; below them, the estimate would jump with every update.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
 _MIN_DONE_FOR_ESTIMATE = 3.0
@@ -233,6 +235,7 @@ class SweepDisplay:
         self._finished: set[str] = set()
         self._started = time.monotonic()
         self._last_line = self._started
+        self._line_lock = threading.Lock()
 
     @contextmanager
     def work(self, run: str, description: str, unit: str = "example") -> Iterator[Advance]:
@@ -260,7 +263,9 @@ class SweepDisplay:
                     yield advance
             else:
                 say(description)
-                yield advance
+                # A local model may take minutes to answer its first batch; the lines show that the run is alive.
+                with _repeated(lambda: self._write_line(state)):
+                    yield advance
         except BaseException:
             if is_animated:
                 # The bar, which named the run, is gone; the message about the failure comes next.
@@ -273,10 +278,11 @@ class SweepDisplay:
         self._finished.add(run)
 
     def _write_line(self, state: _RunState) -> None:
-        now = time.monotonic()
-        if now - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            say(self._text(state))
+        with self._line_lock:
+            now = time.monotonic()
+            if now - self._last_line >= _SECONDS_BETWEEN_LINES:
+                self._last_line = now
+                say(self._text(state))
 
     def _text(self, state: _RunState) -> str:
         """Return a text such as ``run 2 of 6 · 340/1,000 examples · 1:05 elapsed · about 2:10 left``."""
@@ -309,6 +315,24 @@ class SweepDisplay:
         if not total:
             return None
         return min(self._done_by_command(state) / total, 1.0)
+
+
+@contextmanager
+def _repeated(action: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again in a thread, while the block lasts."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(_SECONDS_BETWEEN_CHECKS):
+            action()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from lmassay.contracts import ask
 from lmassay.models.hf.model import HuggingFace
 from lmassay.types import Generate, LogProbs
+from tests.helpers import lmassay, write_config, write_lines
 from tests.tiny_models import CAUSAL, RECURRENT, SENTENCES, save_model
 
 
@@ -162,6 +165,31 @@ def test_the_size_of_a_batch_changes_no_answer(folder_of, batch_tokens):
     requests = [Generate(prompt, max_tokens=8) for prompt in (*PROMPTS, "The", *PROMPTS[:3])]
     one, other = (HuggingFace(str(folder_of("gpt2")), batch_tokens=n) for n in (batch_tokens, None))
     assert outcomes(answers(one, "generate", requests)) == outcomes(answers(other, "generate", requests))
+
+
+@pytest.mark.parametrize("family", ["llama", "mamba"])
+def test_the_first_answers_of_a_long_generation_are_stored_after_a_small_batch(
+    folder_of, tmp_path, monkeypatch, family
+):
+    sizes = []
+    original = generation.TextGenerator._generate_batch
+
+    def interrupted(self, prompts, *rest):
+        sizes.append(len(prompts))
+        if len(sizes) == 2:
+            raise KeyboardInterrupt
+        return original(self, prompts, *rest)
+
+    monkeypatch.setattr(generation.TextGenerator, "_generate_batch", interrupted)
+    write_lines(tmp_path / "src.txt", [f"{sentence} {word}" for sentence in SENTENCES for word in "abcdefgh"])
+    task = {"name": "robustness", "src": "src.txt", "attack": "charswap", "max_tokens": 16}
+    model = {"name": "hf", "model": str(folder_of(family)), "batch_tokens": 600}
+    write_config(tmp_path / "c.yaml", {"task": task, "model": model})
+    lmassay("run", "c.yaml", cwd=tmp_path)
+    with closing(sqlite3.connect(tmp_path / "results" / "lmassay.sqlite")) as database:
+        (stored,) = database.execute("SELECT COUNT(*) FROM responses").fetchone()
+    assert stored == sizes[0]
+    assert sizes[0] <= sizes[1] / 2
 
 
 def test_samples_are_those_of_each_prompt_by_itself(folder_of, one_by_one):

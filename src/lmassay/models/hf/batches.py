@@ -16,6 +16,8 @@ Answer = TypeVar("Answer")
 
 # torch has an error class for accelerators only; on a CPU the message is the only sign.
 _OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "out of memory", "not enough memory")
+# The part of a batch that gives the first answers of generation.
+_FIRST_BATCH_DIVISOR = 4
 
 
 class Batcher:
@@ -29,14 +31,20 @@ class Batcher:
         items: Sequence[Item],
         take: Callable[[Sequence[Item], int, int], int],
         work: Callable[[Sequence[Item]], Iterator[Answer]],
+        *,
+        small_first: bool = False,
     ) -> Iterator[Answer | ModelError]:
         """Yield the answers in the order of the items. An item that alone does not fit into memory gets an error.
 
         ``take(items, start, budget)`` returns where the batch that begins at ``start`` ends, at least one item later.
+        With ``small_first``, the first of many batches is smaller, so that the first answers come early.
         """
         start = 0
         while start < len(items):
             end = take(items, start, self.budget)
+            # Small batches are slower, as each step reads all weights. Among three or more, one more hardly counts.
+            if small_first and start == 0 and end < len(items) and take(items, end, self.budget) < len(items):
+                end = take(items, start, max(1, self.budget // _FIRST_BATCH_DIVISOR))
             try:
                 # A list, so that a batch that fails in the middle yields nothing before it is repeated.
                 yield from list(work(items[start:end]))

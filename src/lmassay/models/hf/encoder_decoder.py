@@ -186,7 +186,8 @@ class EncoderDecoder:
             batch_requests = [requests[index] for index in batch]
             return self._generate_batch(batch_sources, batch_requests, room)
 
-        yield from zip(order, self._batcher.run(order, by_padded_size(length), work), strict=True)
+        responses = self._batcher.run(order, by_padded_size(length), work, small_first=True)
+        yield from zip(order, responses, strict=True)
 
     def _generate_batch(self, sources: Sequence[Tokens], requests: Sequence[Generate], room: int) -> Iterator[Response]:
         model = self._loaded.model

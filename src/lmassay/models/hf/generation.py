@@ -99,7 +99,7 @@ class TextGenerator:
             batch_requests = [requests[index] for index in batch]
             return self._generate_batch(batch_prompts, batch_requests, room, reader)
 
-        yield from zip(order, self._batcher.run(order, take, work), strict=True)
+        yield from zip(order, self._batcher.run(order, take, work, small_first=True), strict=True)
 
     def _prefix_reader(self, prompts: Sequence[Tokens], room: int) -> PrefixReader | None:
         """A reader for sorted prompts; None if a tree would save too little, or if the model cannot generate in one."""
