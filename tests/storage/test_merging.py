@@ -127,7 +127,12 @@ def test_two_complete_copies_that_differ_are_a_conflict_and_the_first_is_kept(tw
 
 @pytest.mark.parametrize(
     "damage",
-    ["UPDATE rows SET scores = '{}' WHERE position = 0", "UPDATE responses SET response = replace(response, 't', 'x')"],
+    [
+        "UPDATE rows SET scores = '{}' WHERE position = 0",
+        "UPDATE responses SET response = replace(response, 't', 'x')",
+        "UPDATE responses SET request = request || ' '",
+        "UPDATE responses SET digest = 'x'",
+    ],
 )
 def test_an_intact_copy_replaces_a_damaged_one_with_as_many_examples(tmp_path, damage):
     target = run(tmp_path, "one")

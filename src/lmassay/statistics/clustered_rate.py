@@ -287,7 +287,7 @@ class ClusteredRate:
         return float(self.hits.sum() / self.sizes.sum())
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=512)
 def _interval_of(hits: bytes, sizes: bytes, confidence: float) -> tuple[float, float]:
     """The interval of one rate, from the bytes of its arrays.
 

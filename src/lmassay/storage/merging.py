@@ -320,6 +320,14 @@ class _Merge:
             "SELECT key FROM source.responses JOIN main.responses AS present USING (key)"  # noqa: S608
             f" WHERE source.responses.response != present.response AND is_whole({cells})"
         ).fetchall()
+        # An answer of this folder whose text is intact, but whose request or digest is damaged, gives way to the intact
+        # one. A damaged text may have been another answer, so it stays.
+        present_cells = cells.replace("source.responses.", "present.")
+        self._db.execute(
+            "DELETE FROM main.responses WHERE key IN (SELECT present.key FROM source.responses"  # noqa: S608
+            " JOIN main.responses AS present USING (key) WHERE source.responses.response = present.response"
+            f" AND NOT is_whole({present_cells}) AND is_whole({cells}))"
+        )
         columns = ", ".join(name for _, name, *_ in self._db.execute("PRAGMA main.table_info(responses)"))
         inserted = self._db.execute(
             f"INSERT OR IGNORE INTO main.responses ({columns})"  # noqa: S608

@@ -58,7 +58,8 @@ class YamlFile:
 
         ``key`` is for a message about a part of what that key holds; the line is then that of ``key``.
         """
-        for overridden in self.overridden:
+        # The longest first: an option may have set a part of what another one has set.
+        for overridden in sorted(self.overridden, key=len, reverse=True):
             if re.match(rf"{re.escape(overridden)}(?=[.:\[]|$)", key or message):
                 if message.startswith(f"{overridden}:"):
                     return f"--set {message}"
