@@ -47,6 +47,18 @@ def test_rows_in_error_are_not_finished(store):
     assert store.finished_ids(run) == {"a"}
 
 
+def test_a_copy_for_other_tools_leaves_out_only_the_answers_that_are_damaged(store, tmp_path):
+    run = new_run(store)
+    for key in ("a", "b", "c"):
+        store.add_response(key, run, "m", {"verb": "generate", "prompt": key}, Response(key))
+    with closing(sqlite3.connect(store.file)) as database, database:
+        database.execute("UPDATE responses SET response = CAST(x'ff' AS TEXT) WHERE key = 'b'")
+    store.copy_with_single_rows(tmp_path / "copy", [run], limit=10)
+    with closing(sqlite3.connect(tmp_path / "copy" / STORE_FILE)) as database:
+        copied = [key for (key,) in database.execute("SELECT key FROM responses ORDER BY key")]
+    assert copied == ["a", "c"]
+
+
 def test_answers_are_found_by_key_alone(store):
     store.add_response("k", "run", "m", {"verb": "generate"}, Response("yes"))
     assert store.cached(["k", "other"]) == {"k": Response("yes")}

@@ -709,9 +709,11 @@ class Store(RowReader):
 
     def _intact_responses(self) -> Iterator[tuple[Any, ...]]:
         """Yield the columns of all answers that are not damaged, with digests as the current schema has them."""
-        query = f"SELECT {RESPONSE_COLUMNS}, {self.database.digest_column} FROM responses"  # noqa: S608
-        for *columns, stored_digest in self.database.execute(query):
-            response = StoredResponse(*columns)
+        # As bytes: otherwise, one text that is not UTF-8 would end the query.
+        columns = ", ".join(f"CAST({name} AS BLOB)" for name in StoredResponse._fields)
+        query = f"SELECT {columns}, {self.database.digest_column} FROM responses"  # noqa: S608
+        for *cells, stored_digest in self.database.execute(query):
+            response = StoredResponse(*map(decoded_cell, cells))
             if not response.is_damaged(stored_digest, needs_digest=self.database.has_all_digests):
                 yield response.with_digest()
 
