@@ -258,9 +258,11 @@ class _BatchRun:
                 self._settle(entry)
         if affordable < len(remaining):
             assert self._options.budget is not None
-            raise BudgetReached(
-                f"the budget does not allow another batch: {self._options.budget.describe()} already spent"
-            )
+            message = f"the budget does not allow another batch: {self._options.budget.describe()} already spent"
+            if awaited:
+                # Now that their responses are known, they usually cost less.
+                message += " (batches that were still open counted with the longest possible responses)"
+            raise BudgetReached(message)
 
     async def _left_behind(self) -> list[OpenBatch]:
         """Batches of earlier attempts with requests of this call. Those that the provider has deleted are forgotten."""
