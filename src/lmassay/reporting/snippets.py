@@ -13,7 +13,7 @@ _SHOWN_OF_SHARED = 18
 # Less than this is not skipped: it saves little, and a text that starts in the middle is harder to read.
 _MIN_SHARED_WITH_ABOVE = 60
 _MIN_SHARED = 20
-# Longer than words are. Without a space in so many characters, the script has none, such as Chinese.
+# Longer than almost any word: text of this length without a space is in a script that has none, such as Chinese.
 _MAX_WORD = 40
 
 

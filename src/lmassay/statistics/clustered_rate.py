@@ -59,7 +59,7 @@ EQUAL_TAILS_UP_TO = 5.2
 # Numbers of errors where the search for the smallest and the largest value begins. From 1 on, they grow by a factor of
 # at most 1.5.
 _FIRST_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0)
-# For up to so many data sets, the number of calls of numpy takes the time, and not the size of its arrays.
+# Up to this number of data sets, the time depends on the number of calls to numpy, not on the size of its arrays.
 _FEW_DATA_SETS = 8
 # How often the search for the largest value looks, and at how many points: the distance between points becomes about
 # two million times smaller for many data sets, and one million times for few.

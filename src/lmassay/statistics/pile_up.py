@@ -19,9 +19,9 @@ from lmassay.statistics.terms import Term, TermSummary
 # these values, protection fades in.
 CLEARLY_AWAY = 0.75
 PILED_UP = 1.5
-# A "wrong row" is a row at the far bound. The distances of all rows add up to those of so many wrong rows: up to the
-# first number, the sample hardly differs from one without any wrong row, so protection is complete. At the second
-# number, this reason for protection has faded out.
+# A "wrong row" is a row at the far bound. These are sums of the distances of all rows, in wrong rows. Up to the first
+# number, the sample hardly differs from one without any wrong row, so protection is complete. At the second number,
+# this reason for protection has faded out.
 _NO_WRONG_ROW = 0.25
 _A_WRONG_ROW = 0.75
 # Few scores do not show how much distances vary: with this many, twice as much as observed is allowed for.

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lmassay.errors import DataError, did_you_mean
 from lmassay.evaluations.syntax.pairs import Blank, MinimalPair, pair_of
+from lmassay.storage.csv_records import next_record
 from lmassay.storage.files import TextFile, format_suffix, open_decoded
 
 Format = Literal["auto", "jsonl", "csv", "tsv", "alternating"]
@@ -159,9 +160,9 @@ def _table_rows(file: TextFile, kind: Format) -> Iterator[tuple[int, Mapping[str
     with open_decoded(file.path, encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=_delimiter(file, kind))
         try:
-            header = _next_record(reader)
+            header = next_record(reader, _MAX_FIELD_LENGTH)
             while header == []:
-                header = _next_record(reader)
+                header = next_record(reader, _MAX_FIELD_LENGTH)
             if header is None:
                 return
             header_line = reader.line_num
@@ -169,7 +170,7 @@ def _table_rows(file: TextFile, kind: Format) -> Iterator[tuple[int, Mapping[str
                 raise DataError(f"{file.path}, line {header_line}: two columns have the same name; rename one")
             while True:
                 first_line = reader.line_num + 1
-                cells = _next_record(reader)
+                cells = next_record(reader, _MAX_FIELD_LENGTH)
                 if cells is None:
                     return
                 if not cells:
@@ -203,16 +204,6 @@ def _header(file: TextFile) -> tuple[int, str]:
         if text:
             return number, text
     return 1, ""
-
-
-def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
-    """The next record of a table; None at its end. A field may be longer than the csv module allows by default."""
-    # The limit applies to the whole process, so it is restored before any other code can run.
-    previous_limit = csv.field_size_limit(_MAX_FIELD_LENGTH)
-    try:
-        return next(reader, None)
-    finally:
-        csv.field_size_limit(previous_limit)
 
 
 def _alternating_rows(file: TextFile) -> Iterator[tuple[int, Mapping[str, Any]]]:

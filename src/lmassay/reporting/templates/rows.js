@@ -107,7 +107,7 @@ function changedWords(text, other) {
   });
 }
 
-// Longer than words are. Without a space in so many characters, the script has none, such as Chinese.
+// Longer than almost any word: text of this length without a space is in a script that has none, such as Chinese.
 const MAX_WORD = 40;
 
 // Where the word begins that a position is in; the position itself in a script without spaces.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmassay.errors import DataError, did_you_mean
+from lmassay.storage.csv_records import next_record
 from lmassay.storage.files import format_suffix, open_decoded, open_text
 
 ENDINGS = (".jsonl", ".tsv", ".csv")
@@ -124,7 +125,7 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
         # A quoted cell may have line breaks, so the line of a row is that after the end of the row before.
         line = 1
         try:
-            while (cells := _next_cells(reader)) is not None:
+            while (cells := next_record(reader, _MAX_CELL_LENGTH)) is not None:
                 if not cells:
                     # An empty line; there may be one before the header, too.
                     pass
@@ -139,16 +140,6 @@ def _table(path: Path, columns: Sequence[str] | None) -> Iterator[DataRow]:
                 line = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num}: {error}") from None
-
-
-def _next_cells(reader: Iterator[list[str]]) -> list[str] | None:
-    """The next row of a table; None at its end. A cell may be longer than the csv module allows by default."""
-    # The limit applies to the whole process, so it is restored before any other code can run.
-    previous_limit = csv.field_size_limit(_MAX_CELL_LENGTH)
-    try:
-        return next(reader, None)
-    finally:
-        csv.field_size_limit(previous_limit)
 
 
 def _refuse_repeated_columns(header: Sequence[str], path: Path, line: int) -> None:
