@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from lmassay.evaluations.bias import card as bias
 from lmassay.evaluations.fewshot import card as fewshot
 from lmassay.evaluations.robustness import card as robustness
+from lmassay.evaluations.robustness.attack import Attack, CandidateMaker
 from lmassay.evaluations.syntax import card as syntax
 from lmassay.models.embedded import EMBEDDED
 from tests.docs.blocks import texts
@@ -32,42 +35,69 @@ def test_the_sizes_of_the_robustness_part_are_those_of_the_card():
     limit = robustness._QUICK_LIMIT
     assert row("robustness") == [
         f"{limit} sentences, {quick} attacks",
-        f"{sentences}, {standard}",
-        f"{sentences}, {full}",
+        f"{sentences} sentences, {standard} attacks",
+        f"{sentences} sentences, {full} attacks",
     ]
     assert f"{sentences} sentences about common knowledge" in PAGE
     sample = robustness._SAMPLE
     assert row("robustness", table=1) == [
         f"{sample['quick']} templates, one question each, {quick} attacks",
-        f"{sample['standard']}, {standard}",
-        f"all templates, {full}",
+        f"{sample['standard']} templates, {standard} attacks",
+        f"all templates, {full} attacks",
     ]
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_about_nine_of_ten_attacked_sentences_differ_in_one_word(size):
+    [variant] = robustness.variants(size)
+    sentences = (robustness._DATA / "facts.src").read_text(encoding="utf-8").splitlines()
+    sentences = sentences[: variant.config.get("limit")]
+    n_attacked = n_one_word = 0
+    for options in variant.config["task"]["attack"]:
+        attack = Attack(**options)
+        maker = CandidateMaker(attack, robustness._DATA)
+        for index, sentence in enumerate(sentences):
+            [candidate] = maker.candidates(sentence, index)
+            pairs = zip(sentence.split(), candidate.text.split(), strict=True)
+            n_attacked += 1
+            n_one_word += sum(before != after for before, after in pairs) == 1
+    assert round(10 * n_one_word / n_attacked) == 9
+    assert "In about nine of ten attacked sentences,\nonly one word changes" in PAGE
+
+
 def test_the_sizes_of_the_syntax_part_are_those_of_the_card():
-    quick, *others = (str(syntax._MAX_PAIRS[size]) for size in SIZES)
-    assert row("syntax") == [f"{quick} pairs per file", *others]
-    quick, *others = (str(syntax._CONSTRUCTION_PAIRS[size]) for size in SIZES)
-    first, *rest = row("refining-tse")
+    quick, standard, full = (syntax._MAX_PAIRS[size] for size in SIZES)
+    # VP coordination consists of two constructions of the grammar.
+    assert row("syntax") == [
+        f"{quick} pairs per construction (VP coordination: {2 * quick})",
+        f"{standard} pairs ({2 * standard})",
+        f"up to {full} pairs ({2 * full})",
+    ]
+    quick, standard, full = (syntax._CONSTRUCTION_PAIRS[size] for size in SIZES)
+    first, *others = row("refining-tse")
     assert first.startswith(f"{quick} pairs of each of ")
-    assert rest == others
+    assert others == [f"{standard} pairs", f"{full} pairs"]
     quick, standard = (syntax._BLIMP_PAIRS[size] for size in SIZES[:2])
     assert row("BLiMP") == [
         f"{quick} pairs of each paradigm ({67 * quick})",
-        f"{standard} ({67 * standard:,})",
+        f"{standard} pairs ({67 * standard:,})",
         "all (67,000)",
     ]
     clams, rublimp = syntax._CLAMS_PAIRS, syntax._RUBLIMP_PAIRS
     assert row("CLAMS, RuBLiMP") == [
         f"{clams['quick']} pairs of each construction, {rublimp['quick']} of each paradigm",
-        f"{clams['standard']}, {rublimp['standard']}",
+        f"{clams['standard']} and {rublimp['standard']} pairs",
         "all",
     ]
 
 
 def test_the_sizes_of_the_bias_part_are_those_of_the_card():
     quick, standard, full = (len(bias._PROMPTS[size]) for size in SIZES)
-    assert row("bias") == [f"8 templates, {quick} prompt", f"24, {standard}", f"24, {full}"]
+    assert row("bias") == [
+        f"8 templates, {quick} prompt",
+        f"24 templates, {standard} prompts",
+        f"24 templates, {full} prompts",
+    ]
     questions = lines_of("bias/card_data/bias.jsonl")
     assert f"{questions} questions from 24 templates in 8 categories" in PAGE
     templates, kobbq = bias._TEMPLATES["quick"], bias._KOBBQ_TEMPLATES["quick"]
@@ -84,24 +114,22 @@ def test_the_sizes_of_the_bias_part_are_those_of_the_card():
 
 
 def listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def test_the_sizes_of_the_few_shot_part_are_those_of_the_card():
     shots, splits = fewshot._SHOTS, fewshot._SPLITS
     tests = lines_of("fewshot/card_data/reviews_test.jsonl")
-    none, most = shots["quick"]
     assert row("few-shot") == [
-        f"{splits['quick']} splits, {none} and {most} examples shown, {fewshot._QUICK_TESTS} tests",
-        f"{splits['standard']} splits; {listed(shots['standard'])}; {tests}",
-        f"{splits['full']} splits; {listed(shots['full'])}; two patterns",
+        f"{splits['quick']} splits, {fewshot._QUICK_TESTS} tests; {listed(shots['quick'])} examples shown",
+        f"{splits['standard']} splits, {tests} tests; {listed(shots['standard'])} examples",
+        f"{splits['full']} splits, {tests} tests; {listed(shots['full'])} examples; two patterns",
     ]
     shots = fewshot._PUBLISHED_SHOTS
-    none, most = shots["quick"]
     assert row("FewGLUE") == [
-        f"COPA, WiC; {none} and {most} examples shown, {fewshot._PUBLISHED_TESTS['quick']} tests",
-        f"+ CB, RTE; {listed(shots['standard'])}; {fewshot._PUBLISHED_TESTS['standard']} tests",
-        f"+ BoolQ; {listed(shots['full'])}; all tests",
+        f"COPA, WiC; {fewshot._PUBLISHED_TESTS['quick']} tests; {listed(shots['quick'])} examples shown",
+        f"+ CB, RTE; {fewshot._PUBLISHED_TESTS['standard']} tests; {listed(shots['standard'])} examples",
+        f"+ BoolQ; all tests; {listed(shots['full'])} examples",
     ]
 
 

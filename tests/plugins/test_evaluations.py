@@ -10,7 +10,7 @@ import pytest
 from lmassay.contracts import Finding
 from lmassay.plugins.evaluations import installed_evaluations, package_of
 from tests.helpers import lmassay, write_config
-from tests.plugins.packages import evaluation_called, politeness, write_package
+from tests.plugins.packages import IMPORTS, evaluation_called, politeness, write_package
 
 
 def broken_rows(*arguments: object) -> list[tuple[str, str]]:
@@ -102,6 +102,20 @@ def test_between_two_packages_the_search_path_decides_nothing(tmp_path, monkeypa
     assert "twice-two" in messages["twice-one"]
     assert "twice-one" in messages["twice-two"]
     assert {what for what, _ in broken_rows()} == {"the package twice-one", "the package twice-two"}
+
+
+def test_a_package_with_two_evaluations_of_one_name_is_reported_once(tmp_path, monkeypatch):
+    write_package(tmp_path, "two-alike", politeness("two_alike", name="alike"))
+    (tmp_path / "second_alike.py").write_text(
+        IMPORTS + politeness("second_alike", name="alike", task="polite2"), encoding="utf-8"
+    )
+    points = tmp_path / "two_alike-1.0.dist-info" / "entry_points.txt"
+    points.write_text(
+        "[lmassay.evaluations]\nfirst = two_alike:evaluation\nsecond = second_alike:evaluation\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reason = "has two entry points for the evaluation 'alike'; remove one or rename its evaluation"
+    assert broken_rows() == [("the package two-alike", reason)]
 
 
 def test_a_command_whose_name_is_taken_or_impossible_is_reported(tmp_path, monkeypatch):

@@ -77,9 +77,13 @@ def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
         if first is None:
             loaded[evaluation.name] = evaluation
             origins[evaluation.name] = origin
+        elif first == origin:
+            what = f"has two entry points for the evaluation '{evaluation.name}'; remove one or rename its evaluation"
+            problems.append(PluginProblem(origin, what, is_left_out=True))
         else:
             what = f"has the evaluation '{evaluation.name}', but that of {first} is used"
             problems.append(PluginProblem(origin, what, is_left_out=True))
+            # Of two other packages, either may be the one to rename, so both are reported. lmassay's own names stay.
             if first != OWN_PACKAGE:
                 what = f"has the evaluation '{evaluation.name}', which {origin} also has"
                 problems.append(PluginProblem(first, what, is_left_out=False))

@@ -1,5 +1,4 @@
-"""What the training loop needs from a method: examples as token ids, the loss of training items, the label scores of
-others.
+"""What the training loop needs from a method: examples as token ids, a loss, and label scores.
 
 Also what most learners share: items padded to batches, and the loss over label logits.
 """
@@ -73,8 +72,9 @@ class Learner(ABC):
     def losses(self, micro_batches: Sequence[Sequence[EncodedItem]]) -> Iterator[torch.Tensor]:
         """The loss of a whole update in parts that add up to it: one per micro-batch, computed when it is asked for.
 
-        The sum does not depend on how the update is divided. A learner that draws random numbers or counts
-        anything other than items must do so once for the whole update.
+        The sum must not depend on how the update is divided. Override this method for a loss that is not a weighted
+        mean over items, such as a mean over hidden tokens, or that draws random numbers: count and draw once for the
+        whole update.
         """
         total = sum(total_weight(items) for items in micro_batches)
         for items in micro_batches:

@@ -160,4 +160,5 @@ class BLEU(Scorer):
         return pieces
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
         return BLEU.score_corpus(self, [hyp], [ref])[0]

@@ -379,6 +379,7 @@ class METEOR(Scorer):
         return scores(self._launch(lang), list(zip(hyps, refs, strict=True)))
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
         return METEOR.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @classmethod

@@ -93,6 +93,7 @@ class Semantic(Scorer):
         return [scores[pair] for pair in pairs]
 
     def score_sentence(self, hyp: str, ref: str, lang: str | None = None) -> float:
+        # Not self.score_corpus: in a subclass that overrides score_sentence, that calls score_sentence again.
         return Semantic.score_corpus(self, [hyp], [ref], lang=lang)[0]
 
     @classmethod
