@@ -137,7 +137,7 @@ def test_a_run_without_samples_keeps_its_signature(folder):
 
 
 def test_a_model_whose_random_answers_are_not_stored_is_asked_for_every_sample(folder):
-    model = MODEL.replace('name, can = "coin", frozenset({"generate"})', 'name, can, cached = "coin", {"generate"}, False')
+    model = MODEL.replace('name, can = "coin",', 'cached = False\n    name, can = "coin",')
     (folder / "coin.py").write_text(model, encoding="utf-8")
     (folder / "c.yaml").write_text(json.dumps(config([0.5] * 10, samples=4, temperature=1.0)), encoding="utf-8")
     (planned,) = json.loads(in_process.run(["check", "c.yaml", "--json"]).stdout)["runs"]

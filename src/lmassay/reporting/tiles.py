@@ -160,7 +160,7 @@ def _tiles(
 ) -> list[Tile]:
     """One tile for each headline metric of an evaluation, usually one."""
     headlines_of_evaluation = [headline for headline in shown_headlines if headline.evaluation.name == evaluation.name]
-    # Models that have no number, with entries that say why: those that the evaluation cannot test, and those that failed.
+    # Models that have no number, with entries that say why: the evaluation cannot test them, or they failed.
     inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
     failed_entries = _entries_with_reason(evaluation, "no result", failed)
     entries_without_number = inapplicable_entries + failed_entries
