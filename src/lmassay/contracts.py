@@ -230,7 +230,7 @@ class Model:
     label: str = ""
     """A short name for tables; the model's name if empty."""
     cached: bool = True
-    """Whether to cache answers. Set it to False for a model that only looks up stored answers."""
+    """Whether to cache answers. Set it to False for a model whose answers are random or only looked up."""
     sees_right: bool = True
     """Whether the model uses the text to the right of a blank; False for causal models."""
     chunk: int = 0

@@ -136,6 +136,24 @@ def test_a_run_without_samples_keeps_its_signature(folder):
     assert "temperature" not in run["signature"]
 
 
+def test_a_model_whose_random_answers_are_not_stored_is_asked_for_every_sample(folder):
+    model = MODEL.replace('name, can = "coin",', 'cached = False\n    name, can = "coin",')
+    (folder / "coin.py").write_text(model, encoding="utf-8")
+    (folder / "c.yaml").write_text(json.dumps(config([0.5] * 10, samples=4, temperature=1.0)), encoding="utf-8")
+    (planned,) = json.loads(in_process.run(["check", "c.yaml", "--json"]).stdout)["runs"]
+    assert planned["requests"] == 40
+    (run,) = evaluate("c.yaml")
+    assert {row["scores"]["yes"] for row in run.rows()} == {0.0, 1.0}
+    assert run["yes"].n == 40
+
+
+def test_samples_of_stored_answers_are_refused(folder):
+    (folder / "out.txt").write_text("yes\nno\n", encoding="utf-8")
+    outputs = {"name": "outputs", "files": {"out": "out.txt"}}
+    with pytest.raises(ConfigError, match="samples: outputs looks up stored answers, which are always the same"):
+        evaluate({**config([0.5, 0.5], samples=2, temperature=1.0), "model": outputs})
+
+
 def test_samples_at_temperature_0_are_refused():
     with pytest.raises(ConfigError, match="samples: all answers at temperature 0 are the same"):
         evaluate(config([0.5], samples=2))

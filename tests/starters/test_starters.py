@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 import yaml
 
 from lmassay.cli.actions.starters import starter_files, starters
 from lmassay.running.config import load_runs
+from lmassay.types import Generate
 from tests.helpers import EVALUATIONS, lmassay, write_config, write_lines
 
 STARTERS = EVALUATIONS / "robustness" / "starters"
@@ -204,6 +207,24 @@ def test_the_perturbation_works_from_the_command_line_and_from_a_configuration(t
     assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 0
     row = json.loads(lmassay("export", "latest", cwd=tmp_path).stdout)
     assert row["details"]["adv_src"] == changed
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_the_program_gives_each_prompt_its_own_answer_whatever_line_breaks_it_contains(line_break):
+    program = run_path(str(STARTERS / "my_model.py"))["Program"]
+    requests = [Generate(f"one{line_break}two"), Generate(""), Generate("three")]
+    # Each answer contains a line break that is not the end of a line.
+    answer = "import sys\nfor prompt in sys.stdin: print(prompt.strip() + '\\u2028')"
+    command = [sys.executable, "-X", "utf8", "-c", answer]
+    responses = list(program(command).generate(requests))
+    assert [response.text for response in responses] == ["one two\u2028", "\u2028", "three\u2028"]
+
+
+def test_the_program_reports_answers_that_are_missing():
+    program = run_path(str(STARTERS / "my_model.py"))["Program"]
+    requests = [Generate("one"), Generate("two")]
+    assert [bool(response.error) for response in program(["false"]).generate(requests)] == [True, True]
+    assert [bool(response.error) for response in program(["head", "-n", "1"]).generate(requests)] == [False, True]
 
 
 def test_a_few_shot_method_of_ones_own_is_swept_like_any_other(tmp_path):

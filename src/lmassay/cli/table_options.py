@@ -16,7 +16,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--rows", metavar="KEY", default="", help="What the rows are.  [default: what the runs differ in]"),
-    click.option("--columns", metavar="KEY", default="", help="What the columns are.  [default: the metrics]"),
+    click.option(
+        "--columns",
+        metavar="KEY",
+        default="",
+        help="What the columns are.  [default: the metrics; with one --metric, the remaining key]",
+    ),
     click.option(
         "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
     ),

@@ -56,5 +56,5 @@ def require_loopback(host: str) -> None:
     if not is_loopback:
         raise UserError(
             f"--host {host}: results are shown on this machine only (127.0.0.1); to view them from another machine, "
-            "use a tunnel, e.g. ssh -L 8001:127.0.0.1:8001"
+            "leave out --host and run there: ssh -L 8001:127.0.0.1:8001 HOST (with the port of --port)"
         )

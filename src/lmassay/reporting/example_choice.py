@@ -24,7 +24,7 @@ class ChosenRows:
     """The chosen examples of one run."""
 
     numbers: Sequence[int]
-    """The positions of the examples in their run, counted from 0, in ascending order."""
+    """The numbers of the examples among the stored rows of their run, counted from 0, in ascending order."""
     come_first: Sequence[bool]
     """For each of these examples, whether it is an error or a flip, which are preferred to other examples."""
 

@@ -172,10 +172,10 @@ class Headline:
         return messages
 
 
-def one_per_metric(card_headlines: Sequence[Headline]) -> list[Headline]:
+def one_per_metric(shown_headlines: Sequence[Headline]) -> list[Headline]:
     """The first headline of each evaluation and metric, of any model."""
     first: dict[tuple[str, str], Headline] = {}
-    for headline in card_headlines:
+    for headline in shown_headlines:
         first.setdefault((headline.evaluation.name, headline.metric), headline)
     return list(first.values())
 
@@ -200,7 +200,7 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
     """The headlines of all runs that have results, in the order of the evaluations."""
     # Runs of an evaluation without a question, such as imported logs, have no place on a card.
     with_question = [record for record in records if _has_question(record)]
-    card_headlines: list[Headline] = []
+    shown_headlines: list[Headline] = []
     # Each group contains the runs of one task and model that differ only in what the task varies, such as the attack.
     # Together they answer one research question, so they have one headline.
     for variants in group_variants(with_question):
@@ -214,48 +214,48 @@ def headlines(store: Store, records: Sequence[RunRecord]) -> list[Headline]:
         headline = _headline(store, finished)
         if headline is None or headline.result.value is None:
             continue
-        card_headlines.append(replace(headline, runs_without_results=without_results))
-    named = _with_model_names(_with_task_names(card_headlines), marks(records))
+        shown_headlines.append(replace(headline, runs_without_results=without_results))
+    named = _with_model_names(_with_task_names(shown_headlines), marks(records))
     order = [evaluation.name for evaluation in evaluations()]
     return sorted(named, key=lambda headline: order.index(headline.evaluation.name))
 
 
-def _with_task_names(card_headlines: Sequence[Headline]) -> list[Headline]:
+def _with_task_names(shown_headlines: Sequence[Headline]) -> list[Headline]:
     """Add the name of the task to the scope, if several tasks of one evaluation have a number of the same model."""
     tasks: dict[tuple[str, str], set[str]] = {}
-    for headline in card_headlines:
+    for headline in shown_headlines:
         tasks.setdefault((headline.evaluation.name, headline.model), set()).add(headline.records[0].task)
     named = []
-    for headline in card_headlines:
+    for headline in shown_headlines:
         if len(tasks[headline.evaluation.name, headline.model]) > 1:
             headline = replace(headline, scope=f"task {headline.records[0].task}, {headline.scope}")
         named.append(headline)
     return named
 
 
-def _with_model_names(card_headlines: Sequence[Headline], run_marks: Marks) -> list[Headline]:
+def _with_model_names(shown_headlines: Sequence[Headline], run_marks: Marks) -> list[Headline]:
     """Set the name under which each model is shown.
 
     It is the model's label, followed by the options that distinguish several numbers of one model, and by the marks of
     runs that were measured differently.
     """
     same_model: dict[tuple[str, str, str], list[int]] = {}
-    for position, headline in enumerate(card_headlines):
+    for position, headline in enumerate(shown_headlines):
         key = (headline.evaluation.name, headline.records[0].task, headline.model)
         same_model.setdefault(key, []).append(position)
-    names = [model_name(headline.model) for headline in card_headlines]
+    names = [model_name(headline.model) for headline in shown_headlines]
     for positions in same_model.values():
         configs = []
         for position in positions:
-            configs.append([record.config for record in card_headlines[position].records])
+            configs.append([record.config for record in shown_headlines[position].records])
         for position, options in zip(positions, distinguishing_values(configs), strict=True):
             if options:
                 names[position] = f"{names[position]}, {options}"
     name_counts: Counter[tuple[str, str]] = Counter()
-    for headline, name in zip(card_headlines, names, strict=True):
+    for headline, name in zip(shown_headlines, names, strict=True):
         name_counts[headline.records[0].task, name] += 1
     named = []
-    for headline, name in zip(card_headlines, names, strict=True):
+    for headline, name in zip(shown_headlines, names, strict=True):
         first = headline.records[0]
         if name_counts[first.task, name] > 1:
             # If no option distinguishes them, say because a file was changed in between, the id of the first run does.
@@ -358,9 +358,9 @@ def inapplicable_evaluations(records: Sequence[RunRecord]) -> Reasons:
     return {model: reasons[model] for model in model_order(records) if model in reasons}
 
 
-def evaluations_without_result(records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> Reasons:
+def evaluations_without_result(records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> Reasons:
     """The evaluations that were run on a model but gave no number, and why; models in the order of the card."""
-    with_number = {(headline.evaluation.name, headline.model) for headline in card_headlines}
+    with_number = {(headline.evaluation.name, headline.model) for headline in shown_headlines}
     reasons: dict[str, dict[str, str]] = {}
     for record in sorted(records, key=_reason_rank):
         evaluation = evaluation_of(record)
@@ -436,7 +436,7 @@ class ModelDifference:
         return f"{title}, {self.comparison.new_label}"
 
 
-def differences_to_first_model(store: Store, card_headlines: Sequence[Headline]) -> list[ModelDifference]:
+def differences_to_first_model(store: Store, shown_headlines: Sequence[Headline]) -> list[ModelDifference]:
     """Each further model against the first one of its evaluation, if both answer the same research question.
 
     Models are paired by example. p-values are adjusted for the number of differences.
@@ -444,7 +444,7 @@ def differences_to_first_model(store: Store, card_headlines: Sequence[Headline])
     differences: list[ModelDifference] = []
     for evaluation in evaluations():
         first: dict[tuple[str, str], Headline] = {}
-        for headline in card_headlines:
+        for headline in shown_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
             # Only numbers of the same metric and the same question can be compared.

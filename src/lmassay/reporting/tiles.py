@@ -1,4 +1,8 @@
-"""The overview on top of a report: one tile per question with its number, what the number means, and its limits."""
+"""The headline numbers of a card or a report, with what they mean and their limits: as tiles, or as a table.
+
+On a card, the tiles are on top of the page, one per question. On other pages they open the sections, one per headline
+metric. Formats without tiles have a table.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import replace
 from markupsafe import Markup
 
 from lmassay.contracts import Evaluation
-from lmassay.plugins.evaluations import evaluations
+from lmassay.plugins.evaluations import evaluations, metric_of
 from lmassay.reporting.blocks import (
     Block,
     Body,
@@ -56,27 +60,27 @@ def overview_tiles(
 
     ``names_unfinished`` adds a note on the runs that are not complete.
     """
-    card_headlines = headlines(store, records)
+    shown_headlines = headlines(store, records)
     inapplicable = inapplicable_evaluations(records)
-    failed = evaluations_without_result(records, card_headlines)
+    failed = evaluations_without_result(records, shown_headlines)
     # On every tile, models are in the same order, with or without a result.
     order = model_order(records)
     tiles: list[Tile] = []
     for evaluation in evaluations():
-        tiles += _tiles(evaluation, card_headlines, inapplicable, failed, order)
-    below = _blocks_below(store, records, card_headlines)
+        tiles += _tiles(evaluation, shown_headlines, inapplicable, failed, order)
+    below = _blocks_below(store, records, shown_headlines)
     if names_unfinished:
-        below += _unfinished(card_headlines)
+        below += _unfinished(shown_headlines)
     return tiles, below
 
 
 def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
     """The overview for formats that have no tiles: the same as a table."""
-    card_headlines = headlines(store, records)
+    shown_headlines = headlines(store, records)
     questions = {evaluation.name: evaluation.question for evaluation in evaluations()}
     rows_with_number: dict[str, list[tuple[str, TableRow]]] = {}
     rows_without_number: dict[str, list[tuple[str, TableRow]]] = {}
-    for headline in card_headlines:
+    for headline in shown_headlines:
         cells = [
             name(headline.question, headline.shown_title),
             text_cell(headline.shown_model),
@@ -85,7 +89,7 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
             text_cell(_scope(headline), *headline.details),
         ]
         rows_with_number.setdefault(headline.evaluation.name, []).append((headline.model, TableRow(cells)))
-    failed = evaluations_without_result(records, card_headlines)
+    failed = evaluations_without_result(records, shown_headlines)
     for state, reasons_by_model in (("not applicable", inapplicable_evaluations(records)), ("no result", failed)):
         for model, reasons in reasons_by_model.items():
             for evaluation, reason in reasons.items():
@@ -102,25 +106,25 @@ def overview_table(store: Store, records: Sequence[RunRecord]) -> list[Block]:
         rows += [row for _, row in with_missing_models(with_number, without_number, order)]
     if not rows:
         return []
-    header = [*header_row(["question", "model"], ["value", interval_header(card_headlines)]), text_cell("based on")]
+    header = [*header_row(["question", "model"], ["value", interval_header(shown_headlines)]), text_cell("based on")]
     blocks: list[Block] = [Table("", [header], [Body(rows)])]
-    for headline in one_per_metric(card_headlines):
+    for headline in one_per_metric(shown_headlines):
         text = f"{headline.shown_title}: {headline.explanation}"
         if _is_on_card(headline) and headline.distinguishable_text:
             text += f" {headline.distinguishable_text}"
         blocks.append(Note(text))
-    blocks += _reference_tables(card_headlines)
-    blocks += _blocks_below(store, records, card_headlines)
-    blocks += _unfinished(card_headlines)
+    blocks += _reference_tables(shown_headlines)
+    blocks += _blocks_below(store, records, shown_headlines)
+    blocks += _unfinished(shown_headlines)
     return blocks
 
 
-def _reference_tables(card_headlines: Sequence[Headline]) -> list[Block]:
+def _reference_tables(shown_headlines: Sequence[Headline]) -> list[Block]:
     """The reference numbers of each headline metric that has any, as tables."""
     blocks: list[Block] = []
-    for first in one_per_metric(card_headlines):
+    for first in one_per_metric(shown_headlines):
         same_metric = []
-        for headline in card_headlines:
+        for headline in shown_headlines:
             if (headline.evaluation.name, headline.metric) == (first.evaluation.name, first.metric):
                 same_metric.append(headline)
         for references in reference_lists(same_metric):
@@ -132,10 +136,10 @@ def _reference_tables(card_headlines: Sequence[Headline]) -> list[Block]:
     return blocks
 
 
-def interval_header(card_headlines: Sequence[Headline]) -> str:
+def interval_header(shown_headlines: Sequence[Headline]) -> str:
     """The header of a column of intervals, with the confidence level if all have the same."""
     levels: set[float] = set()
-    for headline in card_headlines:
+    for headline in shown_headlines:
         levels.update(record.settings.confidence for record in headline.records)
     if len(levels) == 1:
         return f"{100 * levels.pop():g} % interval"
@@ -149,14 +153,14 @@ def anchor(task: str) -> str:
 
 def _tiles(
     evaluation: Evaluation,
-    card_headlines: Sequence[Headline],
+    shown_headlines: Sequence[Headline],
     inapplicable: Reasons,
     failed: Reasons,
     order: Sequence[str],
 ) -> list[Tile]:
     """One tile for each headline metric of an evaluation, usually one."""
-    headlines_of_evaluation = [headline for headline in card_headlines if headline.evaluation.name == evaluation.name]
-    # Models that have no number, with their entries: those that the evaluation cannot test, then those that failed.
+    headlines_of_evaluation = [headline for headline in shown_headlines if headline.evaluation.name == evaluation.name]
+    # Models that have no number, with entries that say why: the evaluation cannot test them, or they failed.
     inapplicable_entries = _entries_with_reason(evaluation, "n/a", inapplicable)
     failed_entries = _entries_with_reason(evaluation, "no result", failed)
     entries_without_number = inapplicable_entries + failed_entries
@@ -212,10 +216,10 @@ def _entries_with_reason(evaluation: Evaluation, state: str, reasons: Reasons) -
     return entries
 
 
-def reference_lists(card_headlines: Sequence[Headline]) -> list[ReferenceList]:
+def reference_lists(shown_headlines: Sequence[Headline]) -> list[ReferenceList]:
     """Rank these models among the reference numbers, best first. All headlines must have the same metric."""
     tables: dict[str, list[tuple[Headline, ReferenceTable]]] = {}
-    for headline in card_headlines:
+    for headline in shown_headlines:
         for table in headline.references:
             tables.setdefault(table.title, []).append((headline, table))
     lists: list[ReferenceList] = []
@@ -226,10 +230,10 @@ def reference_lists(card_headlines: Sequence[Headline]) -> list[ReferenceList]:
             if own_result.value is not None:
                 rows.append((own_result.value, headline.shown_model, True))
         first_headline, first_table = members[0]
-        better: Better = "higher"
-        if first_table.own is None:
-            # The table lists the headline's own metric. Otherwise it lists an accuracy, for which higher is better.
-            better = first_headline.better
+        better = first_headline.better
+        if first_table.own is not None:
+            # The table lists another metric than the headline's.
+            better = metric_of(first_headline.records[0], first_table.own.metric).better
         # The tables of all models contain the same published rows; each is shown once.
         published: dict[str, ReferenceRow] = {}
         for _, table in members:
@@ -359,11 +363,11 @@ def gauge(
 # --- below the tiles --------------------------------------------------------------------------------------------------
 
 
-def _blocks_below(store: Store, records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> list[Block]:
+def _blocks_below(store: Store, records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> list[Block]:
     return [
-        *_mark_notes(records, card_headlines),
-        *_distinguishable_note(card_headlines),
-        *_differences(store, card_headlines),
+        *_mark_notes(records, shown_headlines),
+        *_distinguishable_note(shown_headlines),
+        *_differences(store, shown_headlines),
     ]
 
 
@@ -375,17 +379,17 @@ DISTINGUISHABLE_NOTE = (
 )
 
 
-def _distinguishable_note(card_headlines: Sequence[Headline]) -> list[Block]:
-    if any(_is_on_card(headline) and headline.distinguishable_text for headline in card_headlines):
+def _distinguishable_note(shown_headlines: Sequence[Headline]) -> list[Block]:
+    if any(_is_on_card(headline) and headline.distinguishable_text for headline in shown_headlines):
         return [Note(DISTINGUISHABLE_NOTE)]
     return []
 
 
-def _mark_notes(records: Sequence[RunRecord], card_headlines: Sequence[Headline]) -> list[Block]:
+def _mark_notes(records: Sequence[RunRecord], shown_headlines: Sequence[Headline]) -> list[Block]:
     """The meaning of the marks that the overview uses."""
     run_marks = marks(records)
     used_marks: set[str] = set()
-    for headline in card_headlines:
+    for headline in shown_headlines:
         for record in headline.records:
             if record.id in run_marks.of_run:
                 used_marks.add(run_marks.of_run[record.id])
@@ -396,9 +400,9 @@ def _mark_notes(records: Sequence[RunRecord], card_headlines: Sequence[Headline]
     return notes
 
 
-def _differences(store: Store, card_headlines: Sequence[Headline]) -> list[Block]:
+def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Block]:
     """A table of each further model against the first one."""
-    differences = differences_to_first_model(store, card_headlines)
+    differences = differences_to_first_model(store, shown_headlines)
     if not differences:
         return []
     # A single p-value needs no adjustment.
@@ -414,9 +418,11 @@ def _differences(store: Store, card_headlines: Sequence[Headline]) -> list[Block
             Cell(f"{row.difference:+z.3f}"),
             Cell(difference_interval(row, "+", _DIGITS)),
             Cell(p_text(row.p)),
-            *([Cell(p_text(row.p_adjusted))] if is_adjusted else []),
             Cell(f"{row.n:,}"),
         ]
+        if is_adjusted:
+            # Before n, as in the header.
+            cells.insert(-1, Cell(p_text(row.p_adjusted)))
         rows.append(TableRow(cells))
         if difference.new.comparison_note:
             notes[difference.new.comparison_note] = None
@@ -433,9 +439,9 @@ def _differences(store: Store, card_headlines: Sequence[Headline]) -> list[Block
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 
 
-def _unfinished(card_headlines: Sequence[Headline]) -> list[Block]:
+def _unfinished(shown_headlines: Sequence[Headline]) -> list[Block]:
     messages = []
-    for headline in card_headlines:
+    for headline in shown_headlines:
         messages += [f"{message} ({headline.shown_model})" for message in headline.unfinished_messages]
     if not messages:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lmassay.contracts import Model
+from lmassay.contracts import Model, StoredAnswers
 from lmassay.errors import ConfigError
 from lmassay.statistics.repetition import SAMPLE_OF
 from lmassay.types import Design, Example, Generate, Request
@@ -71,7 +71,7 @@ def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
         raise ConfigError(
             f"{key}: the task {task.name} asks for no text that could be sampled; remove samples and temperature"
         )
-    if not model.cached:
+    if isinstance(model, StoredAnswers):
         raise ConfigError(f"{key}: {model.name} looks up stored answers, which are always the same; remove this key")
     example = next(iter(task.examples()), None)
     if example is None:

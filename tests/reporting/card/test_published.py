@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from lmassay.reporting.card import card_evaluations, published_parts
 from lmassay.reporting.headline import Headline, ReferenceRow, ReferenceTable
 from lmassay.reporting.tiles import reference_lists
 from lmassay.storage.store import Store
-from lmassay.types import Provenance, Result, RunRecord
+from lmassay.types import Metric, Provenance, Result, RunRecord
 from tests.helpers import lmassay
 
 MODELS = Path(__file__).parent / "models.py"
@@ -216,6 +217,15 @@ def test_models_stand_among_the_reference_rows_best_first():
         ("b", "0.40", True),
     ]
     assert shown.sources == "people: Nobody 2026, n = 50"
+
+
+def test_the_best_comes_first_where_the_reference_rows_are_for_another_metric_than_the_headline():
+    own = Result("errors", "overall", 0.4, 0.3, 0.5, 100)
+    table = ReferenceTable("errors", [ReferenceRow("people", 0.1), ReferenceRow("guessing", 0.5)], own)
+    headline = _headline("a", 0.7, [table])
+    record = replace(headline.records[0], provenance=Provenance(metrics=(Metric("errors", better="lower"),)))
+    [shown] = reference_lists([replace(headline, records=[record])])
+    assert [label for label, _, _ in shown.rows] == ["people", "a", "guessing"]
 
 
 def test_sources_that_several_lists_share_are_named_once():

@@ -17,7 +17,7 @@ from lmassay.cli.options import ExecutorChoice
 from lmassay.cli.progress import ProgressDisplay, SweepDisplay
 from lmassay.cli.run_tables import brief_note, print_run, print_runs
 from lmassay.cli.table_output import print_sentence, print_table
-from lmassay.contracts import Model
+from lmassay.contracts import Model, StoredAnswers
 from lmassay.errors import ConfigError, LmassayError, UserError
 from lmassay.plugins.evaluations import evaluation_of, evaluations
 from lmassay.plugins.hooks import any_value, call_hook
@@ -260,8 +260,7 @@ def _print_costs(costs: Sequence[CostEstimate]) -> None:
 
 def _max_requests(plan: Plan) -> int | None:
     """Return how many requests a run sends at most; None if that is unknown."""
-    looks_up_answers = plan.model is not None and not plan.model.cached
-    if not plan.task.needs or looks_up_answers:
+    if not plan.task.needs or isinstance(plan.model, StoredAnswers):
         return 0
     if plan.task.requests_each is None or plan.size is None:
         return None

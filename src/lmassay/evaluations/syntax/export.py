@@ -21,7 +21,7 @@ def pairs_export() -> Export:
 
 
 def blanks_export() -> Export:
-    """Create the export of blanks. It has no logs, because the formats have no room for hundreds of words per blank."""
+    """Create the export of blanks. Logs of lm-evaluation-harness have no room for hundreds of words per blank."""
     return Export(has_logs=False)
 
 

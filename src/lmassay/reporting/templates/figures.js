@@ -1,5 +1,5 @@
 // Each figure can be saved as an SVG file. On the page, the style sheet colours the shapes; in a file, they need their
-// own attributes: the colours of the light page, on white. A line of text is 7 points high, so 400 units are a column.
+// own attributes: the colours of the light page, on white. A line of text is 7 points high, so 400 units fit a column.
 {
 const SVG = "http://www.w3.org/2000/svg";
 const MILLIMETRES_PER_UNIT = (7 / 12) * (25.4 / 72);

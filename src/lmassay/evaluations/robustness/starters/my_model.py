@@ -37,9 +37,11 @@ class Program(Model):
             raise UserError(f"model.command: there is no program {self.command[:1]}; install it or write its path")
 
     def generate(self, requests: Sequence[Generate]) -> Iterator[Response]:
-        prompts = "".join(request.prompt.replace("\n", " ") + "\n" for request in requests)
+        # A program may take any line break, such as U+2028, for the end of a prompt.
+        prompts = "".join(" ".join(request.prompt.splitlines()) + "\n" for request in requests)
         done = subprocess.run(self.command, input=prompts, capture_output=True, encoding="utf-8", check=False)
-        lines = done.stdout.splitlines()
+        # Not splitlines(), which would also split an answer at its U+2028 or U+0085.
+        lines = done.stdout.removesuffix("\n").split("\n") if done.stdout else []
         for index in range(len(requests)):
             if index < len(lines):
                 yield Response(lines[index])

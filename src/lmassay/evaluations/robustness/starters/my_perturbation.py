@@ -16,11 +16,13 @@ from lmassay import perturbation
 
 @perturbation("leet")
 def leet(text: str, rng: random.Random, rate: float, *, signs: str = "a4e3i1o0s5t7") -> str:
-    """Replace letters with digits that look like them."""
-    table = dict(zip(signs[::2], signs[1::2], strict=True))
+    """Replace letters with digits that look like them; ``signs`` has each letter followed by its digit."""
+    digits = dict(zip(signs[::2], signs[1::2], strict=True))
     letters = []
     for letter in text:
-        digit = table.get(letter.lower())
-        # Only letters that have a digit draw a random number.
-        letters.append(digit if digit is not None and rng.random() < rate else letter)
+        digit = digits.get(letter.lower())
+        if digit is not None and rng.random() < rate:
+            letters.append(digit)
+        else:
+            letters.append(letter)
     return "".join(letters)
