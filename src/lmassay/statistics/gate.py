@@ -555,7 +555,7 @@ def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> 
     is_mostly_missing = 2 * missing > total
     if is_mostly_missing and check.state == "pass" and not allow_incomplete:
         why = (
-            f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no "
+            f"{missing:,} of the {total:,} {check.row.unpaired_unit}s with a score in the base run are not in the new one, or have no "
             f"score there; --allow-incomplete judges the others: {check.why}"
         )
         return replace(check, state="cannot judge", why=why)
@@ -567,7 +567,7 @@ def unpaired_text(row: Comparison) -> str:
     parts = []
     for count, run in ((row.only_base, "base"), (row.only_new, "new")):
         if count:
-            parts.append(f"{counted(count, 'example')} that only the {run} run scored")
+            parts.append(f"{counted(count, row.unpaired_unit)} that only the {run} run scored")
     return f"not compared: {', '.join(parts)}" if parts else ""
 
 
