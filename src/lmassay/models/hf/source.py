@@ -43,7 +43,12 @@ _TOKENIZER_FILES = (
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
 # A model may lack these files; those that it has must be readable.
-_OPTIONAL_JSON_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
+_OPTIONAL_JSON_FILES = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
 # Parts of a tokenizer without tokenizer.json, which otherwise contains them.
 _OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
