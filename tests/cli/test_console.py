@@ -8,8 +8,9 @@ import warnings
 
 import pytest
 
+from lmassay.cli.actions.doctor import _terminal
 from lmassay.cli.console import print_json, redact_logs, show_warnings
-from lmassay.cli.table_output import print_sentence, print_table
+from lmassay.cli.table_output import fits, print_sentence, print_table, print_wide_table
 from tests.helpers import ROOT, lmassay, write_config
 from tests.terminal import in_terminal
 
@@ -94,6 +95,14 @@ def test_what_is_no_terminal_gets_every_row_on_one_line(monkeypatch, capsys, col
     assert lines[4].count(LONG_CELL) == 3
 
 
+def test_forced_colours_do_not_wrap_what_goes_to_a_file(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_table("", ["what", "value"], [["first", "a b " * 50], ["second", "2"]])
+    print_sentence("a sentence " * 20)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert "output goes to a file or pipe" in _terminal().found
+
+
 @pytest.mark.parametrize("columns", ["30", "120"])
 def test_commands_print_long_paths_whole_into_a_pipe(tmp_path, columns):
     place = tmp_path / ("a rather long folder 이름 " * 6) / ("another one " * 12)
@@ -142,6 +151,17 @@ def test_a_narrow_terminal_breaks_neither_words_nor_intervals(monkeypatch, capsy
     assert "0.7250  [-0.0923, 0.2860]" in lines[1]
     label_lines = [line[:21].strip() for line in lines[1:]]
     assert " ".join(label_lines) == "worst of 8 on org/ translation-system_ checkpoint-12000"
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(21, 2), (22, 1), (23, 1)])
+def test_a_table_is_split_only_if_it_is_wider_than_the_terminal(monkeypatch, capsys, columns, parts):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    # Four columns of four characters, with two spaces between them.
+    headers, rows = ["name", "aaaa", "bbbb", "cccc"], [["run1", "1234", "1234", "1234"]]
+    print_wide_table("", headers, rows)
+    assert capsys.readouterr().out.count("run1") == parts
+    assert fits(headers, rows) is (parts == 1)
 
 
 def test_only_words_that_are_wider_than_their_column_are_broken(monkeypatch, capsys):

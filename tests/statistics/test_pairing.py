@@ -8,9 +8,10 @@ import pytest
 
 from lmassay.statistics.comparison import compare_runs
 from lmassay.statistics.flips import flips
+from lmassay.statistics.gate import unpaired_text
 from lmassay.statistics.paired_scores import ChangeCounts
 from lmassay.statistics.pairing import are_aligned
-from lmassay.types import Row
+from lmassay.types import Example, Outcome, Row, Score
 from tests.compare_kit import combined, counted_changes, failed, rates, scored, two, unscored
 
 
@@ -44,6 +45,57 @@ def test_examples_that_only_one_run_scored_are_counted():
     base, new = two([*rates([1] * 5), unscored(5)], [*rates([1] * 3), unscored(3), scored(5, accuracy=1.0)])
     (row,) = compare_runs(base, [new])
     assert (row.n, row.only_base, row.only_new) == (3, 2, 1)
+
+
+def rows_without_a_weight(prefix: str) -> list[Row]:
+    """Ten examples, two of each label; the fourth has a score but no weight."""
+    rows: list[Row] = []
+    for i in range(10):
+        weight = {} if i == 3 else {"rows": 2.0}
+        rows.append(scored(f"{prefix}{i}", {"left": f"g{i // 2}"}, accuracy=float(i % 2), **weight))
+    return rows
+
+
+def test_an_example_without_a_weight_counts_nothing():
+    weights = {"accuracy": "rows"}
+    rows = rows_without_a_weight("e")
+    base, new = two(rows, reversed(rows), weights=weights)
+    (row,) = compare_runs(base, [new], ["accuracy"])
+    assert (row.n, row.only_base, row.only_new) == (9, 0, 0)
+    assert flips(base, new, ["accuracy"])[0].n == 9
+
+
+def test_an_example_without_a_weight_does_not_exclude_the_others_of_its_label():
+    design = {"weights": {"accuracy": "rows"}, "pair_by": ["left"]}
+    base, new = two(rows_without_a_weight("a"), rows_without_a_weight("b"), **design)
+    (row,) = compare_runs(base, [new], ["accuracy"])
+    assert (row.n, row.only_base, row.only_new) == (5, 0, 0)
+    # Of the second label, only the first example counts: it scored 0, all labels of two examples have a mean of 0.5.
+    assert row.base_mean == pytest.approx(4 * 4 * 0.5 / (4 * 4 + 2))
+
+
+def test_outcomes_of_an_example_without_a_weight_count_nothing():
+    def context(i: int) -> Row:
+        scores = {"tse": 1.0} if i == 3 else {"tse": 1.0, "rows": 2.0}
+        outcomes = {"tse": [Outcome("be", 1.0, 1), Outcome("do", 1.0, 1)]}
+        return Row(Example(str(i), {}), "scored", Score(scores, outcomes=outcomes))
+
+    rows = [context(i) for i in range(6)]
+    base, new = two(rows, rows, weights={"tse": "rows"}, crossed={"tse": "verb_pair"})
+    (row,) = compare_runs(base, [new], ["tse"])
+    assert (row.n, row.only_base, row.only_new) == (5, 0, 0)
+
+
+def test_what_only_one_run_scored_is_counted_in_what_is_paired():
+    trainings = [scored(i, {"split": f"s{i}"}, accuracy=0.5 + 0.01 * i) for i in range(5)]
+    base, new = two(trainings, trainings[:4], replicates={"group": "split"})
+    (row,) = compare_runs(base, [new])
+    assert unpaired_text(row) == "not compared: 1 split that only the base run scored"
+    before = [scored(f"a{i}", {"left": f"g{i // 2}"}, accuracy=1.0) for i in range(8)]
+    after = [scored(f"b{i}", {"left": f"g{i // 2}"}, accuracy=1.0) for i in range(4)]
+    base, new = two(before, after, pair_by=["left"])
+    (row,) = compare_runs(base, [new])
+    assert unpaired_text(row) == "not compared: 2 labels that only the base run scored"
 
 
 def test_runs_that_are_the_same_still_have_an_interval():

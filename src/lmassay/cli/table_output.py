@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,16 +22,21 @@ _WORDS = re.compile(r"\s*\S+\s*")
 _PARTS_OF_WORDS = re.compile(r"\s*[^\s/_=:·-]*(?:[/_=:·-]+\s*|\s+|$)")
 # Spaces that rich puts between two columns.
 _COLUMN_GAP = 2
-# Wider than anything that is printed: a file or a pipe gets each row on one line.
-_UNLIMITED = 1 << 20
+UNLIMITED_WIDTH = 1 << 20
+"""Wider than anything that is printed: a file or a pipe gets each row on one line."""
 
 
 def stdout_console() -> Console:
-    """Return standard output. If it is not a terminal, nothing is wrapped or cut off, whatever ``COLUMNS`` says."""
+    """Return standard output. In a file or a pipe, nothing is wrapped or cut off."""
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_UNLIMITED)
+    if not _has_width(console):
+        console = Console(highlight=False, width=UNLIMITED_WIDTH)
     return console
+
+
+def _has_width(console: Console) -> bool:
+    # With FORCE_COLOR, rich treats even a file as a terminal. It has a width only if COLUMNS gives one.
+    return console.is_terminal and (sys.stdout.isatty() or "COLUMNS" in os.environ)
 
 
 def is_narrow() -> bool:
@@ -48,7 +55,7 @@ def fits(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
 def print_sentence(text: str) -> None:
     """Print a sentence among the results: wrapped between words on a terminal, on one line in a file."""
     console = stdout_console()
-    console.print(Text(without_controls(text)), soft_wrap=not console.is_terminal)
+    console.print(Text(without_controls(text)), soft_wrap=console.width == UNLIMITED_WIDTH)
 
 
 def print_table(
@@ -69,18 +76,18 @@ def print_table(
     shown_columns = [without_controls(column) for column in columns]
     shown_rows = [[without_controls(cell) for cell in row] for row in rows]
     layout = []
-    for number, cells in enumerate(zip(shown_columns, *shown_rows, strict=True)):
-        layout.append(_column_space(cells, number in right, number in whole))
+    for index, cells in enumerate(zip(shown_columns, *shown_rows, strict=True)):
+        layout.append(_column_space(cells, index in right, index in whole))
     widths = _widths(layout, console.width)
     if widths is None:
         _print_as_lists(console, columns, rows)
         return
     table = Table(box=None, pad_edge=False)
-    for number, (column, width) in enumerate(zip(shown_columns, widths, strict=True)):
+    for index, (column, width) in enumerate(zip(shown_columns, widths, strict=True)):
         table.add_column(
             # As Text, because rich would read brackets in a plain string as markup.
             Text(wrapped(column, width)),
-            justify="right" if number in right else "left",
+            justify="right" if index in right else "left",
             overflow="fold",
             width=width,
         )
@@ -100,11 +107,12 @@ def print_wide_table(title: str, columns: Sequence[str], rows: Sequence[Sequence
     while start < len(columns):
         # Each part has at least one column next to the names.
         end = start + 1
-        while end < len(columns) and widths[0] + sum(widths[start : end + 1]) <= terminal_width:
+        # There is no gap after the last column.
+        while end < len(columns) and widths[0] + sum(widths[start : end + 1]) - _COLUMN_GAP <= terminal_width:
             end += 1
-        numbers = range(1, end - start + 1)
+        value_columns = range(1, end - start + 1)
         part = [[row[0], *row[start:end]] for row in rows]
-        print_table(title, [columns[0], *columns[start:end]], part, right=numbers, whole=(0, *numbers))
+        print_table(title, [columns[0], *columns[start:end]], part, right=value_columns, whole=(0, *value_columns))
         title = ""
         start = end
 
@@ -129,10 +137,10 @@ class _ColumnSpace:
     """The width below which it cannot be read."""
     full: int
     """The width in which no cell is wrapped."""
-    is_number: bool
+    is_numeric: bool
 
 
-def _column_space(cells: Sequence[str], is_number: bool, is_whole: bool) -> _ColumnSpace:
+def _column_space(cells: Sequence[str], is_numeric: bool, is_whole: bool) -> _ColumnSpace:
     """Return how much room a column needs.
 
     Columns that must stay whole need their full width. Numbers are never broken, and an interval only between its two
@@ -147,9 +155,9 @@ def _column_space(cells: Sequence[str], is_number: bool, is_whole: bool) -> _Col
             least = max([least, *map(cell_len, line.split())])
     if is_whole:
         least = full
-    elif not is_number:
+    elif not is_numeric:
         least = min(least, _MIN_TEXT_WIDTH)
-    return _ColumnSpace(least, full, is_number)
+    return _ColumnSpace(least, full, is_numeric)
 
 
 def _widths(columns: Sequence[_ColumnSpace], available: int) -> list[int] | None:
@@ -161,18 +169,21 @@ def _widths(columns: Sequence[_ColumnSpace], available: int) -> list[int] | None
     free = available - sum(widths) - _COLUMN_GAP * (len(columns) - 1)
     if free < 0:
         return None
-    for number, column in enumerate(columns):
+    for index, column in enumerate(columns):
         missing = column.full - column.least
-        if column.is_number and missing <= free:
-            widths[number] = column.full
+        if column.is_numeric and missing <= free:
+            widths[index] = column.full
             free -= missing
-    growing = [number for number, column in enumerate(columns) if widths[number] < column.full and not column.is_number]
+    growing: list[int] = []
+    for index, column in enumerate(columns):
+        if not column.is_numeric and widths[index] < column.full:
+            growing.append(index)
     while free > 0 and growing:
-        for number in list(growing):
-            if free > 0 and widths[number] < columns[number].full:
-                widths[number] += 1
+        for index in list(growing):
+            if free > 0 and widths[index] < columns[index].full:
+                widths[index] += 1
                 free -= 1
-        growing = [number for number in growing if widths[number] < columns[number].full]
+        growing = [index for index in growing if widths[index] < columns[index].full]
     return widths
 
 

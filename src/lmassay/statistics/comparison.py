@@ -59,10 +59,13 @@ class Comparison:
     better: Better = "higher"
     """Which direction is better, as the metric declares."""
     only_base: int = 0
-    """Examples that only the base run scored: they are in no pair, so nothing here refers to them."""
+    """How many examples only the base run scored: they are in no pair, so nothing here refers to them."""
     only_new: int = 0
     estimate: Estimate | None = None
     """The estimate that difference, interval and p come from; it also answers one-sided tests at other thresholds."""
+    unpaired_unit: str = "example"
+    """What ``only_base`` and ``only_new`` count, in the singular: examples, the labels that runs without a common
+    example are paired by, or repetitions such as splits."""
 
     @property
     def relative(self) -> float | None:
@@ -201,6 +204,7 @@ def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
         better=metric_of(base.record, metric).better,
         only_base=pairs.only_base,
         only_new=pairs.only_new,
+        unpaired_unit=pairs.unpaired_unit,
         estimate=difference.estimate,
     )
 

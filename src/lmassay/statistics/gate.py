@@ -554,8 +554,9 @@ def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> 
         check = replace(check, why=f"{check.why}; {unpaired}")
     is_mostly_missing = 2 * missing > total
     if is_mostly_missing and check.state == "pass" and not allow_incomplete:
+        unit = check.row.unpaired_unit
         why = (
-            f"{missing:,} of the {total:,} examples with a score in the base run are not in the new one, or have no "
+            f"{missing:,} of the {total:,} {unit}s with a score in the base run are not in the new one, or have no "
             f"score there; --allow-incomplete judges the others: {check.why}"
         )
         return replace(check, state="cannot judge", why=why)
@@ -567,7 +568,7 @@ def unpaired_text(row: Comparison) -> str:
     parts = []
     for count, run in ((row.only_base, "base"), (row.only_new, "new")):
         if count:
-            parts.append(f"{counted(count, 'example')} that only the {run} run scored")
+            parts.append(f"{counted(count, row.unpaired_unit)} that only the {run} run scored")
     return f"not compared: {', '.join(parts)}" if parts else ""
 
 

@@ -72,11 +72,14 @@ class Pairs:
     n: int
     """How many examples (or labels, repetitions or tests) are paired."""
     only_base: int
+    """How many examples, or labels or repetitions, only the base run scored. ``n`` may count something else: tests."""
     only_new: int
     combination: Combination | None = None
     clustered_by: tuple[str, ...] = ()
     estimated: Estimate | None = None
     """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
+    unpaired_unit: str = "example"
+    """What ``only_base`` and ``only_new`` count, in the singular."""
 
     def base_mean(self) -> float:
         """The metric of the base run, on the pairs alone."""

@@ -137,7 +137,8 @@ def _weights(side: Side, metric: str) -> NDArray[np.float64]:
     weight_column = side.record.design.weights.get(metric)
     if weight_column is None:
         return np.ones(len(side.table))
-    return side.table.column(weight_column)
+    # An example without a weight counts nothing, as in the numbers of the run (ScoreTable.weights).
+    return np.asarray(np.nan_to_num(side.table.column(weight_column)))
 
 
 def _cluster_names(side: Side) -> list[str]:
@@ -158,21 +159,21 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     if outcomes is None:
         return {}
     weight_of_example = _weights(side, metric)
-    rows_of_example = np.bincount(outcomes.table_rows, weights=outcomes.rows, minlength=len(table))
+    n_rows_of_example = np.bincount(outcomes.table_rows, weights=outcomes.rows, minlength=len(table))
     keys = keys_of(side, key)
     groups = [table.groups[name] for name in _cluster_names(side)]
     sums: dict[tuple[str, str], _WeightedSum] = {}
     # Lists, because Python reads the elements of a list faster than those of an array.
     outcome_rows = outcomes.table_rows.tolist()
     outcome_values = outcomes.values.tolist()
-    outcome_weights = outcomes.rows.tolist()
-    for row, label, value, rows in zip(outcome_rows, outcomes.labels, outcome_values, outcome_weights, strict=True):
+    outcome_counts = outcomes.rows.tolist()
+    for row, label, value, n_rows in zip(outcome_rows, outcomes.labels, outcome_values, outcome_counts, strict=True):
         unit = (keys[row], label)
         if unit not in sums:
             labels_of_row = [group[row] for group in groups]
             sums[unit] = _WeightedSum((*labels_of_row, label))
         # Together, the outcomes of an example count as much as the example.
-        weight = float(rows * (weight_of_example[row] / rows_of_example[row]))
+        weight = float(n_rows * (weight_of_example[row] / n_rows_of_example[row]))
         sums[unit].add(value, weight)
     units: dict[tuple[str, str], PairingUnit] = {}
     for unit, summed in sums.items():
@@ -192,8 +193,9 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
     by_label_after = labelled_units_of(other, metric, key)
     clustered_by = _cluster_names(base)
     if by_label_before and by_label_after:
-        if crossed is not None:
-            clustered_by.append(crossed)
+        # Only metrics in Design.crossed have scores by label.
+        assert crossed is not None
+        clustered_by.append(crossed)
     else:
         # One of the runs does not have its scores by label: pair whole units, each with an empty label.
         by_label_before = {(unit, ""): value for unit, value in before.items()}
@@ -219,6 +221,7 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
         only_base=len(before.keys() - paired_units),
         only_new=len(after.keys() - paired_units),
         clustered_by=tuple(clustered_by),
+        unpaired_unit="example" if key is None else "label",
     )
 
 
@@ -290,7 +293,7 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
 
 
 def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
-    """The values of these rows, which are in order and different from each other."""
+    """The values at these rows. Rows are ascending and unique, so as many rows as values are all rows."""
     if len(rows) == len(values):
         return values
     return [values[row] for row in rows.tolist()]
@@ -497,6 +500,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
             only_base=only_base,
             only_new=only_new,
             estimated=difference_of_repetitions(changes_of(before, after), correlation, by=by),
+            unpaired_unit=base.record.unit,
         )
     before = _scores_by_replicate(base, metric, tested_before, shared)
     after = _scores_by_replicate(other, metric, tested_after, shared)
@@ -527,6 +531,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
         only_base=only_base,
         only_new=only_new,
         estimated=difference_on_tests(changes_of(before, after), correlation, group_numbers),
+        unpaired_unit=base.record.unit,
     )
 
 

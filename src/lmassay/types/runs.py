@@ -148,7 +148,18 @@ class RunRecord:
     label: str
     """A short name for what was run, which distinguishes the runs of a sweep."""
     status: str
-    """waiting, running, done, incomplete, stopped, cancelled, failed, interrupted or damaged."""
+    """One of
+
+    - ``waiting``: recorded, but not started;
+    - ``running``;
+    - ``done``;
+    - ``incomplete``: finished, but with errors, or no example could be scored;
+    - ``stopped``: the budget was reached;
+    - ``cancelled``: the user pressed Ctrl-C;
+    - ``failed``: an exception ended it;
+    - ``interrupted``: its process died;
+    - ``damaged``: its record in the results folder is not what was written.
+    """
     config: Mapping[str, Any]
     """The configuration of this run, without lists of values to try."""
     signature: str
@@ -158,7 +169,7 @@ class RunRecord:
     results: Sequence[Result]
     """The results; empty until the run is finished."""
     note: str
-    """Why the run is not done, if it is not."""
+    """Why the run is not done, if it is not. The user's own note is in :attr:`annotation`."""
     planned: int | None
     """The number of examples, if it was known beforehand."""
     created: str
@@ -238,6 +249,7 @@ class RunRecord:
             "model": self.model,
             "label": self.label,
             "status": self.status,
+            # The user's note. The reason of the status, ``self.note``, is not part of the document.
             "note": self.annotation.note,
             "tags": list(self.annotation.tags),
             "signature": self.signature,

@@ -15,7 +15,7 @@ from pathlib import Path
 import lmassay
 from lmassay.cli.commands import command_table
 from lmassay.cli.console import print_json, say
-from lmassay.cli.table_output import print_table, stdout_console
+from lmassay.cli.table_output import UNLIMITED_WIDTH, print_table, stdout_console
 from lmassay.contracts import CardVariant, Evaluation, Finding, Hook, View, resolve
 from lmassay.errors import LmassayError, StoreError, UserError
 from lmassay.interchange.exports import Export
@@ -313,7 +313,7 @@ def _secrets_in(results: Path, fix: bool) -> Finding:
 def _terminal() -> Finding:
     console = stdout_console()
     encoding = (sys.stdout.encoding or "unknown").lower()
-    width = f"{console.width} columns" if console.is_terminal else "none, output goes to a file or pipe"
+    width = f"{console.width} columns" if console.width < UNLIMITED_WIDTH else "none, output goes to a file or pipe"
     colours = "no colours"
     if console.color_system and not console.no_color:
         colours = f"{console.color_system} colours"

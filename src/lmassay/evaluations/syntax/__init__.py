@@ -1,7 +1,6 @@
 """Does it know grammar? TSE, EW and MW at the verb of minimal pairs, and whole sentences as in BLiMP.
 
-The successor of Refined Targeted Syntactic Evaluation (Newman et al. 2021). This module only declares the evaluation;
-importing it is cheap.
+The successor of refining-tse (Newman et al. 2021). This module only declares the evaluation; importing it is cheap.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ _MASKED_FAMILIES = frozenset(
     | {"fnet", "funnel", "megatron-bert", "mobilebert", "modernbert", "mpnet", "nystromformer", "roberta", "roformer"}
     | {"roberta-prelayernorm", "squeezebert", "xlm-roberta", "xlm-roberta-xl", "xmod", "eurobert"}
 )
+# Heads that tell real words from replaced ones, which is not a language model.
+_DISCRIMINATORS = frozenset({"ElectraForPreTraining", "FunnelForPreTraining"})
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -40,7 +42,13 @@ _TOKENIZER_FILES = (
 # The class of a tokenizer that is only what its files say. Every other class adds its own special tokens.
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
-_OTHER_JSON_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
+# A model may lack these files; those that it has must be readable.
+_OPTIONAL_JSON_FILES = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
 # Parts of a tokenizer without tokenizer.json, which otherwise contains them.
 _OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
 # Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
@@ -90,10 +98,7 @@ class ModelSource:
             # Models of images and text have such heads, too, but they only continue texts.
             if self.is_encoder_decoder and head.endswith(("ForConditionalGeneration", "MTModel", "WithLMHeadModel")):
                 return "encoder-decoder"
-            # ELECTRA's pre-training head tells real words from replaced ones, which is not a language model.
-            if head == "ElectraForMaskedLM":
-                return "masked"
-            if head.endswith(("ForMaskedLM", "ForPreTraining")) and not head.startswith("Electra"):
+            if head.endswith(("ForMaskedLM", "ForPreTraining")) and head not in _DISCRIMINATORS:
                 return "masked"
             if head.endswith(("ForCausalLM", "LMHeadModel", "LMHead", "ForConditionalGeneration")):
                 return "causal"
@@ -116,7 +121,11 @@ class ModelSource:
         architectures = self.config.get("architectures")
         if not isinstance(architectures, list):
             return False
-        return any(not str(name).endswith("Model") or "LMHead" in str(name) for name in architectures)
+        for name in map(str, architectures):
+            # Names of language models may end like those of bodies: GPT2LMHeadModel, MarianMTModel.
+            if not name.endswith("Model") or "LMHead" in name or name == "MarianMTModel":
+                return True
+        return False
 
     @cached_property
     def window(self) -> int | None:
@@ -191,7 +200,7 @@ class ModelSource:
             _check_weights(file)
         # Reading the tokenizer raises an error if its file is damaged.
         _ = self.fast_tokenizer
-        for name in _OTHER_JSON_FILES:
+        for name in _OPTIONAL_JSON_FILES:
             if (self.path / name).exists():
                 read_json_object(self.path / name)
 
@@ -290,7 +299,7 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
         if folder is None:
             fetch = _fetch_command(model, None)
             require_converter(f"the model {model}", then=fetch)
-            message = f"the model {model} is not on this machine yet; fetch it: lmassay models get {model}"
+            message = f"the model {model} is not on this machine; fetch it: lmassay models get {model}"
             raise NotFetched(message, fetch)
         return ModelSource(model, folder)
     if model.startswith((".", "/", "~")) or model.endswith(".gguf"):
