@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -24,7 +25,7 @@ def main() -> None:
 
     # Python usually searches this file's folder first (not with PYTHONSAFEPATH), and lmassay's own module there is also
     # called comet.
-    if os.path.realpath(sys.path[0]) == os.path.dirname(os.path.realpath(__file__)):
+    if Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
         del sys.path[0]
     checkpoint, batch_size, gpus = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     try:
