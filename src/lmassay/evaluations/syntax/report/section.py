@@ -35,7 +35,7 @@ from lmassay.types import Result, Row, RunRecord
 from lmassay.types.wording import counted, enumerated
 
 MAX_SYSTEMS = 12
-"""This many systems of a table have curves, and this many runs have examples, the first ones; tables have all systems."""
+"""Of each table, only this many systems have curves; of all runs, only this many have examples."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
 # The last column of the facts, "nouns" or "clusters", depends on the option ``clusters``.
