@@ -47,10 +47,25 @@ def test_a_table_has_its_choices_as_a_list_in_one_column(tmp_path):
     assert question.template == "age-01"
 
 
-@pytest.mark.parametrize("change", [{"label": 5}, {"label": "nobody"}])
+@pytest.mark.parametrize("change", [{"label": 5}, {"label": -1}, {"label": "nobody"}])
 def test_an_answer_that_is_no_choice_is_an_error_with_its_line(tmp_path, change):
     row = {"text": "T", "ask": "Q", "a": "A", "b": "B", "label": 0, "kind": "k", "number": 1, "state": "said"}
     path = tmp_path / "questions.jsonl"
     path.write_text(json.dumps(row | change) + "\n")
     with pytest.raises(DataError, match="line 1: this row is not a question"):
+        read_questions([path], JSON_LINES)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{broken", "line 2: this is not JSON"),
+        ("[1]", "line 2: the line must be an object with named fields"),
+        ('{"state": "said"}', "line 2: there is no column 'a'"),
+    ],
+)
+def test_a_line_that_is_not_a_row_is_an_error_with_its_number(tmp_path, line, message):
+    path = tmp_path / "questions.jsonl"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(DataError, match=message):
         read_questions([path], JSON_LINES)

@@ -111,7 +111,7 @@ def test_a_context_shows_its_blank_and_its_verbs():
     texts = shown_texts("syntax", inputs, {"tse": [[0, 1], [1, 0]], "lemmas": 7}, "singular")
     assert texts["context"] == "the author ___ here"
     assert texts["right / wrong verb"] == "is / are: right\nlaughs / laugh: wrong"
-    assert texts["reference"] == "singular"
+    assert texts["number of the right verb"] == "singular"
 
 
 def test_a_minimal_pair_shows_both_sides_and_their_log_probabilities():

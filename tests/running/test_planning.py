@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lmassay import __version__
 from lmassay.api import evaluate
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.trainings import run_training
@@ -255,7 +256,9 @@ def test_trainings_in_other_processes_use_the_modules_next_to_the_method(tmp_pat
 def test_a_worker_does_not_train_with_code_that_is_not_that_of_the_run(tmp_path):
     write(tmp_path, model=MODEL, utils=ONCE)
     job = {
+        "version": __version__,
         "model": {"spec": "model.py:Mine", "base_dir": str(tmp_path), "source": "src:01234567"},
+        "identity": "{}",
         "base_dir": str(tmp_path),
         "trainer": "fewshot",
         "spec": {},

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lmassay import __version__
 from lmassay.errors import ConfigError
 from lmassay.plugins.registry import Registry, current_registry
 from lmassay.running.config import RunConfig
@@ -86,6 +87,49 @@ def test_whatever_goes_wrong_in_a_training_costs_that_training_only(error):
     assert [bool(response.error) for response in responses.values()] == [True, False]
 
 
+def payload_of_run(folder: Path, model: Any) -> dict[str, Any]:
+    """The payload of a training in a run with this model."""
+    (folder / "src.txt").write_text("a cat sat\n", encoding="utf-8")
+    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "homoglyph", "rate": 1}}
+    planned = plan(RunConfig(task=task, model=model, base_dir=folder))
+    with Store(folder / "results", create=True) as store:
+        (record,) = record_waiting_runs([planned], store, "sweep")
+        jobs = Worker(planned, store, record.id).training_jobs({"key": training("first")})
+    return jobs["key"].payload({})
+
+
+MODEL_WITH_WEIGHTS = """
+from pathlib import Path
+from lmassay import Model
+
+class WithWeights(Model):
+    name = "with-weights"
+    can = frozenset({"generate", "train"})
+
+    def identity(self):
+        return {"name": self.name, "weights": Path(__file__).with_name("weights").read_text(encoding="utf-8")}
+
+    def generate(self, requests):
+        return ["" for _ in requests]
+"""
+
+
+def test_a_worker_with_other_weights_than_the_run_refuses_the_training(tmp_path):
+    (tmp_path / "with_weights.py").write_text(MODEL_WITH_WEIGHTS, encoding="utf-8")
+    (tmp_path / "weights").write_text("0123", encoding="utf-8")
+    payload = payload_of_run(tmp_path, "with_weights.py:WithWeights")
+    assert "error" not in run_training(payload)
+    (tmp_path / "weights").write_text("4567", encoding="utf-8")
+    message = "model: weights is 4567 on this worker and 0123 where the run was started; workers need the same model"
+    assert message in run_training(payload)["error"]
+
+
+def test_a_worker_of_another_version_refuses_the_training():
+    payload = TrainingJob("key", training("first"), None, Path()).payload({})
+    message = f"this worker has lmassay {__version__}, the run uses 0.0.9"
+    assert message in run_training({**payload, "version": "0.0.9"})["error"]
+
+
 MODEL_WITH_FILE = """
 from pathlib import Path
 from lmassay import Model
@@ -108,14 +152,7 @@ class WithFile(Model):
 def test_a_worker_whose_files_differ_from_those_of_the_run_refuses_the_training(tmp_path):
     (tmp_path / "with_file.py").write_text(MODEL_WITH_FILE, encoding="utf-8")
     (tmp_path / "table.txt").write_text("old", encoding="utf-8")
-    (tmp_path / "src.txt").write_text("a cat sat\n", encoding="utf-8")
-    task = {"name": "robustness", "src": "src.txt", "attack": {"name": "homoglyph", "rate": 1}}
-    model = {"name": "with_file.py:WithFile", "table": "table.txt"}
-    planned = plan(RunConfig(task=task, model=model, base_dir=tmp_path))
-    with Store(tmp_path / "results", create=True) as store:
-        (record,) = record_waiting_runs([planned], store, "sweep")
-        jobs = Worker(planned, store, record.id).training_jobs({"key": training("first")})
-    payload = jobs["key"].payload({})
+    payload = payload_of_run(tmp_path, {"name": "with_file.py:WithFile", "table": "table.txt"})
     assert "error" not in run_training(payload)
     forget_model()
     (tmp_path / "table.txt").write_text("new", encoding="utf-8")
@@ -168,7 +205,7 @@ def test_two_trainings_in_one_process_do_not_overlap():
         return {}
 
     current_registry().add("trainer", "slow", slow)
-    job = {"model": None, "base_dir": ".", "trainer": "slow", "spec": {}, "data_paths": {}, "earlier": []}
+    job = TrainingJob("key", Train("slow", {}), None, Path()).payload({})
     registry = current_registry()
 
     def work() -> None:

@@ -28,7 +28,7 @@ class QuestionFormat(YamlModel):
     choices: str | tuple[str, ...]
     """One column for each choice, or one column that has them as a list of texts."""
     answer: str
-    """The column of the right answer: its text, or its number counted from 0."""
+    """The column of the right answer: its text or, in JSON Lines, its number counted from 0."""
     template: tuple[str, ...]
     """The columns that name the template: questions of one template are not independent."""
     template_pattern: str = ""
@@ -59,7 +59,9 @@ def read_questions(paths: Sequence[Path], question_format: QuestionFormat) -> li
             try:
                 if _is_wanted(row, question_format):
                     questions.append(_question(row, question_format))
-            except (KeyError, ValueError, SyntaxError, IndexError) as error:
+            except KeyError as error:
+                raise DataError(f"{path}, line {line}: there is no column {error}") from error
+            except (ValueError, SyntaxError) as error:
                 raise DataError(f"{path}, line {line}: this row is not a question: {error}") from error
     return questions
 
@@ -71,8 +73,15 @@ def _rows(path: Path, file_format: str) -> Iterator[tuple[int, Mapping[str, Any]
             yield from enumerate(csv.DictReader(stream, delimiter="\t"), 2)
             return
         for line, text in enumerate(stream, 1):
-            if text.strip():
-                yield line, json.loads(text)
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}, line {line}: this is not JSON ({error})") from None
+            if not isinstance(row, dict):
+                raise DataError(f"{path}, line {line}: the line must be an object with named fields")
+            yield line, row
 
 
 def _is_wanted(row: Mapping[str, Any], question_format: QuestionFormat) -> bool:
@@ -82,9 +91,15 @@ def _is_wanted(row: Mapping[str, Any], question_format: QuestionFormat) -> bool:
 def _question(row: Mapping[str, Any], question_format: QuestionFormat) -> PublishedQuestion:
     choices = _choices(row, question_format)
     right = row[question_format.answer]
-    answer = choices[right] if isinstance(right, int) else str(right).strip()
-    if answer not in choices:
-        raise ValueError(f"the answer '{answer}' is not one of the choices")
+    if isinstance(right, int):
+        # A negative number would count from the end; many data sets write -1 for "no label".
+        if not 0 <= right < len(choices):
+            raise ValueError(f"the answer {right} is not the number of a choice, 0 to {len(choices) - 1}")
+        answer = choices[right]
+    else:
+        answer = str(right).strip()
+        if answer not in choices:
+            raise ValueError(f"the answer '{answer}' is not one of the choices")
     template = "-".join(str(row[column]) for column in question_format.template)
     if question_format.template_pattern:
         matched = re.search(question_format.template_pattern, template)
@@ -109,7 +124,7 @@ def _choices(row: Mapping[str, Any], question_format: QuestionFormat) -> tuple[s
     if not isinstance(columns, str):
         return tuple(str(row[column]).strip() for column in columns)
     value = row[columns]
-    # A table has the list as Python writes it.
+    # In a TSV file, the list is a Python literal such as ['yes', 'no'].
     choices = ast.literal_eval(value) if isinstance(value, str) else value
     if not isinstance(choices, list):
         raise ValueError(f"'{columns}' is not a list")

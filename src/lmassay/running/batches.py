@@ -20,7 +20,7 @@ from lmassay.errors import ClusterError, LmassayError, PluginError, error_with_l
 from lmassay.plugins.declarations import expected_message
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, Resources, RunningJobs
-from lmassay.running.worker_model import ModelDescription, answering_model
+from lmassay.running.worker_model import ModelDescription, check_version, model_of_run
 from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
@@ -68,8 +68,8 @@ def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
     responses: list[tuple[int, Response]] = []
     try:
         with undisturbed_job() as raise_if_cancelled:
-            _check_version(payload["version"])
-            model = answering_model(payload["model"], payload["identity"])
+            check_version(payload["version"])
+            model = model_of_run(payload["model"], payload["identity"])
             for number, response in ask(model, payload["verb"], payload["requests"]):
                 raise_if_cancelled()
                 if response.error is not None:
@@ -93,12 +93,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return f"the model tried to exit the program ({type(error).__name__})"
     return redact(error_with_location(error))
-
-
-def _check_version(of_client: str) -> None:
-    """Refuse a job of another version. Workers are compared at the beginning, but others may join later."""
-    if of_client != lmassay.__version__:
-        raise ClusterError(f"this worker has lmassay {lmassay.__version__}, the run uses {of_client}; install the same")
 
 
 def worker_name() -> str:

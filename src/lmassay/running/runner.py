@@ -55,6 +55,7 @@ from lmassay.types import (
     Score,
     State,
     Train,
+    canonical,
     digest,
     request_as_dict,
     request_key,
@@ -769,6 +770,7 @@ class Worker:
         """Return the jobs for trainings and for all trainings they depend on, by key."""
         jobs: dict[str, TrainingJob] = {}
         model = self._model_description()
+        identity = "" if self.model is None else canonical(dict(self.model.identity()))
 
         def add(key: str, request: Train) -> None:
             if key in jobs:
@@ -788,6 +790,7 @@ class Worker:
                 tuple(earlier_keys),
                 kept_in,
                 {} if self.model is None else self.model.resources,
+                identity,
             )
 
         for key, request in batch.items():

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import lmassay
 from lmassay.errors import LmassayError, error_with_location
 from lmassay.plugins.registry import current_registry
 from lmassay.redaction import redact
 from lmassay.running.jobs import MAX_WORKER_DEATHS, Executor, FinishedJob, Resources, RunningJobs
-from lmassay.running.worker_model import ModelDescription, model_of
+from lmassay.running.worker_model import ModelDescription, check_version, model_of_run
 from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Response, Train, TrainingOutcome, canonical, response_as_dict, response_from_dict
 
@@ -26,7 +27,7 @@ from lmassay.types import Response, Train, TrainingOutcome, canonical, response_
 _DROPPED_OUTCOME = Response(TrainingOutcome({}))
 
 OnProgress = Callable[[float], None]
-"""Called with the share of a training that is done, from 0 to 1."""
+"""What a trainer calls from time to time with the share that is done, from 0 to 1. It ends a cancelled training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class TrainingJob:
     """The folder in which the trained model is kept; None if it is not kept."""
     resources: Resources = field(default_factory=dict)
     """What the model needs from a worker."""
+    model_identity: str = ""
+    """The identity of the run's model as JSON, which the model of a worker must have, too; empty without a model."""
 
     @property
     def lacks_kept_model(self) -> bool:
@@ -64,7 +67,9 @@ class TrainingJob:
         if self.kept_in is not None:
             data_paths["keep"] = str(self.kept_in)
         return {
+            "version": lmassay.__version__,
             "model": None if self.model is None else self.model.as_dict(),
+            "identity": self.model_identity,
             "base_dir": str(self.base_dir),
             "trainer": self.request.trainer,
             "spec": dict(self.request.spec),
@@ -76,7 +81,7 @@ class TrainingJob:
 # --- one training -----------------------------------------------------------------------------------------------------
 
 
-def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+def run_training(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Run one training, given as the payload of its job, and return the response as plain JSON.
 
     A training that fails returns a response with an error, so that other trainings can continue.
@@ -85,9 +90,8 @@ def run_training(payload: Mapping[str, Any], on_progress: OnProgress | None = No
         started = time.monotonic()
 
         def report_progress(share: float) -> None:
+            # The share is not shown; the call is where a training can be stopped.
             raise_if_cancelled()
-            if on_progress is not None:
-                on_progress(share)
 
         try:
             outcome = _outcome_of(payload, report_progress)
@@ -118,9 +122,10 @@ def _failure(message: str) -> dict[str, Any]:
 
 
 def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    check_version(payload["version"])
     base_dir = Path(payload["base_dir"])
     train = current_registry().get("trainer", payload["trainer"], base_dir)
-    model = None if payload["model"] is None else model_of(payload["model"])
+    model = None if payload["model"] is None else model_of_run(payload["model"], payload["identity"])
     outcome: Mapping[str, Any] = train(
         model,
         payload["spec"],
@@ -152,7 +157,8 @@ def run_trainings(
     needed_later: set[str] = set()
     for job in waiting.values():
         if job.kept_in is not None:
-            # Workers do not create it: a worker that does not see it has another file system.
+            # Created here, never by a worker: a worker that does not find the folder has another file system, and
+            # refuses to train.
             job.kept_in.parent.mkdir(parents=True, exist_ok=True)
         needed_later.update(job.earlier_keys)
     running: RunningJobs[TrainingJob] = RunningJobs(executor, run_training)
@@ -166,13 +172,13 @@ def run_trainings(
                 # messages.
                 is_needed = job.key in needed_later or not response.usable
                 responses[job.key] = response if is_needed else _DROPPED_OUTCOME
-                impossible: list[tuple[str, Response]] = []
+                failed_at_once: list[tuple[str, Response]] = []
                 if not executor.in_process:
-                    # Now, so that no worker is idle while the outcome is stored. In this process, the next training
-                    # would run before the outcome of this one is safe.
-                    impossible = list(_submit_ready_jobs(waiting, running, responses))
+                    # Before the yield, during which the caller stores the outcome, so that no worker is idle meanwhile.
+                    # An in-process executor would run the whole next training here, before this outcome is safe.
+                    failed_at_once = list(_submit_ready_jobs(waiting, running, responses))
                 yield job.key, response
-                yield from impossible
+                yield from failed_at_once
     finally:
         running.cancel()
 

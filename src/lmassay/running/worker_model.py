@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import lmassay
 from lmassay.contracts import Model
-from lmassay.errors import ConfigError, PluginError
+from lmassay.errors import ClusterError, ConfigError, PluginError
 from lmassay.plugins.compatibility import as_model
 from lmassay.plugins.options import Spec, build, record_inputs, split_spec
 from lmassay.plugins.registry import current_registry
@@ -87,11 +88,17 @@ def forget_model() -> None:
     _kept.model = None
 
 
-def answering_model(description: Mapping[str, Any], identity: str) -> Model:
-    """Return the model for requests, after checking that it would answer as the model of the run.
+def check_version(of_client: str) -> None:
+    """Refuse a job of another version. Workers are compared at the beginning, but others may join later."""
+    if of_client != lmassay.__version__:
+        raise ClusterError(f"this worker has lmassay {lmassay.__version__}, the run uses {of_client}; install the same")
+
+
+def model_of_run(description: Mapping[str, Any], identity: str) -> Model:
+    """Return the model of a description, after checking that it is the same as the model of the run.
 
     ``identity`` is the identity of the run's model as JSON, which is part of the cache key. A worker that has other
-    weights or another device would store wrong answers under this key.
+    weights or another device would return results that are then stored under the wrong key.
     """
     model = as_model(model_of(description), description["spec"])
     if canonical(dict(model.identity())) != identity:

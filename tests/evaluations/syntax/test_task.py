@@ -499,6 +499,15 @@ def test_constructions_with_one_number_need_no_other_sample_if_all_rows_are_used
     assert note == "the right verb is plural in all contexts of a"
 
 
+def test_constructions_without_the_field_of_the_clusters_are_named(files):
+    write_lines(files / "a.jsonl", ['{"sentence_good": "it is", "sentence_bad": "it are", "topic": "t"}'])
+    write_lines(files / "b.jsonl", ['{"sentence_good": "it is", "sentence_bad": "it are"}'])
+    data = {name: str(files / f"{name}.jsonl") for name in ("a", "b")}
+    assert "no row of b has the field 'topic'; its contexts count as independent" in notes(
+        files, data=data, clusters="topic"
+    )
+
+
 def test_the_same_note_is_printed_once_per_sweep(files):
     task = {"name": "syntax", "data": plural_first(files, "a.jsonl"), "verbs": "verbs.csv"}
     model = {"name": "masked.py:Fixed", "turn": [False, True]}

@@ -51,7 +51,7 @@ def teach(
     """Run the training that ``spec`` describes (see ``task.FewShot``), and return its outcome as JSON.
 
     ``data_paths`` says where the data are on this machine, ``earlier`` are the outcomes of the trainings that this one
-    builds upon, and ``on_progress`` is called with the share that is done.
+    builds upon, and ``on_progress`` is called with the share that is done; it ends a cancelled training.
     """
     teachers: Sequence[Mapping[str, Any]] = earlier
     draws = None

@@ -236,7 +236,10 @@ class Syntax(Task):
             return []
         their = "its" if len(constructions) == 1 else "their"
         named = enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS)
-        return [f"no agreement noun is repeated in {named}; {their} contexts count as independent"]
+        reason = f"no agreement noun is repeated in {named}"
+        if self._options.cluster != "auto":
+            reason = f"no row of {named} has the field '{self._options.cluster}'"
+        return [f"{reason}; {their} contexts count as independent"]
 
     def _one_number_note(self, by_construction: Mapping[str, Sequence[VerbContext]]) -> list[str]:
         """Say which constructions test one number only; if that may be due to the sample, name the option for it."""

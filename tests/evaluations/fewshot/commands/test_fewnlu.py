@@ -43,9 +43,9 @@ def trained(monkeypatch):
     jobs = []
     done = trainings.run_training
 
-    def counted(job, on_progress=None):
+    def counted(job):
         jobs.append(job)
-        return done(job, on_progress)
+        return done(job)
 
     monkeypatch.setattr(trainings, "run_training", counted)
     return jobs

@@ -72,6 +72,11 @@ def test_sources_translations_and_references_reach_the_model(environment, checkp
     assert comet.signature.endswith("|version:2.2.7)")
 
 
+def test_the_package_is_found_if_python_does_not_search_the_folder_of_a_script(environment, checkpoint, monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    assert COMET(checkpoint, environment).score_with_sources(["a b"], ["a b"], ["x"]) == [1.0]
+
+
 def test_one_process_answers_all_requests(environment, checkpoint):
     comet = COMET(checkpoint, environment)
     for _ in range(3):

@@ -13,9 +13,11 @@ from lmassay.evaluations.syntax.report import section
 from lmassay.evaluations.syntax.report.accuracy_chart import accuracy_chart
 from lmassay.evaluations.syntax.report.curves import curve_chart
 from lmassay.evaluations.syntax.report.cutoffs import CutoffCurve, CutoffPoint, series_style
-from lmassay.reporting.blocks import Section
+from lmassay.reporting.blocks import Note, Section
 from lmassay.reporting.chart import MAX_SERIES
 from lmassay.reporting.run_labels import short_run_titles
+from lmassay.statistics.comparison import compare_runs
+from lmassay.statistics.sides import load_side
 from lmassay.storage.store import Store
 from lmassay.types import Example, NewRun, Provenance, Result, Row, RunRecord, Score, provenance_from_dict
 from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_constructions, write_agreement
@@ -24,6 +26,10 @@ from tests.reporting.small_runs import NASTY, cells, page, run, tables, two_cons
 def syntax_section(folder) -> Section:
     with Store(folder / "results") as store:
         return section.section(store, store.runs())
+
+
+def notes(folder) -> list[str]:
+    return [block.text for block in syntax_section(folder).blocks if isinstance(block, Note)]
 
 
 # --- the syntax section -----------------------------------------------------------------------------------------------
@@ -115,8 +121,79 @@ def test_the_note_tells_by_how_many_nouns_intervals_are_clustered(tmp_path):
 
 
 def test_without_known_nouns_the_note_says_that_contexts_count_as_independent(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"sentence_good": "it is here", "sentence_bad": "it are here", "label": -1}\n', encoding="utf-8")
+    run(tmp_path, {"name": "syntax", "data": {"Simple": str(file)}})
+    assert "No agreement noun is known; intervals treat every context as independent of the others." in notes(tmp_path)
+
+
+def test_without_clusters_neither_the_note_nor_the_table_speaks_of_nouns(tmp_path):
     run(tmp_path, {**two_constructions(tmp_path), "clusters": "none"})
-    assert "No agreement noun is known" in page(tmp_path)
+    assert notes(tmp_path)[0] == "Intervals treat every context as independent of the others (clusters: none)."
+    (table,) = tables(syntax_section(tmp_path))
+    assert table.headers[0][-1].text == "clusters"
+    assert (table.bodies[0].rows[0].cells[-1].text, list(table.bodies[0].rows[0].cells[-1].small)) == ("", [])
+
+
+def test_clusters_of_a_field_of_the_data_are_not_called_nouns(tmp_path):
+    file = write_agreement(tmp_path / "a.jsonl", ["author", "pilot", "chef"])
+    file.write_text(file.read_text().replace('"noun": "chef"', '"noun": "author"').replace('"noun"', '"template"'))
+    task = {"name": "syntax", "data": {"Simple": str(file)}}
+    run(tmp_path, {**task, "clusters": "template"})
+    assert notes(tmp_path)[0] == "Intervals are clustered by the field 'template': 2 values."
+    (table,) = tables(syntax_section(tmp_path))
+    assert (table.headers[0][-1].text, cells(table)["Simple"][-1]) == ("clusters", "2")
+
+
+def test_models_with_other_clusters_have_a_note_each(tmp_path):
+    task = two_constructions(tmp_path)
+    run(tmp_path, task, {"label": "one"})
+    run(tmp_path, {**task, "clusters": "none"}, {"label": "two"})
+    first, second = notes(tmp_path)[:2]
+    assert first == "one: Intervals are clustered by the agreement noun: 3 nouns (2–3 per construction)."
+    assert second.startswith("two: Intervals treat every context as independent")
+
+
+def test_runs_on_one_construction_each_share_their_notes(tmp_path):
+    for name in ("a", "b"):
+        run(tmp_path, {"name": "syntax", "data": str(write_agreement(tmp_path / f"{name}.jsonl", ["author"]))})
+    (few_pairs,) = [note for note in notes(tmp_path) if "verb pairs only" in note]
+    assert few_pairs.startswith("TSE rests on 3 verb pairs only")
+    file = write_agreement(tmp_path / "c.jsonl", ["author"])
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "swim" not in line))
+    run(tmp_path, {"name": "syntax", "data": str(file)})
+    few_pairs, fewer_pairs = [note for note in notes(tmp_path) if "verb pairs only" in note]
+    assert few_pairs.startswith("a and b: TSE rests on 3 verb pairs only")
+    assert fewer_pairs.startswith("c: TSE rests on 2 verb pairs only")
+
+
+def test_curves_of_a_model_on_many_constructions_are_all_drawn_and_not_reported_as_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(section, "MAX_SYSTEMS", 1)
+    for name in ("a", "b"):
+        run(tmp_path, {"name": "syntax", "data": str(write_agreement(tmp_path / f"{name}.jsonl", ["author"]))})
+    shown = syntax_section(tmp_path)
+    assert len(shown.examples) == 1
+    assert [note for note in notes(tmp_path) if "the first" in note] == [
+        "Examples are of the first 1 runs only; write another report for the others."
+    ]
+    run(tmp_path, {"name": "syntax", "data": str(tmp_path / "a.jsonl")}, {"label": "two"})
+    assert any(note.startswith("Curves are of the first 1 models") for note in notes(tmp_path))
+
+
+def test_the_comparison_weights_tse_by_rows_as_its_note_says(tmp_path):
+    file = write_agreement(tmp_path / "a.jsonl", ["author", "pilot"])
+    first, *others = file.read_text().splitlines(keepends=True)
+    file.write_text(first * 30 + "".join(others))
+    base, new = run(tmp_path, {"name": "syntax", "data": {"S": str(file)}}, {"label": "one"}, {"label": "two"})
+    with Store(tmp_path / "results") as store:
+        sides = [load_side(store, record) for record in store.runs()]
+        (row,) = compare_runs(sides[0], [sides[1]], ["tse"])
+        shown = section.section(store, store.runs())
+    table_values = []
+    for done in (base, new):
+        table_values += [r.value for r in done.results if (r.metric, r.group) == ("tse", "overall")]
+    assert [row.base_mean, row.new_mean] == pytest.approx(table_values)
+    assert shown.comparison_note == "TSE weights each context by its rows, as in the table above."
 
 
 def test_a_model_without_masses_has_numbers_but_no_curves(tmp_path):
@@ -174,7 +251,7 @@ def test_the_contexts_shown_are_those_with_most_probability_on_wrong_verbs(tmp_p
     assert shown.examples[0].id == worst.example.id
     texts = dict(shown.examples[0].texts)
     assert texts["context"] == f"{worst.example.inputs['left']}___{worst.example.inputs['right']}"
-    assert texts["right verb"] == worst.example.reference
+    assert texts["number of the right verb"] == worst.example.reference
     verdict_texts = " ".join(texts.get(verdict, "") for verdict in ("TSE right", "TSE wrong", "TSE dropped"))
     assert verdict_texts.count("/") == len(worst.example.inputs["rows"])
     nouns = [(dict(e.texts)["construction"], rows[e.id].example.groups["noun"]) for e in shown.examples]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lmassay.types import Request, Response
 
 ProgressCallback = Callable[[float], None]
-"""Called with the share of a training that is done, between 0 and 1."""
+"""Called with the share of a training that is done, between 0 and 1. It raises an exception if the run was stopped."""
 DrawsState = Mapping[str, Sequence[int]]
 """The state of a method's random generators, as plain JSON."""
 
@@ -66,7 +66,7 @@ class TrainingInputs:
     draws: DrawsState | None = None
     """Where the random generators of the previous training stopped; for methods with ``continue_draws``."""
     report_progress: ProgressCallback = field(default=_report_nothing, compare=False)
-    """To be called with the share that is done, between 0 and 1."""
+    """To be called every few seconds with the share that is done, between 0 and 1. It ends a cancelled training."""
 
     @property
     def told(self) -> ProgressCallback:

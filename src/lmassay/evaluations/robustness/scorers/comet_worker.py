@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -22,8 +23,10 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    # Python searches this file's folder first, and lmassay's own module there is also called comet.
-    del sys.path[0]
+    # Python usually searches this file's folder first (not with PYTHONSAFEPATH), and lmassay's own module there is also
+    # called comet.
+    if Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
+        del sys.path[0]
     checkpoint, batch_size, gpus = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     try:
         from comet import load_from_checkpoint

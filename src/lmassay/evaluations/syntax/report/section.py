@@ -32,13 +32,15 @@ from lmassay.reporting.sections import results_section, results_table
 from lmassay.statistics.observations import counted_labels
 from lmassay.storage.store import Store
 from lmassay.types import Result, Row, RunRecord
-from lmassay.types.wording import counted
+from lmassay.types.wording import counted, enumerated
 
 MAX_SYSTEMS = 12
-"""The number of systems, the first ones, that have curves and examples; the tables have all systems."""
+"""Of each table, only this many systems have curves; of all runs, only this many have examples."""
 
 _METRICS = (("mw", "MW"), ("ew", "EW"), ("tse", "TSE"))
-_FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas", "nouns")
+# The last column of the facts, "nouns" or "clusters", depends on the option ``clusters``.
+_FACTS = ("mass", "contexts", "rows", "dropped", "errors", "lemmas")
+_MAX_NAMED_CONSTRUCTIONS = 3
 _DIGITS = 3
 _SCORES_CAPTION = (
     "MW: share of the verbs' probability that is on agreeing forms. EW: share of the verbs whose right form is more "
@@ -72,11 +74,16 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
         blocks += _user_metric_tables(members)
         blocks += heatmap.blocks(names, members)
         blocks += curves.blocks(names, members[:MAX_SYSTEMS])
-    if len(runs) > MAX_SYSTEMS:
+    if any(len(members) > MAX_SYSTEMS for _, members in groups):
         blocks.append(
-            Note(f"Curves and examples are of the first {MAX_SYSTEMS} runs only; write another report for the others.")
+            Note(
+                f"Curves are of the first {MAX_SYSTEMS} models or settings of each table only; write another report "
+                "for the others."
+            )
         )
-    note = "Here every context counts once, also for TSE; in the table, TSE counts every row."
+    if len(runs) > MAX_SYSTEMS:
+        blocks.append(Note(f"Examples are of the first {MAX_SYSTEMS} runs only; write another report for the others."))
+    note = "TSE weights each context by its rows, as in the table above."
     return Section(blocks, _examples(runs[:MAX_SYSTEMS]), comparison_note=note)
 
 
@@ -85,10 +92,9 @@ def section(store: Store, records: Sequence[RunRecord]) -> Section:
 
 def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
     """Return one table for one system; for several, the paper's layout, with the basis of their numbers folded."""
-    fact_headers = [Cell(title) for title in _FACTS]
     if len(members) == 1:
         score_headers = [Cell(title) for _, title in _METRICS]
-        header = [Cell("construction", kind="text"), *score_headers, *fact_headers]
+        header = [Cell("construction", kind="text"), *score_headers, *_fact_headers(members[0])]
         body = _body(names, members, facts=True)
         return [Table(f"{_SCORES_CAPTION} {_FACTS_CAPTION}", [header], [body])]
     # The first metric of each system has a line at its left edge, which separates the systems.
@@ -100,11 +106,23 @@ def _tables(names: Sequence[str], members: Sequence[System]) -> list[Block]:
     ]
     blocks: list[Block] = [Table(_SCORES_CAPTION, headers, [_body(names, members)], dense=True)]
     for system in members:
-        header = [Cell("construction", kind="text"), *fact_headers]
+        header = [Cell("construction", kind="text"), *_fact_headers(system)]
         body = _body(names, [system], scores=False, facts=True)
         table = Table(_FACTS_CAPTION, [header], [body])
         blocks.append(Folded(f"What the numbers of {system.title} are based on", [table]))
     return blocks
+
+
+def _fact_headers(system: System) -> list[Cell]:
+    return [*map(Cell, _FACTS), Cell("nouns" if _clusters_option(system) == "auto" else "clusters")]
+
+
+def _clusters_option(system: System) -> str:
+    """Return the task's option ``clusters``: auto (the agreement noun), a field of the data, or none.
+
+    It is the same for all runs of a system. The labels of a field are stored in the group "noun", too.
+    """
+    return system.runs[0].record.depends_on.get("clusters", "auto")
 
 
 def _body(names: Sequence[str], members: Sequence[System], scores: bool = True, facts: bool = False) -> Body:
@@ -132,7 +150,7 @@ def _body(names: Sequence[str], members: Sequence[System], scores: bool = True, 
     if facts:
         # Of the facts, only the mass has a mean over constructions.
         mean_cells.append(measured(members[0].mean("mass"), _DIGITS))
-        mean_cells += [Cell("")] * (len(_FACTS) - 1)
+        mean_cells += [Cell("")] * len(_FACTS)
     rows.append(TableRow([name(MEAN), *mean_cells], "total"))
     return Body(rows)
 
@@ -151,7 +169,7 @@ def _score_cells(system: System, construction: str | None) -> list[Cell]:
 
 
 def _fact_cells(system: System, construction: str | None) -> list[Cell]:
-    """Return mass, counts, lemmas and nouns of one construction, or of all."""
+    """Return mass, counts, lemmas, and nouns or other clusters, of one construction or of all."""
     lemmas: set[int] = set()
     nouns: set[str] = set()
     without_noun = 0
@@ -178,7 +196,9 @@ def _fact_cells(system: System, construction: str | None) -> list[Cell]:
         not_scored = count(tse.n_unscored)
         if ew is None:
             errors = count(tse.n_error)
-    below_nouns = [f"{without_noun:,} unknown"] if without_noun else []
+    below_nouns: list[str] = []
+    if without_noun and _clusters_option(system) != "none":
+        below_nouns.append(f"{without_noun:,} unknown")
     return [
         measured(system.result("mass", construction), _DIGITS),
         Cell(contexts.text, below_contexts),
@@ -207,13 +227,13 @@ def _range(numbers: set[int]) -> str:
 
 def _user_metric_tables(members: Sequence[System]) -> list[Block]:
     """Return a table for each run that has results of the user's own metrics."""
-    own_metrics = {*dict(_METRICS), "mass"}
+    builtin_metrics = {*dict(_METRICS), "mass"}
     tables: list[Block] = []
     for system in members:
         for run in system.runs:
             results = []
             for (metric, _), result in run.results.items():
-                if metric not in own_metrics and "@" not in metric:
+                if metric not in builtin_metrics and "@" not in metric:
                     results.append(result)
             if results:
                 tables.append(results_table(run.record, results))
@@ -228,18 +248,32 @@ def _notes(members: Sequence[System]) -> list[Block]:
     notes = _cluster_notes(members)
     if notes and any(VERB_PAIR in result.clusters for result in _tse_results(members)):
         notes.append(
-            Note("Intervals of TSE are also clustered by verb pair, because all contexts try the same verb pairs.")
+            Note("Intervals of TSE are also clustered by verb pair, because all contexts use the same verb pairs.")
         )
     for system in members:
-        prefix = f"{system.title}: " if len(members) > 1 else ""
+        # Runs of one system often have the same note, which is then written once.
+        constructions_of_note: dict[str, list[str]] = {}
         for run in system.runs:
-            notes += [Note(f"{prefix}{note}.") for note in few_label_notes(run.record, dict(_METRICS))]
-            lemma_counts: set[int] = set()
-            for basis in run.bases.values():
-                lemma_counts |= basis.lemmas
-            few_verbs = few_verbs_note(lemma_counts)
-            if few_verbs:
-                notes.append(Note(f"{prefix}{few_verbs}."))
+            for note in _few_notes(run):
+                constructions_of_note.setdefault(note, []).extend(run.bases)
+        for note, constructions in constructions_of_note.items():
+            subjects = [system.title] if len(members) > 1 else []
+            if len(constructions) < len(system.constructions):
+                subjects.append(enumerated(constructions, _MAX_NAMED_CONSTRUCTIONS))
+            prefix = f"{', '.join(subjects)}: " if subjects else ""
+            notes.append(Note(f"{prefix}{note}."))
+    return notes
+
+
+def _few_notes(run: SyntaxRun) -> list[str]:
+    """Return which numbers of a run are based on few verb pairs or few verbs."""
+    notes = few_label_notes(run.record, dict(_METRICS))
+    lemma_counts: set[int] = set()
+    for basis in run.bases.values():
+        lemma_counts |= basis.lemmas
+    few_verbs = few_verbs_note(lemma_counts)
+    if few_verbs:
+        notes.append(few_verbs)
     return notes
 
 
@@ -252,7 +286,23 @@ def _tse_results(members: Sequence[System]) -> Iterator[Result]:
 
 
 def _cluster_notes(members: Sequence[System]) -> list[Block]:
-    """Say by how many nouns the intervals are clustered; a range if systems differ."""
+    """Say by what the intervals are clustered, once for each value of the option ``clusters``."""
+    systems_by_option: dict[str, list[System]] = {}
+    for system in members:
+        systems_by_option.setdefault(_clusters_option(system), []).append(system)
+    notes: list[Block] = []
+    for option, systems_of_option in systems_by_option.items():
+        text = _cluster_text(option, systems_of_option)
+        if text and len(systems_by_option) > 1:
+            titles = ", ".join(system.title for system in systems_of_option)
+            text = f"{titles}: {text}"
+        if text:
+            notes.append(Note(text))
+    return notes
+
+
+def _cluster_text(option: str, members: Sequence[System]) -> str:
+    """Say by how many clusters the intervals are clustered, a range if systems differ; empty if nothing is scored."""
     nouns: set[int] = set()
     nouns_by_construction: set[int] = set()
     without_noun: set[int] = set()
@@ -273,18 +323,23 @@ def _cluster_notes(members: Sequence[System]) -> list[Block]:
     # Zero means that a system has none, which is not part of the range.
     for counts in (nouns, nouns_by_construction, without_noun):
         counts.discard(0)
+    if not nouns and not without_noun:
+        return ""
+    if option == "none":
+        return "Intervals treat every context as independent of the others (clusters: none)."
+    unit, label, clustered_by = "noun", "agreement noun", "the agreement noun"
+    if option != "auto":
+        unit, label, clustered_by = "value", f"value of the field '{option}'", f"the field '{option}'"
     if not nouns:
-        if not without_noun:
-            return []
-        return [Note("No agreement noun is known; intervals treat every context as independent of the others.")]
-    text = f"Intervals are clustered by the agreement noun: {_range(nouns)} {'noun' if nouns == {1} else 'nouns'}"
+        return f"No {label} is known; intervals treat every context as independent of the others."
+    text = f"Intervals are clustered by {clustered_by}: {_range(nouns)} {unit if nouns == {1} else f'{unit}s'}"
     if has_several_constructions:
         text += f" ({_range(nouns_by_construction)} per construction)"
     text += "."
     if without_noun:
         contexts = "1 context" if without_noun == {1} else f"{_range(without_noun)} contexts"
-        text += f" The noun of {contexts} is unknown; each of them is a cluster by itself."
-    return [Note(text)]
+        text += f" The {unit} of {contexts} is unknown; each of them is a cluster by itself."
+    return text
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------
@@ -310,7 +365,7 @@ def _displayed_example(row: Row) -> DisplayedExample:
     named_texts = [
         ("context", f"{inputs.get('left', '')}___{inputs.get('right', '')}"),
         ("construction", row.example.groups.get("construction", "")),
-        ("right verb", str(row.example.reference or "")),
+        ("number of the right verb", str(row.example.reference or "")),
         ("wrong mass", f"{wrong_mass(row):.3f} of {values['mass']:.3f} that all verbs have"),
         *_tse_verdicts(row),
     ]
@@ -319,7 +374,7 @@ def _displayed_example(row: Row) -> DisplayedExample:
 
 
 def _tse_verdicts(row: Row) -> list[tuple[str, str]]:
-    """Return the verb pairs that the data try in this context, by how the model judges them."""
+    """Return the verb pairs of the data in this context, by how the model judges them."""
     hits = dict(row.score.details.get("tse", []))
     pairs: dict[str, list[str]] = {"TSE right": [], "TSE wrong": [], "TSE dropped": []}
     for number, good, bad in row.example.inputs.get("rows", []):
@@ -338,20 +393,21 @@ def _tse_verdicts(row: Row) -> list[tuple[str, str]]:
 
 
 def blank_texts(row: Row, _: Exchanges) -> NamedValues:
-    """Return a context with its blank, and the verbs that were compared there."""
+    """Return a context with its blank and the verbs compared there, or the sentences of a pair without a blank."""
     inputs = row.example.inputs
     details = row.score.details
     if "left" not in inputs:
+        # The sentences do not differ in exactly one word.
         return [("right", inputs.get("good")), ("wrong", inputs.get("bad")), ("where", inputs.get("where"))]
     hits = dict(details.get("tse", ()))
-    verdicts = {None: "not judged", 0: "wrong", 1: "right"}
+    verdicts = {None: "dropped", 0: "wrong", 1: "right"}
     pairs = []
     for number, good, bad in inputs.get("rows", ()):
-        pairs.append(f"{good} / {bad}: {verdicts.get(hits.get(number), 'judged')}")
+        pairs.append(f"{good} / {bad}: {verdicts[hits.get(number)]}")
     return [
         ("context", f"{inputs['left']}___{inputs.get('right', '')}"),
         ("right / wrong verb", "\n".join(dict.fromkeys(pairs))),
         ("lemmas scored", details.get("lemmas")),
         ("not one token", ", ".join(map(str, details.get("not_single_token", ())))),
-        ("reference", row.example.reference),
+        ("number of the right verb", row.example.reference),
     ]

@@ -169,6 +169,14 @@ def test_wsc_without_the_pronoun_is_an_error_with_its_line(tmp_path):
         read("wsc", tmp_path, {**ROWS["wsc"], "target": target})
 
 
+@pytest.mark.parametrize("index", [50, -3])
+def test_wsc_with_an_index_outside_the_text_is_an_error_with_the_number_of_words(tmp_path, index):
+    target = {**ROWS["wsc"]["target"], "span2_index": index}
+    message = rf"line 1: 'span2_index' is {index}, but the text has 6 words \(counted from 0\)"
+    with pytest.raises(DataError, match=message):
+        read("wsc", tmp_path, {**ROWS["wsc"], "target": target})
+
+
 def test_wsc_reads_fewnlus_pairs_of_a_true_and_a_false_target(tmp_path):
     target = ROWS["wsc"]["target"]
     pair = {

@@ -209,13 +209,14 @@ class WscProcessor(RowProcessor):
             "span2_text": pronoun,
             "span1_index": _candidate_index(words, target.number("span1_index"), candidate),
             "span2_index": pronoun_index,
+            # Not _text_group: copies of a text that differ only in case or spacing are one group, too.
             "group": " ".join(text.lower().split()),
         }
         return InputExample(guid=guid, text_a=" ".join(words), label=label, meta=meta, idx=idx)
 
 
 def _candidate_index(words: list[str], index: int, candidate: str) -> int:
-    """The index of the candidate's first word; some indices in the published files are one off."""
+    """The index of the candidate's first word; some indices in the published files are off by one."""
     candidate_words = candidate.lower().split()
     lower_words = [word.lower() for word in words]
     for near in (index, index - 1, index + 1):
@@ -233,8 +234,9 @@ def _pronoun_index(words: list[str], index: int, pronoun: str, row: DataRow) -> 
     if 0 <= index < len(words) and words[index].startswith(pronoun):
         words[index : index + 1] = [pronoun, words[index][len(pronoun) :]]
         return index
-    word = words[index] if 0 <= index < len(words) else "nothing"
-    raise DataError(f"{row.where}: word {index} of the text is {word!r}, not the pronoun '{pronoun}'")
+    if not 0 <= index < len(words):
+        raise DataError(f"{row.where}: 'span2_index' is {index}, but the text has {len(words)} words (counted from 0)")
+    raise DataError(f"{row.where}: word {index} of the text is {words[index]!r}, not the pronoun '{pronoun}'")
 
 
 class RecordProcessor(RowProcessor):
