@@ -104,12 +104,16 @@ def make_perturber(
     options: Mapping[str, Any] | None = None,
     base: Path | None = None,
     redraws: int = 0,
+    key: str = "",
 ) -> Perturber:
-    """Find a perturbation by name or ``path/file.py:Name``, and check its options and fill in their defaults."""
+    """Find a perturbation by name or ``path/file.py:Name``, and check its options and fill in their defaults.
+
+    ``key`` is the key of the options in a configuration, for error messages; by default the name.
+    """
     function = current_registry().get("perturbation", name, base)
     if not callable(function):
         raise PluginError(f"'{name}' is not a perturbation: it must be a function (text, rng, rate) -> text")
-    checked = checked_options(options_only(name, function), options or {}, base or Path(), name)
+    checked = checked_options(options_only(name, function), options or {}, base or Path(), key or name)
     return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked, redraws)
 
 
