@@ -789,7 +789,7 @@ class TaskEntry(View):
     """A task of an evaluation. Members of the view override those of the evaluation for this task."""
 
     path: str
-    """The import path of the task's class, ``package.module:Name``."""
+    """The import path of the task's class, or of a function that returns a task: ``package.module:Name``."""
     summary: str
     """One line for ``lmassay tasks``."""
 

@@ -146,7 +146,7 @@ def test_a_group_that_is_not_there_is_one_line(folder, compare, group, message):
 def test_several_runs_and_metrics_have_p_adjusted_and_say_for_what(folder, compare):
     _, out, _ = compare("base", "worse", "alike")
     assert "p (FDR)" in out
-    assert "p (FDR): adjusted for 2 rows (false discovery rate, Benjamini and Hochberg)" in out
+    assert "p (FDR): adjusted for 2 p-values (false discovery rate, Benjamini and Hochberg)" in out
     assert "p (FDR)" not in compare("base", "worse")[1]
 
 
@@ -158,7 +158,7 @@ def test_more_than_two_runs_are_compared_with_the_best_and_ties_are_marked(folde
     assert table[3].split()[-1] == "tie"
     assert "run-worse" in table[4]
     assert table[4].split()[-1] not in ("best", "tie")
-    assert "adjusted by Holm's method for the 3 pairs of runs" in out
+    assert "adjusted by Holm's method for all pairs of the runs with this metric" in out
     assert "All runs against the best" in (folder / "c.html").read_text(encoding="utf-8")
     _, out, _ = compare("worse", "base", "alike", "--json")
     standings = json.loads(out)["against_best"]

@@ -183,5 +183,20 @@ def test_a_budget_stops_a_sweep_and_the_hint_finishes_all_of_it(tmp_path):
     assert {run["status"] for run in runs_of(tmp_path)} == {"done"}
 
 
+def test_a_new_limit_in_usd_keeps_the_limit_in_tokens(tmp_path):
+    write_lines(tmp_path / "src.txt", ["three sentences with long words", "another sentence"])
+    with openai_server() as server:
+        prices = {"input": 1, "output": 1}
+        model = {"name": "openai", "base_url": server.url, "model": "m", "concurrency": 1, "prices": prices}
+        task = {"name": "robustness", "src": "src.txt", "attack": "charswap"}
+        write_config(tmp_path / "c.yaml", {"task": task, "model": model, "budget": {"usd": 1, "tokens": 1}})
+        assert lmassay("run", "c.yaml", cwd=tmp_path).returncode == 1
+        stopped = lmassay("resume", "--budget-usd", "2", cwd=tmp_path)
+        assert stopped.returncode == 1
+        assert "--budget-usd 4 --budget-tokens 2" in stopped.stderr
+        assert lmassay("resume", "--budget-tokens", "1000", cwd=tmp_path).returncode == 0
+    assert {run["status"] for run in runs_of(tmp_path)} == {"done"}
+
+
 def runs_of(folder):
     return json.loads(lmassay("ls", "--json", cwd=folder).stdout)["runs"]

@@ -28,11 +28,12 @@ def add_run(
     scores: Mapping[str, float] | None = None,
     evaluation: str = "",
     sweep: str = "",
+    metric: str = "accuracy",
 ) -> str:
     """Add a run with one example per score, and its results if it is done."""
     scores = {"e1": 1.0, "e2": 0.0} if scores is None else scores
     provenance = Provenance(
-        evaluation=evaluation, signature={"task": task, "model": model}, design=Design(headline=("accuracy",))
+        evaluation=evaluation, signature={"task": task, "model": model}, design=Design(headline=(metric,))
     )
     config = {"task": {"name": task}, "model": {"name": model}}
     planned = NewRun(run, sweep or f"sweep of {run}", "n", task, model, label, config, "sig", provenance, len(scores))
@@ -41,7 +42,7 @@ def add_run(
         store.add_rows(run, [(number, row(name, value)) for number, (name, value) in enumerate(scores.items())])
     if status == "done":
         mean = sum(scores.values()) / len(scores)
-        store.set_results(run, [Result("accuracy", "overall", mean, 0.1, 0.9, len(scores), method="wilson")])
+        store.set_results(run, [Result(metric, "overall", mean, 0.1, 0.9, len(scores), method="wilson")])
     store.set_status(run, status)
     return run
 

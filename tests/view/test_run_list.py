@@ -106,6 +106,15 @@ def test_controls_offer_what_there_is_and_what_is_chosen(snapshot):
     assert ("metric:accuracy", "best accuracy") in offered.sort
 
 
+def test_runs_can_be_sorted_by_a_headline_metric_whose_name_looks_like_a_point_of_a_curve(tmp_path):
+    with Store(tmp_path, create=True) as store:
+        add_run(store, "20261101-080000-one-aaaaaa", metric="pass@1", scores={"e1": 1.0, "e2": 1.0})
+        add_run(store, "20261101-090000-two-bbbbbb", metric="pass@1", scores={"e1": 1.0, "e2": 0.0})
+    programs = ResultsFolder(tmp_path).snapshot()
+    assert ("metric:pass@1", "best pass@1") in choices(programs, ListQuery()).sort
+    assert shown(programs, sort="metric:pass@1") == ["aaaaaa", "bbbbbb"]
+
+
 def test_runs_with_the_same_label_are_told_apart(snapshot):
     labels = []
     for _, rows in run_list(snapshot, ListQuery(task="quiz", sort="created")).groups:

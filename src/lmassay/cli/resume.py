@@ -10,9 +10,9 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
 @click.command(epilog="Example: lmassay resume", short_help="Finish runs that were interrupted or have errors.")
 @click.argument("run", metavar="[RUN]", required=False, default="latest")
 @click.option(
-    "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="New budget in USD, instead of the run's own."
+    "--budget-usd", type=click.FloatRange(min=0, min_open=True), help="New limit in USD; a limit in tokens stays."
 )
-@click.option("--budget-tokens", type=click.IntRange(min=1), help="New budget in tokens.")
+@click.option("--budget-tokens", type=click.IntRange(min=1), help="New limit in tokens; a limit in USD stays.")
 @click.option(
     "--retry-failed", is_flag=True, help="Repeat trainings that failed. Without it, only what is missing is trained."
 )

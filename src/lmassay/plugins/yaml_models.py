@@ -9,9 +9,11 @@
         @field_validator("words")
         @classmethod
         def _check_words(cls, words: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+            # There are no labels here if they are wrong themselves, which is reported there.
+            labels = info.data.get("labels")
             mistakes = Mistakes()
             for label in words:
-                if label not in info.data.get("labels", words):
+                if labels is not None and label not in labels:
                     mistakes.add("this is not a label", label)
             mistakes.report()
             return words

@@ -205,7 +205,7 @@ def _runs(comparison: RunComparison) -> list[Block]:
 
 def _differences(comparison: RunComparison) -> list[Block]:
     has_several_runs = len(comparison.others) > 1
-    has_several_rows = len(comparison.rows) > 1
+    adjustment = comparison.adjustment
     rows = []
     for row in comparison.rows:
         cells = [name(row.metric)]
@@ -222,7 +222,7 @@ def _differences(comparison: RunComparison) -> list[Block]:
             relative = f"{row.relative:+z.1%}"
         cells.append(Cell(relative))
         cells.append(Cell(p_text(row.p)))
-        if has_several_rows:
+        if adjustment:
             cells.append(Cell(p_text(row.p_adjusted)))
         cells.append(Cell(f"{row.n:,}", _pair_notes(row)))
         rows.append(TableRow(cells))
@@ -241,9 +241,9 @@ def _differences(comparison: RunComparison) -> list[Block]:
     )
     if has_several_runs:
         text_headers.append("run")
-    if has_several_rows:
+    if adjustment:
         number_headers.append("p (FDR)")
-        caption += f" FDR: adjusted for {len(rows)} rows (false discovery rate, Benjamini and Hochberg)."
+        caption += f" FDR: {adjustment}."
     number_headers.append("pairs")
     # A metric such as a perplexity would squeeze all others on a shared axis.
     figures = [_figure(comparison, rows_of_figure) for rows_of_figure in on_one_scale(comparison.rows)]
@@ -279,8 +279,8 @@ def _figure(comparison: RunComparison, rows: Sequence[Comparison]) -> Figure:
         chart_rows.append(DifferenceRow(label, row, is_significant))
     metrics = {row.metric for row in rows}
     subject = "metrics" if len(metrics) > 1 else rows[0].metric
-    # Several p-values are adjusted for the number of comparisons (false discovery rate).
-    p_name = "p (FDR)" if len(comparison.rows) > 1 else "p"
+    # Several p-values are adjusted for their number (false discovery rate).
+    p_name = "p (FDR)" if comparison.adjustment else "p"
     caption = (
         f"Differences with their {100 * comparison.confidence:g} % intervals. Filled dots: {p_name} below "
         f"{comparison.alpha:g}; hollow dots: not. Right of the line, {higher_run} is higher."

@@ -14,7 +14,8 @@ from lmassay.statistics.comparison import (
     compare_runs,
     headline,
     known_metrics,
-    pairing_text,
+    number_of_tests,
+    pairing_of,
     require_one_task,
     with_false_discovery_rate,
 )
@@ -97,11 +98,12 @@ class RunComparison:
     @property
     def pairing(self) -> str:
         """What is paired, and which units are taken as independent."""
-        texts: dict[str, None] = {}
-        for base, new in self.pairs:
-            rows = [row for row in self.rows if row.new == new.side.record.id]
-            texts[pairing_text(base.side, new.side, rows)] = None
-        return " or ".join(texts)
+        return pairing_of([(base.side, new.side) for base, new in self.pairs], self.rows)
+
+    @property
+    def adjustment(self) -> str:
+        """What adjusted p-values are adjusted for; empty if a single p-value needs no adjustment."""
+        return adjustment_text(self.rows)
 
     @property
     def confidence(self) -> float:
@@ -120,8 +122,8 @@ class RunComparison:
         return [flips for flips in self.flips if flips.new == run.side.record.id]
 
     def p(self, row: Comparison) -> float | None:
-        """The p-value of a row, adjusted if there are several rows."""
-        if len(self.rows) > 1:
+        """The p-value of a row, adjusted if there are several."""
+        if self.adjustment:
             return row.p_adjusted
         return row.p
 
@@ -235,6 +237,14 @@ def interval_text(row: Comparison, sign: str = "", digits: int = 4) -> str:
     if row.low is None or row.high is None:
         return "n/a"
     return f"[{row.low:{sign}z.{digits}f}, {row.high:{sign}z.{digits}f}]"
+
+
+def adjustment_text(rows: Iterable[Comparison]) -> str:
+    """What the adjusted p-values of a table are adjusted for; empty for fewer than two, which need no adjustment."""
+    tests = number_of_tests(rows)
+    if tests < 2:
+        return ""
+    return f"adjusted for {tests:,} p-values (false discovery rate, Benjamini and Hochberg)"
 
 
 def part_text(groups: Mapping[str, str]) -> str:

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lmassay.reporting.blocks import Block, Body, Cell, Table, TableRow, name, text_cell
-from lmassay.reporting.comparison_data import interval_text
+from lmassay.reporting.blocks import Block, Body, Cell, Table, TableRow, header_row, name, text_cell
+from lmassay.reporting.comparison_data import adjustment_text, interval_text
 from lmassay.reporting.numbers import number_text, p_text
 from lmassay.statistics.comparison import Comparison
 from lmassay.statistics.ranking import Standing
-from lmassay.types.wording import counted
-
-_PAIRED_CAPTION = (
-    "Paired by example; interval and two-sided p from the same paired t-test; FDR: adjusted for {rows} (false "
-    "discovery rate, Benjamini and Hochberg)."
-)
 
 
-def differences_table(rows: Sequence[Comparison], note: str = "") -> Table:
-    """Each run against the first one, metric by metric; ``note`` is added to the caption."""
-    number_headers = ("mean", "base mean", "difference", "interval", "p", "p (FDR)", "pairs")
-    header = [Cell("metric", kind="text"), Cell("run", kind="text"), *map(Cell, number_headers)]
+def differences_table(rows: Sequence[Comparison], pairing: str, note: str = "") -> Table:
+    """Each run against the first one, metric by metric.
+
+    ``pairing`` says what is paired, such as "paired by example"; ``note`` is added to the caption.
+    """
+    adjustment = adjustment_text(rows)
     table_rows = []
     for row in rows:
-        interval = "n/a"
-        if row.low is not None and row.high is not None:
-            interval = f"[{number_text(row.low)}, {number_text(row.high)}]"
         cells = [
             name(row.metric),
             Cell(row.new_label, kind="text"),
             Cell(number_text(row.new_mean)),
             Cell(number_text(row.base_mean)),
             Cell(f"{row.difference:+z.4f}"),
-            Cell(interval),
+            Cell(interval_text(row)),
             Cell(p_text(row.p)),
-            Cell(p_text(row.p_adjusted)),
-            Cell(f"{row.n:,}"),
         ]
+        if adjustment:
+            cells.append(Cell(p_text(row.p_adjusted)))
+        cells.append(Cell(f"{row.n:,}"))
         table_rows.append(TableRow(cells))
-    caption = f"{_PAIRED_CAPTION.format(rows=counted(len(rows), 'row'))} {note}".strip()
-    return Table(caption, [header], [Body(table_rows)])
+    number_headers = ["mean", "base mean", "difference", "interval", "p"]
+    caption = f"{pairing[:1].upper()}{pairing[1:]}. Interval and two-sided p from the same paired t-test."
+    if adjustment:
+        number_headers.append("p (FDR)")
+        caption += f" FDR: {adjustment}."
+    number_headers.append("pairs")
+    header = header_row(["metric", "run"], number_headers)
+    return Table(f"{caption} {note}".strip(), [header], [Body(table_rows)])
 
 
 def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], alpha: float) -> list[Block]:
@@ -74,9 +74,8 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
         *map(Cell, number_headers),
         text_cell("best or tie"),
     ]
-    tests = max(standing.tests for standing in standings)
     caption = (
-        f"All runs against the best by each metric. p: two-sided, adjusted by Holm's method for the {tests} pairs of "
-        f"runs by each metric. Tie: not significantly different from the best at {alpha:g}."
+        "All runs against the best by each metric. p: two-sided, adjusted by Holm's method for all pairs of the runs "
+        f"with this metric. Tie: not significantly different from the best at {alpha:g}."
     )
     return [Table(caption, [header], [Body(table_rows)])]

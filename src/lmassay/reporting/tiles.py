@@ -29,7 +29,7 @@ from lmassay.reporting.blocks import (
     text_cell,
 )
 from lmassay.reporting.chart import Category, CategoryAxis, Chart, Dot, Interval, LinearAxis, Mark, Panel, ReferenceLine
-from lmassay.reporting.comparison_data import DIRECTION_TEXTS
+from lmassay.reporting.comparison_data import DIRECTION_TEXTS, adjustment_text
 from lmassay.reporting.comparison_data import interval_text as difference_interval
 from lmassay.reporting.headline import (
     Headline,
@@ -405,8 +405,7 @@ def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Bloc
     differences = differences_to_first_model(store, shown_headlines)
     if not differences:
         return []
-    # A single p-value needs no adjustment.
-    is_adjusted = len(differences) > 1
+    adjustment = adjustment_text(difference.comparison for difference in differences)
     rows = []
     notes: dict[str, None] = {}
     for difference in differences:
@@ -420,21 +419,21 @@ def _differences(store: Store, shown_headlines: Sequence[Headline]) -> list[Bloc
             Cell(p_text(row.p)),
             Cell(f"{row.n:,}"),
         ]
-        if is_adjusted:
+        if adjustment:
             # Before n, as in the header.
             cells.insert(-1, Cell(p_text(row.p_adjusted)))
         rows.append(TableRow(cells))
         if difference.new.comparison_note:
             notes[difference.new.comparison_note] = None
     number_headers = ["difference", "interval", "p", "n"]
-    adjustment = ""
-    if is_adjusted:
+    adjustment_sentence = ""
+    if adjustment:
         number_headers.insert(-1, "p (FDR)")
-        adjustment = f" FDR: adjusted for {len(differences)} rows (false discovery rate, Benjamini and Hochberg)."
+        adjustment_sentence = f" FDR: {adjustment}."
     header = header_row(["metric", "model", "compared with"], number_headers)
     caption = (
         "Models are compared on the examples with a score for both; interval and two-sided p come from a paired t-test."
-        f"{adjustment} n: number of pairs. If the interval includes 0, the difference is not significant."
+        f"{adjustment_sentence} n: number of pairs. If the interval includes 0, the difference is not significant."
     )
     return [Table(" ".join([caption, *notes]), [header], [Body(rows)])]
 

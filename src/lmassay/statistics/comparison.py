@@ -222,6 +222,21 @@ def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     return adjusted
 
 
+def number_of_tests(rows: Iterable[Comparison]) -> int:
+    """How many of the rows have a p-value. If there are several, each is adjusted for this number."""
+    return sum(row.p is not None for row in rows)
+
+
+def pairing_of(pairs: Iterable[tuple[Side, Side]], rows: Sequence[Comparison]) -> str:
+    """What is paired in the comparisons of several pairs of runs; the rows name the second run of their pair."""
+    # A dictionary in place of a set keeps the order of the pairs.
+    texts: dict[str, None] = {}
+    for base, other in pairs:
+        rows_of_other = [row for row in rows if row.new == other.record.id]
+        texts[pairing_text(base, other, rows_of_other)] = None
+    return " or ".join(texts)
+
+
 def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
     """What is paired, and what is treated as independent, in the comparisons of two runs."""
     design = base.record.design

@@ -257,8 +257,9 @@ def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
 
 def _sortable_metrics(record: RunRecord) -> Iterator[str]:
     for result in record.results:
-        # Details would make the list of choices long.
-        if result.group == OVERALL and not is_detail(result.metric):
+        # Details would make the list of choices long. A headline metric is not one, even if it is called pass@1.
+        is_listed = result.metric in record.design.headline or not is_detail(result.metric)
+        if result.group == OVERALL and is_listed:
             yield result.metric
 
 

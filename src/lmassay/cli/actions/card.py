@@ -29,7 +29,7 @@ from lmassay.errors import PluginError, UnsuitableModel, UserError, did_you_mean
 from lmassay.plugins.evaluations import evaluations, unloaded_packages_note
 from lmassay.reporting import card as cards
 from lmassay.reporting.card import PlannedEvaluation, PublishedPart
-from lmassay.reporting.comparison_data import interval_text
+from lmassay.reporting.comparison_data import adjustment_text, interval_text
 from lmassay.reporting.headline import (
     Headline,
     ModelDifference,
@@ -55,7 +55,7 @@ from lmassay.storage.commands import command_line, command_on_results
 from lmassay.storage.files import atomic_write
 from lmassay.storage.store import Store
 from lmassay.types import CardPart, RunRecord
-from lmassay.types.wording import counted, run_title
+from lmassay.types.wording import run_title
 
 _PAGE_SUFFIXES = (".html", ".htm")
 DEFAULT_LANGUAGE = CardRequest("standard").language
@@ -386,8 +386,7 @@ def _print_differences(store: Store, card_headlines: Sequence[Headline]) -> None
     pairs = differences_to_first_model(store, card_headlines)
     if not pairs:
         return
-    # A single p-value needs no adjustment.
-    is_adjusted = len(pairs) > 1
+    adjustment = adjustment_text(pair.comparison for pair in pairs)
     rows: list[list[object]] = []
     for pair in pairs:
         row: list[object] = [
@@ -398,17 +397,16 @@ def _print_differences(store: Store, card_headlines: Sequence[Headline]) -> None
             interval_text(pair.comparison, "+", 3),
             p_text(pair.comparison.p),
         ]
-        if is_adjusted:
+        if adjustment:
             row.append(p_text(pair.comparison.p_adjusted))
         rows.append([*row, pair.comparison.n])
     click.echo()
     headers = ["number", "model", "against", "difference", "interval", "p", "n"]
-    if is_adjusted:
+    if adjustment:
         headers.insert(-1, "p (FDR)")
     print_table("Paired on the examples that were scored for both models:", headers, rows, right=range(3, len(headers)))
-    if is_adjusted:
-        number_of_rows = counted(len(rows), "row")
-        print_sentence(f"p (FDR): adjusted for {number_of_rows} (false discovery rate, Benjamini and Hochberg)")
+    if adjustment:
+        print_sentence(f"p (FDR): {adjustment}")
     notes = dict.fromkeys(pair.new.comparison_note for pair in pairs if pair.new.comparison_note)
     for note in notes:
         print_sentence(note)

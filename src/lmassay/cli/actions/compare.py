@@ -249,9 +249,8 @@ def _print_differences(comparison: RunComparison) -> None:
         metrics = dict.fromkeys(row.metric for row in comparison.rows if row.better == better)
         if metrics:
             print_sentence(f"{DIRECTION_TEXTS[better]}: {', '.join(metrics)}")
-    tests = len(comparison.rows)
-    if tests > 1:
-        print_sentence(f"p (FDR): adjusted for {tests} rows (false discovery rate, Benjamini and Hochberg)")
+    if comparison.adjustment:
+        print_sentence(f"p (FDR): {comparison.adjustment}")
     for row in comparison.rows:
         unpaired = unpaired_text(row)
         if unpaired:
@@ -314,7 +313,7 @@ def _table_of_differences(
 
     The narrow form leaves out the relative difference; in the stacked form, intervals are below the differences.
     """
-    has_several_tests = len(comparison.rows) > 1
+    adjustment = comparison.adjustment
     title_of_interval = interval_title(comparison.bases[0].side.record)
     headers = ["metric"]
     if names is not None:
@@ -324,7 +323,7 @@ def _table_of_differences(
     if not narrow:
         headers.append("relative")
     headers.append("p")
-    if has_several_tests:
+    if adjustment:
         headers.append("p (FDR)")
     headers.append("n")
     rows: list[list[object]] = []
@@ -338,7 +337,7 @@ def _table_of_differences(
         if not narrow:
             cells.append("n/a" if row.relative is None else f"{row.relative:+z.1%}")
         cells.append(p_text(row.p))
-        if has_several_tests:
+        if adjustment:
             cells.append(p_text(row.p_adjusted))
         cells.append(row.n)
         rows.append(cells)
@@ -367,7 +366,6 @@ def _print_standings(comparison: RunComparison) -> None:
         for cells in rows:
             cells[3:5] = [f"{cells[3]}\n{cells[4]}" if cells[4] else ""]
     click.echo("")
-    tests = max(standing.tests for standing in comparison.standings)
     print_table(
         f"all runs against the best; tie: not significantly different from it at {comparison.alpha:g}",
         headers,
@@ -375,7 +373,7 @@ def _print_standings(comparison: RunComparison) -> None:
         right=numbers,
         whole=numbers,
     )
-    print_sentence(f"p (Holm): two-sided, adjusted by Holm's method for the {tests} pairs of runs by each metric")
+    print_sentence("p (Holm): two-sided, adjusted by Holm's method for all pairs of the runs with this metric")
 
 
 def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: AnswerPairs) -> None:

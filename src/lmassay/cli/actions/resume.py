@@ -30,9 +30,11 @@ def resume(
     """Finish a run, or all runs of the latest command."""
     if budget_usd is not None and not math.isfinite(budget_usd):
         raise UserError(f"--budget-usd {budget_usd}: give an amount in USD, or leave it out")
-    budget: dict[str, Any] | None = None
-    if budget_usd or budget_tokens:
-        budget = {"usd": budget_usd, "tokens": budget_tokens}
+    new_limits: dict[str, Any] = {}
+    if budget_usd is not None:
+        new_limits["usd"] = budget_usd
+    if budget_tokens is not None:
+        new_limits["tokens"] = budget_tokens
     # With create=True, the schema of an older store is updated; a missing store stays an error.
     with Store(results, create=(results / STORE_FILE).is_file()) as store:
         # Without names, all runs of the latest command are chosen.
@@ -46,7 +48,7 @@ def resume(
             # A run that is done is resumed if its stored rows are damaged, or trained models were deleted.
             if record.status == "done" and store.rows_are_whole(record.id) and not missing_models:
                 continue
-            unfinished.append(_with_budget(record, budget))
+            unfinished.append(_with_limits(record, new_limits))
         if not unfinished:
             what = chosen[0].id if len(chosen) == 1 else "every run of the latest command"
             say(f"{what} is complete; nothing to do")
@@ -57,13 +59,14 @@ def resume(
         with execution.executor_for(plans) as executor, store.lock_sweep(unfinished[0].sweep):
             exit_code = work_through(runs, store, executor, retry_failed=retry_failed)
             ids = {record.id for record in chosen}
-            records = [_with_budget(record, budget) for record in store.runs() if record.id in ids]
+            records = [_with_limits(record, new_limits) for record in store.runs() if record.id in ids]
             trained = {run.record.id for run in runs if run.plan.task.trains}
             return max(exit_code, print_records(records, store, as_json, trained=trained))
 
 
-def _with_budget(record: RunRecord, budget: Mapping[str, Any] | None) -> RunRecord:
-    """Return a run with the budget of this command, if it has one."""
-    if budget is None:
+def _with_limits(record: RunRecord, new_limits: Mapping[str, Any]) -> RunRecord:
+    """Return a run with the limits of this command; a limit of its own budget that the command does not name stays."""
+    if not new_limits:
         return record
-    return replace(record, config={**record.config, "budget": dict(budget)})
+    own_limits = record.config.get("budget") or {}
+    return replace(record, config={**record.config, "budget": {**own_limits, **new_limits}})

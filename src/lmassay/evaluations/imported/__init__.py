@@ -32,6 +32,7 @@ METRICS = (
 
 evaluation = Evaluation(
     name="lm_eval",
+    # Imported results answer no question of their own, so the card leaves them out.
     question="",
     order=90,
     tasks={

@@ -167,6 +167,7 @@ class CandidateMaker:
                 options=attack.options,
                 base=base_dir,
                 redraws=attack.redraws,
+                key="task.attack.options",
             )
             self._perturbers = [perturber]
             self._perturbed = lru_cache(INPUTS_CHECKED_BEFORE_RUN)(perturber)

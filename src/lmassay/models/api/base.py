@@ -1,4 +1,4 @@
-"""What all models behind an API share: sending requests one by one or in batches, prices, and the budget."""
+"""What all models behind an API share: sending requests concurrently or in batches, prices, and the budget."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ApiModel(Model):
     address_option: ClassVar[str] = "base_url"
     """The option that sets the address, for error messages."""
     address_variables: ClassVar[tuple[str, ...]] = ()
-    """Environment variables that set the address if the option does not; those of the provider's own SDK."""
+    """Environment variables that set the address if the option does not, in the order in which they are tried."""
     default_address: ClassVar[str] = ""
     """The address if neither the option nor a variable sets it."""
 

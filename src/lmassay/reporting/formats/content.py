@@ -14,7 +14,7 @@ from lmassay.reporting.run_table import TableLayout, run_table
 from lmassay.reporting.sections import section_of
 from lmassay.reporting.tiles import overview_table
 from lmassay.statistics import ALPHA
-from lmassay.statistics.comparison import Comparison, compare_runs
+from lmassay.statistics.comparison import Comparison, compare_runs, pairing_of
 from lmassay.statistics.pairing import share_examples
 from lmassay.statistics.ranking import rankings
 from lmassay.statistics.sides import Side, comparable_sides, load_side
@@ -156,7 +156,8 @@ def comparison_blocks(store: Store, records: Sequence[RunRecord], section: Secti
         rows = compare_runs(base, comparable, metrics)
     if rows:
         yield Heading(f"Against {rows[0].base_label}")
-        yield differences_table(rows, section.comparison_note)
+        pairing = pairing_of([(base, other) for other in comparable], rows)
+        yield differences_table(rows, pairing, section.comparison_note)
         sides = [base, *comparable]
         names = {side.record.id: side.name for side in sides}
         ranking = ranking_table(rankings(sides, rows, ALPHA), names.__getitem__, ALPHA)

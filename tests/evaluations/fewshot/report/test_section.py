@@ -171,7 +171,7 @@ def test_the_page_holds_the_section_and_where_it_comes_from(store):
     page = render(store, store.runs())
     assert "<h2>fewshot <small>Does it learn from a few examples?</small></h2>" in page
     assert page.count("<svg") == page.count("</svg>") > 10
-    assert "Paired by example" not in page, "configurations are compared by the protocol"
+    assert "from the same paired t-test" not in page, "configurations are compared by the protocol"
     assert "<code>lmassay run</code>" in page
 
 

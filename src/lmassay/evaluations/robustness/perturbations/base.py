@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lmassay.errors import ConfigError, LmassayError, PluginError
+from lmassay.errors import ConfigError, LmassayError, PluginError, error_with_location
 from lmassay.evaluations.robustness import DEFAULT_RATE
 from lmassay.plugins.options import checked_options
 from lmassay.plugins.registry import current_registry, register
@@ -104,12 +104,16 @@ def make_perturber(
     options: Mapping[str, Any] | None = None,
     base: Path | None = None,
     redraws: int = 0,
+    key: str = "",
 ) -> Perturber:
-    """Find a perturbation by name or ``path/file.py:Name``, and check its options and fill in their defaults."""
+    """Find a perturbation by name or ``path/file.py:Name``, and check its options and fill in their defaults.
+
+    ``key`` is the key of the options in a configuration, for error messages; by default the name.
+    """
     function = current_registry().get("perturbation", name, base)
     if not callable(function):
         raise PluginError(f"'{name}' is not a perturbation: it must be a function (text, rng, rate) -> text")
-    checked = checked_options(options_only(name, function), options or {}, base or Path(), name)
+    checked = checked_options(options_only(name, function), options or {}, base or Path(), key or name)
     return Perturber(name, function, checked_rate(rate), _checked_seed(seed), checked, redraws)
 
 
@@ -131,7 +135,9 @@ def perturb(
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"the perturbation {name} failed on line {index + 1}: {error!r}") from error
+        # The reason names a line of the user's file, which must not be confused with the line of the text.
+        reason = error_with_location(error)
+        raise PluginError(f"the perturbation {name} failed on line {index + 1} of the text: {reason}") from error
     if not isinstance(result, str):
         raise PluginError(f"the perturbation {name} returned {result!r} for line {index + 1}; it must return a str")
     if _line_breaks(result) - _line_breaks(text):

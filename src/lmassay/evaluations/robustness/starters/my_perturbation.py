@@ -3,8 +3,8 @@
     lmassay perturb my_perturbation.py:leet --in FILE --out FILE --rate 0.2 --set signs=a4e3o0
     lmassay run my_perturbation.yaml
 
-Here ``rate`` is the share of letters to replace; what it means is up to you. All randomness must come from ``rng``, so
-that the same seed always gives the same text.
+Here ``rate`` is the probability that a letter with a similar digit is replaced; what it means is up to you. All
+randomness must come from ``rng``, so that the same seed always gives the same text.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def _add_args(cls: type[Scorer], parser: argparse.ArgumentParser) -> None:
     try:
         cls.add_args(parser)
     except Exception as error:
-        raise PluginError(f"add_args of the scorer {cls.__name__} failed: {error!r}") from error
+        raise PluginError(f"add_args of the scorer {cls.__name__} failed: {error_with_location(error)}") from error
 
 
 def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
@@ -281,4 +281,4 @@ def _make(cls: type[Scorer], args: argparse.Namespace) -> Scorer:
     except LmassayError:
         raise
     except Exception as error:
-        raise PluginError(f"from_args of the scorer {cls.__name__} failed: {error!r}") from error
+        raise PluginError(f"from_args of the scorer {cls.__name__} failed: {error_with_location(error)}") from error

@@ -218,6 +218,31 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(data):
         assert len(server.bodies) == 3
 
 
+def test_prints_of_your_own_model_are_not_on_standard_output(data):
+    (data.parent / "mine.py").write_text(
+        "from lmassay import Model\n"
+        "print('imported')\n"
+        "class Mine(Model):\n"
+        "    name = 'mine'\n"
+        "    can = frozenset({'generate'})\n"
+        "    def identity(self):\n"
+        "        return {'name': 'mine'}\n"
+        "    def generate(self, requests):\n"
+        "        print('asked')\n"
+        "        return ['A' for _ in requests]\n",
+        encoding="utf-8",
+    )
+    config = data.parent / "model.yaml"
+    config.write_text("name: mine.py:Mine\n", encoding="utf-8")
+    done, path = infer(data, None, "--model-config", config, name="mine")
+    assert done.returncode == 0, done.stderr
+    assert len(rows(path)) == 4
+    assert "imported" in done.stderr
+    assert "asked" in done.stderr
+    assert "imported" not in done.stdout
+    assert "asked" not in done.stdout
+
+
 def test_model_names_with_slashes_stay_inside_the_folder(data):
     with openai_server(lambda body, _: completion("A")) as server:
         done, path = infer(data, server, name="../org/model")

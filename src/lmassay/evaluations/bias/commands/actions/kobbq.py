@@ -75,6 +75,7 @@ def infer(
 ) -> int:
     """Send the questions to a model. Answers are saved as they arrive; questions with a saved answer are skipped."""
     from lmassay.budget import Budget
+    from lmassay.cli.actions.run import plugin_output_to_stderr
     from lmassay.evaluations.bias.kobbq.steps import infer as step
 
     if not model_name.strip():
@@ -83,7 +84,8 @@ def infer(
         raise UserError(f"--data-path {data_path}: give the .json file of `lmassay kobbq preprocess`")
     questions = step.read_questions(data_path)
     spec = _model_spec(model_name, base_url, model_config, overrides)
-    model = _build_model(spec, budget_usd, model_config)
+    with plugin_output_to_stderr():
+        model = _build_model(spec, budget_usd, model_config)
     topic = data_path.name.removesuffix(".json")
     click.echo(topic)
     # An alias such as clova-x does not say which model answers, so the provider's name is shown as well.
@@ -111,7 +113,7 @@ def infer(
         if predictions.answered_guids:
             click.echo(f"Continue on {predictions.path}")
         try:
-            with progress_bar(f"{topic}: {shown_model}") as advance:
+            with progress_bar(f"{topic}: {shown_model}") as advance, plugin_output_to_stderr():
                 step.infer(
                     model,
                     questions,

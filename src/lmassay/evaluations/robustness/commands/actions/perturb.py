@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from lmassay.cli.actions.run import plugin_output_to_stderr
 from lmassay.cli.console import say
 from lmassay.cli.progress import progress_bar
 from lmassay.errors import ConfigError
@@ -29,11 +30,13 @@ def perturb(name: str, source: Path, target: Path, rate: float, seed: int, setti
     to_terminal = target == Path("-")
     if not to_terminal:
         forbid_overwriting({"--out": target}, {"--in": source})
-    perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
+    with plugin_output_to_stderr():
+        perturber = make_perturber(name, rate=rate, seed=seed, options=_options(settings), base=Path())
     text = open_text(source, "input")
     changed = 0
+    # The lines may go to standard output, so it is bound here, before what a perturbation prints is redirected.
     output = nullcontext(sys.stdout) if to_terminal else atomic_write_compressed(target)
-    with progress_bar(f"{name}: {source.name}") as advance, output as stream:
+    with progress_bar(f"{name}: {source.name}") as advance, output as stream, plugin_output_to_stderr():
         for index, line in enumerate(text.read()):
             adversarial = perturber(line, index)
             if adversarial != line:
