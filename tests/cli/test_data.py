@@ -161,6 +161,20 @@ def test_a_wrong_name_is_one_line(environment, arguments, message):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a data set, or give --all"),
+        (("blimpp", "--all"), "leave out either --all or the names"),
+    ],
+)
+def test_either_names_or_all_data_sets_are_fetched(tmp_path, arguments, message):
+    env = {"LMASSAY_CACHE": str(tmp_path), "LMASSAY_DATA_MIRROR": "http://127.0.0.1:9"}
+    done = lmassay("data", "get", *arguments, env=env)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 def test_without_a_network_the_reason_is_given(tmp_path):
     env = {"LMASSAY_CACHE": str(tmp_path), "LMASSAY_DATA_MIRROR": "http://127.0.0.1:9"}
     done = lmassay("data", "get", "jblimp", env=env)

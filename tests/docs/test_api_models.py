@@ -38,4 +38,4 @@ def test_the_page_states_when_two_computations_of_a_model_count_as_equal():
     near_tie = float(re.search(r"^_NEAR_TIE = ([\d.]+)$", source, re.MULTILINE)[1])
     agreement = float(re.search(r"^_REQUIRED_AGREEMENT = ([\d.]+)$", source, re.MULTILINE)[1])
     assert f"differs at more than {100 * (1 - agreement):.0f} % of the blanks" in PAGE
-    assert f"less probable by at most {near_tie:g} nats" in PAGE
+    assert f"a log-probability {near_tie:g} nats or more below" in PAGE

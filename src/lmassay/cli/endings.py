@@ -11,12 +11,12 @@ HTML = {".html": "html", ".htm": "html"}
 
 
 def format_by_ending(
-    output: Path, endings: Mapping[str, str], *, without_ending: str | None = None, other: str = ""
+    output: Path, endings: Mapping[str, str], *, without_ending: str | None = None, advice: str = ""
 ) -> str:
     """Return the format that the ending of an output file stands for.
 
-    ``without_ending`` is the format of a name without an ending, such as that of a pipe. ``other`` is added to the
-    message for a name that is refused.
+    ``without_ending`` is the format of a name without an ending, such as that of a pipe. ``advice`` is appended to
+    the message that refuses a name; it begins with its own punctuation.
     """
     ending = output.suffix.lower()
     if not ending and without_ending is not None:
@@ -25,4 +25,4 @@ def format_by_ending(
         return endings[ending]
     names = list(endings)
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-    raise UserError(f"-o {output}: the name must end in {listed}{other}")
+    raise UserError(f"-o {output}: the name must end in {listed}{advice}")

@@ -68,8 +68,8 @@ CREATE TABLE IF NOT EXISTS digests (
 _FIRST_SCHEMA_WITH_SPENDING = 2
 _FIRST_SCHEMA_WITH_ASKED = 3
 _FIRST_SCHEMA_WITH_DIGESTS = 4
-# Since schema 5: a column of rows with the outcomes, for the few metrics that have them: a metric's mean per label
-# within an example, e.g. per verb pair.
+# Since schema 5: the table ``rows`` has a column ``outcomes``. For the few metrics that have outcomes, it stores the
+# metric's mean for each label within an example, such as each verb pair.
 _FIRST_SCHEMA_WITH_OUTCOMES = 5
 # Since schema 6: batches of scored examples as columns, see lmassay.storage.batches.
 _FIRST_SCHEMA_WITH_BATCHES = 6
@@ -87,7 +87,8 @@ _COMPUTED = re.compile(r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT
 _PLAIN_INDEX = re.compile(r"(?!.*\b(?:LIKE|GLOB|REGEXP|MATCH)\b)[^()]*\([^()]*\)[^()]*", re.IGNORECASE | re.DOTALL)
 _MAX_MESSAGE_LENGTH = 200
 _MAX_NAME_LENGTH = 40
-# The primary result codes of SQLite whose cause is the disk, the operating system or another process, not the file.
+# The primary result codes of SQLite that do not mean damage: the cause is the disk, the operating system or another
+# process, or (SQLITE_AUTH) a view or trigger that somebody added and lmassay refuses to run.
 _NOT_DAMAGE = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -116,7 +117,7 @@ _FULL_ERRNOS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that raises only SQLite's own errors, also if the file is damaged."""
+    """A connection that raises only SQLite's own errors, even if the file is damaged."""
 
     def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
         """Execute an SQL statement."""
@@ -287,7 +288,7 @@ class Database:
     def _connect_to_file_only(self) -> sqlite3.Connection:
         """Connect without the files that SQLite otherwise writes next to the store, even for reading.
 
-        It is for folders that cannot be written to. The file is complete unless it has a log.
+        It is for folders that cannot be written to, and for full disks. The file is complete unless it has a log.
         """
         return connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
@@ -433,7 +434,7 @@ def plain_errors(file: Path) -> Iterator[None]:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error of SQLite comes from what the file contains."""
+    """Return whether an error of SQLite means that the file is damaged."""
     # An extended code has the primary one in its last byte. Errors that Python itself raises have no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF not in _NOT_DAMAGE
@@ -444,7 +445,7 @@ def _plain_error(file: Path, error: sqlite3.Error) -> StoreError:
     if is_damage(error):
         check = command_line("doctor", "--results", file.parent)
         return DamageError(
-            f"{file} is damaged or not an lmassay store ({first_line(error)}); `{check}` says what is damaged, and "
+            f"{file} is damaged or not an lmassay store ({one_line(error)}); `{check}` says what is damaged, and "
             "with --fix it saves what can be read"
         )
     if _is_full(error):
@@ -486,7 +487,7 @@ def _is_full(error: sqlite3.Error) -> bool:
     return code & 0xFF == sqlite3.SQLITE_FULL or code in _WRITE_ERRORS
 
 
-def first_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return the message of an error in one short line; SQLite may repeat a whole cell in it."""
     line = " ".join(str(error).split()) or type(error).__name__
     if len(line) <= _MAX_MESSAGE_LENGTH:

@@ -28,7 +28,7 @@ def logs_of(file: Path) -> list[Path]:
 
 
 def obstacle(file: Path) -> str:
-    """Return what SQLite cannot use as a file, and what to do about it; an empty text if nothing is in the way.
+    """Return why SQLite could not open a database or the files next to it, with advice; an empty text if it could.
 
     SQLite refuses a link in place of a log, and would wait forever for somebody to write to a pipe.
     """

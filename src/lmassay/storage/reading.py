@@ -23,7 +23,7 @@ from lmassay.storage.batches import (
     positions_text,
 )
 from lmassay.storage.blanking import batch_without_keys, json_without_keys
-from lmassay.storage.database import Database, first_line, plain_errors
+from lmassay.storage.database import Database, one_line, plain_errors
 from lmassay.storage.digests import SHORT_SIZE, decoded_cell
 from lmassay.storage.provenance import command_line
 from lmassay.storage.single_rows import (
@@ -66,11 +66,11 @@ class RowReader:
             if error.__cause__ is None:
                 raise
             repair = command_line("doctor", "--results", self.folder, "--fix")
-            problem = first_line(error.__cause__)
+            problem = one_line(error.__cause__)
             message = f"{self.file}: the run {run} is damaged: {problem}; `{repair}` saves what can be read"
             raise DamageError(message, problem) from error.__cause__
         except UNREADABLE as error:
-            raise self.damage_error(run, f"it cannot be read ({first_line(error)})") from error
+            raise self.damage_error(run, f"it cannot be read ({one_line(error)})") from error
 
     def damage_error(self, run: str, problem: str) -> DamageError:
         """Return the error about a damaged run; ``problem`` is a clause that says what is damaged."""

@@ -27,9 +27,9 @@ from lmassay.storage.database import (
     OWN_TABLES,
     STORE_FILE,
     connect,
-    first_line,
     is_damage,
     is_disk_full,
+    one_line,
     require_plain_tables,
 )
 from lmassay.storage.journals import LOG_SUFFIXES, logs_of
@@ -88,7 +88,7 @@ def find_damage(folder: Path) -> list[Damage]:
             damages += _damage_of_answers(store)
             return damages
     except DamageError as error:
-        return [Damage(str(file), first_line(error.__cause__ or error))]
+        return [Damage(str(file), one_line(error.__cause__ or error))]
 
 
 def _damage_of_run(store: Store, record: RunRecord) -> str:
@@ -109,7 +109,7 @@ def _damage_of_file(store: Store) -> list[Damage]:
     try:
         problems = [text for (text,) in store.database.execute("PRAGMA integrity_check(10)")]
     except sqlite3.DatabaseError as error:
-        problems = [first_line(error)]
+        problems = [one_line(error)]
     if problems != ["ok"]:
         more = f" and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
         first = " ".join(str(problems[0]).split())
@@ -145,7 +145,7 @@ def _damage_of_answers(store: Store) -> list[Damage]:
             response = StoredResponse(*map(digests.decoded_cell, values))
             damaged += response.is_damaged(stored_digest, needs_digest=needs_digest)
     except sqlite3.DatabaseError as error:
-        return [Damage("the cached answers", f"they cannot be read: {first_line(error)}")]
+        return [Damage("the cached answers", f"they cannot be read: {one_line(error)}")]
     if damaged:
         return [Damage("the cached answers", f"{damaged:,} of them are not what lmassay wrote")]
     return []
@@ -176,7 +176,7 @@ def repair_store(folder: Path) -> Repair:
             # The damaged file is still in its place. A copy, which may be incomplete, would only take space.
             backup.with_name(f"{backup.name}{suffix}").unlink(missing_ok=True)
         if isinstance(error, OSError) or is_disk_full(error):
-            reason = getattr(error, "strerror", None) or first_line(error.__cause__ or error)
+            reason = getattr(error, "strerror", None) or one_line(error.__cause__ or error)
             copy = f", and {backup.name} is a copy of it" if is_rebuilt else ""
             raise StoreError(f"cannot repair {file}: {reason}; the damaged file is unchanged{copy}") from error
         raise

@@ -40,7 +40,7 @@ from lmassay.storage.blanking import (
     json_without_keys,
     record_without_keys,
 )
-from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, first_line, plain_errors
+from lmassay.storage.database import OWN_ANSWER_MARK, STORE_FILE, Database, one_line, plain_errors
 from lmassay.storage.digests import (
     RECORD_FIELDS,
     decoded_cell,
@@ -341,7 +341,7 @@ class Store(RowReader):
                 return stored.parsed(status="interrupted")
             return stored.parsed()
         except UNREADABLE as error:
-            return stored.damaged(self.file, f"cannot be read ({first_line(error)})")
+            return stored.damaged(self.file, f"cannot be read ({one_line(error)})")
 
     def with_damage(self, record: RunRecord) -> RunRecord:
         """Verify all examples and answers of a run. If something is damaged, return the run without its numbers."""

@@ -57,7 +57,7 @@ def compare(
     gate = GateSettings(parsed, alpha, allow_incomplete)
     wanted_groups = _parsed_groups(groups)
     if output is not None:
-        format_by_ending(output, HTML, other=", because the comparison is a page; --json prints the numbers")
+        format_by_ending(output, HTML, advice=", because the comparison is a page; --json prints the numbers")
     if len(runs) < 2:
         raise UserError("give at least two runs: the others are compared with the first one; see `lmassay ls`")
     with ExitStack() as stack:

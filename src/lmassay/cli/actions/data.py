@@ -48,6 +48,10 @@ def catalogue_names() -> list[str]:
 
 def get(names: Sequence[str], everything: bool, partial: bool) -> int:
     """Download data sets and verify every file."""
+    if names and everything:
+        raise UserError("--all downloads every data set; leave out either --all or the names")
+    if not names and not everything:
+        raise UserError("name a data set, or give --all; lmassay data lists them")
     entries = _entries(names, everything)
     downloader = Downloader.configured()
     status = 0

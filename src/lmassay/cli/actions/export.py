@@ -31,7 +31,7 @@ def export(
     output = None if output == _STANDARD_OUTPUT else output
     form = form or _format_of(output)
     if form == _EVERY_EVAL_EVER and output is not None and not output.is_dir():
-        format_by_ending(output, {".json": form}, without_ending=form, other="; a name without an ending is a folder")
+        format_by_ending(output, {".json": form}, without_ending=form, advice="; a name without an ending is a folder")
     with Store(results, for_display=True) as store:
         record = store.run(run)
         if form == _LM_EVAL:
@@ -46,7 +46,7 @@ def _format_of(output: Path | None) -> str:
     """Return the format that the name of the output file stands for; JSON Lines if it has no ending."""
     if output is None:
         return "jsonl"
-    return format_by_ending(output, _ENDINGS, without_ending="jsonl", other="; give --format for others")
+    return format_by_ending(output, _ENDINGS, without_ending="jsonl", advice="; give --format for others")
 
 
 def _export_rows(store: Store, record: RunRecord, form: str, output: Path | None) -> None:

@@ -88,7 +88,7 @@ def _format_of(output: Path | None) -> str:
     if output is None or output.is_dir():
         return "html"
     formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
-    return format_by_ending(output, _ENDINGS, without_ending="html", other=f", or give --format {formats}")
+    return format_by_ending(output, _ENDINGS, without_ending="html", advice=f", or give --format {formats}")
 
 
 def _target(output: Path | None, form: str) -> Path:

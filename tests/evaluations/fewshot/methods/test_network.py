@@ -11,6 +11,7 @@ import pytest
 
 from lmassay.errors import ConfigError, DataError
 from lmassay.models.hf.model import HuggingFace
+from tests import tiny_models
 from tests.evaluations.fewshot.methods.conftest import Opened
 from tests.tiny_models import CAUSAL, MASKED, save_model
 
@@ -46,6 +47,74 @@ def test_the_head_at_chosen_cells_and_rows_equals_the_whole_head(tiny: Opened, f
         states = net.hidden(batch)[CELLS]
         assert torch.allclose(net.decode(states), whole, atol=1e-6)
         assert torch.allclose(net.decode(states, rows), whole[:, rows], atol=1e-6)
+
+
+def untrained(family: str, **options: Any) -> Network:
+    """A random model of a family, with a tokenizer that does not fit."""
+    auto_class: Any = transformers.AutoModelForMaskedLM if family == "esm" else transformers.AutoModelForCausalLM
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    try:
+        config = transformers.AutoConfig.for_model(family, vocab_size=64, pad_token_id=0, **sizes, **options)
+    except ValueError:
+        pytest.skip(f"this version of transformers has no {family}")
+    torch.manual_seed(0)
+    module = auto_class.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            # Logits that are large enough to be capped, and biases that are not 0.
+            parameter.normal_(0.0, 0.3)
+    kind = "masked" if family == "esm" else "causal"
+    return Network(module, tiny_models.word_piece(), kind, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("cohere", {"logit_scale": 0.25}),
+        (
+            "falcon_h1",
+            {
+                "lm_head_multiplier": 0.25,
+                "mamba_n_heads": 4,
+                "mamba_d_ssm": 32,
+                "mamba_d_head": 8,
+                "num_key_value_heads": 4,
+            },
+        ),
+        ("granite", {"logits_scaling": 4.0}),
+        ("hyperclovax", {"logits_scaling": 4.0}),
+        ("gemma2", {"final_logit_softcapping": 0.5}),
+        ("recurrent_gemma", {"logits_soft_cap": 0.5}),
+        ("modernbert-decoder", {}),
+    ],
+)
+def test_logits_are_scaled_and_capped_like_those_of_the_model(family: str, options: dict[str, Any]) -> None:
+    net = untrained(family, **options)
+    batch = collate(ITEMS, net.pad_id, net.device)
+    with torch.no_grad():
+        whole = net.module(**net.inputs(batch)).logits[CELLS]
+        torch.testing.assert_close(net.decode(net.hidden(batch)[CELLS]), whole)
+
+
+def test_a_family_whose_logits_are_computed_in_an_unknown_way_is_refused() -> None:
+    # ESM adds a bias that is not part of its output layer.
+    net = untrained("esm")
+    states = net.hidden(collate(ITEMS, net.pad_id, net.device))
+    with pytest.raises(DataError, match="does not know how esm models compute their logits"):
+        net.decode(states)
+
+
+def test_trying_out_the_head_leaves_the_training_as_it_was(tiny: Opened) -> None:
+    net = open_network(tiny("bert"))
+    net.module.train()
+    net.backbone.embeddings.eval()
+    modes = [part.training for part in net.module.modules()]
+    torch.manual_seed(0)
+    _ = net.head
+    drawn = torch.rand(3)
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.rand(3))
+    assert [part.training for part in net.module.modules()] == modes
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta-v2", "gpt2", "llama"])

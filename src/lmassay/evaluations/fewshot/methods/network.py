@@ -1,4 +1,6 @@
-"""A language model whose weights can be trained: hidden states, and the head for chosen positions and words only.
+"""A trainable language model.
+
+It computes hidden states, and applies the head only at chosen positions and for chosen words.
 
 Weights are float32 on every device. With the dtype bfloat16, matrix products are computed in bfloat16 (autocast).
 """
@@ -99,8 +101,29 @@ class Network:
     def head(self) -> Head:
         """The language-model head."""
         if self._head is None:
-            self._head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
+            head = masked_head(self.module) if self.kind == "masked" else causal_head(self.module)
+            self._check_head(head)
+            self._head = head
         return self._head
+
+    def _check_head(self, head: Head) -> None:
+        """Raise a DataError if the logits are not those of the model.
+
+        This is tried out on a few tokens: families scale and cap their logits in many ways, and new ones are added.
+        """
+        # Any tokens will do.
+        batch = collate([EncodedItem([0, 1, 2], [0, 0, 0])], self.pad_id, self.device)
+        inputs = self.inputs(batch)
+        # Dropout would draw random numbers, and bfloat16 would be too coarse.
+        with evaluating(self.module), torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            expected = self.module(**inputs).logits
+            logits = head.logits(self.backbone(**inputs).last_hidden_state)
+        tolerance = 1e-3 * max(1.0, float(expected.abs().max()))
+        if logits.shape != expected.shape or not torch.allclose(logits, expected, rtol=0.0, atol=tolerance):
+            raise DataError(
+                f"lmassay does not know how {self.family} models compute their logits; use another model, or a method "
+                "without training"
+            )
 
     def check_lengths(self, items: Sequence[EncodedItem]) -> None:
         """Raise a ConfigError if an item is longer than the model's window."""
@@ -239,7 +262,7 @@ def _module(model: Any, head: HeadKind, n_labels: int | None, tokenizer: Any) ->
         with quiet():
             config = AutoConfig.from_pretrained(model.folder, **common)
             if config.model_type == deberta.FAMILY:
-                # The published weights have another head than the one that transformers makes by default.
+                # The head of the published weights is not the one that transformers creates by default.
                 config.legacy = not _has_weights(model.folder, "lm_predictions.lm_head.bias")
             if head == "classifier":
                 config.num_labels = n_labels
@@ -276,6 +299,18 @@ def _has_weights(folder: Path, name: str) -> bool:
             if name in weights.keys():  # noqa: SIM118 - not a mapping
                 return True
     return False
+
+
+@contextmanager
+def evaluating(module: Any) -> Iterator[None]:
+    """Inside this context, a network and its parts are in evaluation mode."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, was_training in modes:
+            part.training = was_training
 
 
 @contextmanager
@@ -335,7 +370,8 @@ class Head:
     ) -> torch.Tensor:
         """The logits of all tokens, or of those whose ids are given in a vector.
 
-        If the matrix of the head is that of the input embeddings (tied weights), its gradient is sparse.
+        With ``token_ids``, the gradient of the matrix is sparse if it is also that of the input embeddings (tied
+        weights).
         """
         weight = self.weight()
         bias = self.bias()
@@ -383,13 +419,22 @@ def masked_head(model: Any) -> Head:
 
 
 def causal_head(model: Any) -> Head:
-    """The head of a causal language model: the output embeddings, for some families capped or scaled."""
+    """The head of a causal language model: the output embeddings. Some families also scale or cap the logits."""
     config = model.config.get_text_config()
-    cap = getattr(config, "final_logit_softcapping", None)
-    # Cohere multiplies the logits by logit_scale, Granite divides them by logits_scaling, Gemma caps them.
-    factor = getattr(config, "logit_scale", None)
-    divisor = getattr(config, "logits_scaling", None)
-    scale = factor or 1.0 / (divisor or 1.0)
+    scale = 1.0
+    # Cohere and Falcon-H1 multiply the logits.
+    for name in ("logit_scale", "lm_head_multiplier"):
+        scale *= getattr(config, name, None) or 1.0
+    # HyperCLOVA X multiplies by the number by which Granite divides.
+    scaling = getattr(config, "logits_scaling", None) or 1.0
+    if config.model_type == "hyperclovax":
+        scale *= scaling
+    else:
+        scale /= scaling
+    # Gemma, RecurrentGemma and xLSTM cap them.
+    cap: float | None = None
+    for name in ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap"):
+        cap = cap or getattr(config, name, None)
 
     def finish(logits: torch.Tensor) -> torch.Tensor:
         if scale != 1.0:
@@ -398,7 +443,10 @@ def causal_head(model: Any) -> Head:
             logits = torch.tanh(logits / cap) * cap
         return logits
 
-    return _linear(_unchanged, model.get_output_embeddings(), finish)
+    transform: TensorFunction = _unchanged
+    if _has(model, "lm_head.norm") and _has(model, "decoder"):  # ModernBERT's decoder
+        transform = model.lm_head
+    return _linear(transform, model.get_output_embeddings(), finish)
 
 
 def _unchanged(states: torch.Tensor) -> torch.Tensor:
@@ -483,7 +531,7 @@ def _forward_at(
 
 @contextmanager
 def seeded(seed: int, device: torch.device, threads: int) -> Iterator[None]:
-    """Everything drawn inside depends on the seed alone, and draws outside are not affected.
+    """What torch draws inside depends on the seed alone, and draws outside are not affected.
 
     The number of threads is set as well, because it decides the order in which sums are computed.
     """
@@ -499,7 +547,7 @@ def seeded(seed: int, device: torch.device, threads: int) -> Iterator[None]:
 
 @contextmanager
 def untouched_draws(device: torch.device) -> Iterator[None]:
-    """Whatever is drawn inside does not change the draws that follow."""
+    """What torch draws inside does not change the draws that follow."""
     gpus: Sequence[torch.device] = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
         yield

@@ -65,7 +65,7 @@ def _output_format(form: str | None, output: Path | None, as_json: bool) -> str:
     if output is None:
         return form or "text"
     if form is None:
-        return format_by_ending(output, _ENDINGS, other=", or give --format md, tex or csv")
+        return format_by_ending(output, _ENDINGS, advice=", or give --format md, tex or csv")
     if form == "text":
         raise UserError("--format text is for the terminal; -o needs --format md, tex or csv")
     return form
