@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
-VERSION = 2
+VERSION = 3
 """Increase it if the same training may now have another outcome, so that stored outcomes are not reused."""
 # A classifier without choices has one set of weights.
 _ONLY_CHOICE = Choice(every=None, step=0, dev={}, stopped_at=0)
