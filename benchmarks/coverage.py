@@ -1,6 +1,7 @@
 """Do 95 % intervals cover 95 %? Coverage and width by simulation, for the old rule, the new one and textbook rules.
 
     python benchmarks/coverage.py [--data-sets 5000] [--seed 1] [--only rates|published|errors|means|differences]
+                                  [--processes N]
 
 Rates are drawn from a beta-binomial model: every cluster (template, noun, ...) has its own rate, and the intra-
 cluster correlation says how much these vary. The grids are listed below. Targets, printed with the result:
@@ -19,8 +20,11 @@ t below 30 clusters, else the percentile bootstrap, here with 500 draws).
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,45 +175,68 @@ def draw(sizes: Floats, rate: float, correlation: float, data_sets: int, rng: np
 
 
 @dataclass(frozen=True, slots=True)
+class Simulation:
+    """Many data sets of one setting: ``hits`` has a row for each data set and a column for each cluster."""
+
+    group: tuple[str, str]
+    """The row of the printed table to which the setting belongs."""
+    title: str
+    sizes: Floats
+    rate: float
+    hits: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One point of a grid, with the coverage and the mean width of every rule."""
 
+    group: tuple[str, str]
     title: str
     effective: float
     coverage: dict[str, float]
     width: dict[str, float]
 
 
-def measure(
-    title: str, sizes: Floats, rate: float, correlation: float, data_sets: int, rng: np.random.Generator
-) -> Setting:
-    hits = draw(sizes, rate, correlation, data_sets, rng)
+def measure(simulation: Simulation) -> Setting:
     coverage, width = {}, {}
     for name, rule in RULES.items():
-        low, high = rule(hits, sizes)
-        coverage[name] = float(((low <= rate) & (rate <= high)).mean())
+        low, high = rule(simulation.hits, simulation.sizes)
+        coverage[name] = float(((low <= simulation.rate) & (simulation.rate <= high)).mean())
         width[name] = float((np.clip(high, 0, 1) - np.clip(low, 0, 1)).mean())
-    return Setting(title, clusters_of(sizes).effective, coverage, width)
+    effective = clusters_of(simulation.sizes).effective
+    return Setting(simulation.group, simulation.title, effective, coverage, width)
+
+
+def measure_all(simulations: Iterable[Simulation], executor: Executor) -> Iterator[Setting]:
+    """Measure side by side what is simulated one after the other, so that numbers do not depend on the processes.
+
+    A few simulations at a time, because all of them together need more than a gigabyte.
+    """
+    remaining = iter(simulations)
+    while batch := list(itertools.islice(remaining, 32)):
+        yield from executor.map(measure, batch)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def rates(data_sets: int, rng: np.random.Generator) -> bool:
-    print(f"## Rates: {data_sets:,} data sets for each setting\n")
-    by_shape: dict[tuple[str, str], list[Setting]] = {}
+def simulated_rates(data_sets: int, rng: np.random.Generator) -> Iterator[Simulation]:
     for count in CLUSTERS:
+        cluster_range = "3 to 8" if count <= 8 else "12 to 100"
         for shape in SHAPES:
             for size in SIZES:
                 sizes = sizes_of(shape, count, size, rng)
                 for rate in RATES:
                     for correlation in CORRELATIONS:
                         title = f"{count} clusters of {size}, {shape}, rate {rate}, correlation {correlation}"
-                        setting = measure(title, sizes, rate, correlation, data_sets, rng)
-                        cluster_range = "3 to 8" if count <= 8 else "12 to 100"
-                        by_shape.setdefault((cluster_range, shape), []).append(setting)
-    _print_table(by_shape)
-    settings = [setting for group in by_shape.values() for setting in group]
+                        hits = draw(sizes, rate, correlation, data_sets, rng)
+                        yield Simulation((cluster_range, shape), title, sizes, rate, hits)
+
+
+def rates(data_sets: int, rng: np.random.Generator, executor: Executor) -> bool:
+    print(f"## Rates: {data_sets:,} data sets for each setting\n")
+    settings = list(measure_all(simulated_rates(data_sets, rng), executor))
+    _print_table(settings)
     mean = float(np.mean([setting.coverage["new"] for setting in settings]))
     slack = 2.6 * (0.92 * 0.08 / data_sets) ** 0.5
     low = [setting for setting in settings if setting.coverage["new"] < 0.92 - slack]
@@ -220,20 +247,30 @@ def rates(data_sets: int, rng: np.random.Generator) -> bool:
     return _target(f"no setting below 92 % (beyond {slack:.3f}): {len(low)} are", not low) and is_mean_met
 
 
-def rare(data_sets: int, rng: np.random.Generator) -> None:
-    print("\n## Rates below 5 %, without a target\n")
-    groups: dict[tuple[str, str], list[Setting]] = {}
+def simulated_rare_rates(data_sets: int, rng: np.random.Generator) -> Iterator[Simulation]:
     for rate in (0.005, 0.01, 0.02):
         for count in (8, 20, 100):
             for shape in SHAPES:
                 sizes = sizes_of(shape, count, 12, rng)
                 for correlation in CORRELATIONS:
-                    setting = measure("", sizes, rate, correlation, data_sets, rng)
-                    groups.setdefault((f"rate {rate}", shape), []).append(setting)
-    _print_table(groups)
+                    hits = draw(sizes, rate, correlation, data_sets, rng)
+                    yield Simulation((f"rate {rate}", shape), "", sizes, rate, hits)
 
 
-def published(data_sets: int, rng: np.random.Generator) -> bool:
+def rare(data_sets: int, rng: np.random.Generator, executor: Executor) -> None:
+    print("\n## Rates below 5 %, without a target\n")
+    _print_table(list(measure_all(simulated_rare_rates(data_sets, rng), executor)))
+
+
+def simulated_published_sizes(data_sets: int, rng: np.random.Generator) -> Iterator[Simulation]:
+    for name, sizes in published_sizes().items():
+        for rate in PUBLISHED_RATES:
+            for correlation in PUBLISHED_CORRELATIONS:
+                hits = draw(sizes, rate, correlation, data_sets, rng)
+                yield Simulation((name, str(len(sizes))), name, sizes, rate, hits)
+
+
+def published(data_sets: int, rng: np.random.Generator, executor: Executor) -> bool:
     print(f"\n## Rates on published cluster sizes: {data_sets:,} data sets for each setting\n")
     names = list(RULES)
     print(f"rates {PUBLISHED_RATES}, correlations {PUBLISHED_CORRELATIONS}; least and largest coverage\n")
@@ -242,17 +279,15 @@ def published(data_sets: int, rng: np.random.Generator) -> bool:
     least, largest, wide, total = 1.0, 0.0, 0, 0
     # As for the grid: a share that is estimated from few data sets can be above 97 % by chance.
     slack = 2.6 * (0.97 * 0.03 / data_sets) ** 0.5
-    for name, sizes in published_sizes().items():
-        settings = []
-        for rate in PUBLISHED_RATES:
-            for correlation in PUBLISHED_CORRELATIONS:
-                settings.append(measure(name, sizes, rate, correlation, data_sets, rng))
+    measured = measure_all(simulated_published_sizes(data_sets, rng), executor)
+    for (name, clusters), group in itertools.groupby(measured, key=lambda setting: setting.group):
+        settings = list(group)
         cells = []
         for rule in names:
             covered = [setting.coverage[rule] for setting in settings]
             cells.append(f"{min(covered):.3f} to {max(covered):.3f}")
         effective = settings[0].effective
-        print(f"| {name} | {len(sizes)} | {effective:.1f} | " + " | ".join(cells) + " |")
+        print(f"| {name} | {clusters} | {effective:.1f} | " + " | ".join(cells) + " |")
         covered = [setting.coverage["new"] for setting in settings]
         least = min(least, *covered)
         if effective >= 6:
@@ -409,16 +444,19 @@ def differences(data_sets: int, rng: np.random.Generator) -> None:
         print(f"| {name} | {clusters_of(sizes).effective:.1f} | " + " | ".join(cells) + " |")
 
 
-def _print_table(groups: dict[tuple[str, str], list[Setting]]) -> None:
+def _print_table(settings: list[Setting]) -> None:
+    groups: dict[tuple[str, str], list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(setting.group, []).append(setting)
     names = list(RULES)
     print("mean and least coverage, mean width relative to the new rule\n")
     print("| clusters | sizes | " + " | ".join(names) + " |")
     print("|---|---|" + "---|" * len(names))
-    for (group, shape), settings in sorted(groups.items()):
+    for (group, shape), of_group in sorted(groups.items()):
         cells = []
         for name in names:
-            covered = [setting.coverage[name] for setting in settings]
-            relative = np.mean([setting.width[name] / setting.width["new"] for setting in settings])
+            covered = [setting.coverage[name] for setting in of_group]
+            relative = np.mean([setting.width[name] / setting.width["new"] for setting in of_group])
             cells.append(f"{np.mean(covered):.3f}, {min(covered):.3f}, {relative:.2f}")
         print(f"| {group} | {shape} | " + " | ".join(cells) + " |")
 
@@ -437,18 +475,23 @@ def main() -> int:
     parser.add_argument("--data-sets", type=int, default=5_000, help="data sets for each setting (default: 5000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["rates", "published", "errors", "means", "differences"])
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one for each core")
     options = parser.parse_args()
+    with ProcessPoolExecutor(options.processes) as executor:
+        return simulate_all(options, executor)
 
+
+def simulate_all(options: argparse.Namespace, executor: Executor) -> int:
     def rng(part: int) -> np.random.Generator:
         """Each part has its own generator, so that its numbers are the same alone and with the others."""
         return np.random.default_rng([options.seed, part])
 
     is_met = True
     if options.only in (None, "rates"):
-        is_met &= rates(options.data_sets, rng(1))
-        rare(options.data_sets // 5, rng(2))
+        is_met &= rates(options.data_sets, rng(1), executor)
+        rare(options.data_sets // 5, rng(2), executor)
     if options.only in (None, "published"):
-        is_met &= published(options.data_sets, rng(3))
+        is_met &= published(options.data_sets, rng(3), executor)
     if options.only in (None, "errors"):
         is_met &= errors(options.data_sets, rng(4))
     if options.only in (None, "means"):

@@ -69,7 +69,9 @@ def test_the_table_of_coverage_is_what_the_simulation_gives(coverage):
                 # One of the three sizes for each rate, so that all of them occur.
                 sizes = coverage.sizes_of(shape, count, coverage.SIZES[number % len(coverage.SIZES)], rng)
                 for correlation in coverage.CORRELATIONS:
-                    settings.append(coverage.measure("", sizes, rate, correlation, 100, rng))
+                    hits = coverage.draw(sizes, rate, correlation, 100, rng)
+                    simulation = coverage.Simulation((clusters, shape), "", sizes, rate, hits)
+                    settings.append(coverage.measure(simulation))
         for name, (mean, _, width) in zip(coverage.RULES, cells, strict=True):
             # The other rules depend more on the sizes, of which these settings have one for each rate only.
             margin = 0.02 if name == "new" else 0.08
@@ -90,19 +92,13 @@ def test_the_summary_of_the_table_is_that_of_its_column():
 
 def test_published_sizes_cover_as_stated(coverage):
     rng = np.random.default_rng(6)
-    covered = []
-    covered_before = []
-    for name, sizes in coverage.published_sizes().items():
-        for rate in coverage.PUBLISHED_RATES:
-            for correlation in coverage.PUBLISHED_CORRELATIONS:
-                setting = coverage.measure(name, sizes, rate, correlation, 200, rng)
-                covered_before.append(setting.coverage["old"])
-                if setting.effective >= 6:
-                    covered.append(setting.coverage["new"])
-    settings, least, most = re.search(
+    settings = [coverage.measure(simulation) for simulation in coverage.simulated_published_sizes(200, rng)]
+    covered = [setting.coverage["new"] for setting in settings if setting.effective >= 6]
+    covered_before = [setting.coverage["old"] for setting in settings]
+    number, least, most = re.search(
         r"(\d+) settings with six or more effective clusters, coverage lies between\s+([\d.]+) and ([\d.]+) %", PAGE
     ).groups()
-    assert len(covered) == int(settings)
+    assert len(covered) == int(number)
     # 200 data sets have a standard error of 1.5 points, and these are the extremes of many settings.
     assert min(covered) == pytest.approx(float(least) / 100, abs=0.05)
     assert max(covered) == pytest.approx(float(most) / 100, abs=0.03)

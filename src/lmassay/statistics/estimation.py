@@ -66,6 +66,8 @@ _NO_SPREAD = "all {rows:,} values are the same"
 _NOTHING_COUNTS = "no example counts: all weights are 0"
 # A sample of equal scores does not prove that all scores are equal, not even in the middle of the range.
 _MIN_CLOSENESS = 0.05
+# So many that the time for each call of numpy hardly counts, and so few that the arrays fit into a processor's cache.
+_DATA_SETS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,10 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
 
     sizes = np.asarray(sizes, dtype=float)
     if not clusters_of(sizes).are_single_rows:
-        return clustered_rate.intervals(hits, clustered_rate.cluster_sizes(sizes), confidence)
+        design = clustered_rate.cluster_sizes(sizes)
+        blocks = np.array_split(hits, math.ceil(len(hits) / _DATA_SETS_AT_ONCE))
+        ends = [clustered_rate.intervals(block, design, confidence) for block in blocks]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
     total = float(sizes.sum())
     rates = hits.sum(axis=-1) / total
     low, high = wilson(rates, np.full_like(rates, total), normal_quantile(0.5 + confidence / 2))
