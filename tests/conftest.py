@@ -43,6 +43,7 @@ _HEAVY = (
     "optuna",
     "pandas",
     "polars",
+    "scipy.stats",
     "selenium",
     "sentence_transformers",
     "torch",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from lmassay.statistics.distributions import normal_quantile
 from lmassay.statistics.wilson import extreme_ends, wilson, wilson_lower_ends
@@ -14,6 +13,8 @@ QUANTILE = normal_quantile(0.975)
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 7), (3, 7), (7, 7), (499, 500)])
 def test_it_is_the_interval_of_scipy(hits, n):
+    from scipy.stats import binomtest
+
     reference = binomtest(hits, n).proportion_ci(method="wilson")
     assert wilson(hits / n, n, QUANTILE) == pytest.approx((reference.low, reference.high))
 
