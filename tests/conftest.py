@@ -86,6 +86,18 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     return result
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Find the garbage that tests have left; what is still in use then is not searched again and again.
+
+    pytest does so five times in order to report exceptions in finalizers, and Python when it ends. The second time
+    finds what finalizers have left. All fixtures are gone by now.
+    """
+    for _ in range(2):
+        gc.collect()
+    gc.freeze()
+
+
 def _import_from_the_end(config: pytest.Config) -> None:
     """Import the test files from the last to the first, in every second worker.
 

@@ -1,5 +1,8 @@
 """Signatures are one line, secrets stay out."""
 
+import importlib
+import sys
+
 from lmassay.redaction import redact
 from lmassay.storage.provenance import signature, snapshot, source_digest, versions
 
@@ -57,3 +60,17 @@ def test_a_key_in_an_address_is_blanked_out_too():
     assert redact("see https://x/?k=my%2Fsecret%2Bkey%3D%3D or my/secret+key==") == (
         "see https://x/?k=[redacted] or [redacted]"
     )
+
+
+def test_the_digest_of_a_class_follows_its_file(tmp_path, monkeypatch):
+    file = tmp_path / "of_a_user.py"
+    file.write_text("class Mine:\n    number = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("of_a_user")
+    monkeypatch.setitem(sys.modules, "of_a_user", module)
+    first = source_digest(module.Mine)
+    assert source_digest(module.Mine) == first
+    file.write_text("class Mine:\n    number = 1_000\n", encoding="utf-8")
+    assert source_digest(module.Mine) != first
+    file.unlink()
+    assert source_digest(module.Mine) == "src:unknown"

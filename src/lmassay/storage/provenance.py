@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import lmassay
 from lmassay.plugins.python_objects import is_python_object
@@ -101,9 +102,36 @@ def source_digest(obj: Any) -> str:
     if digest is not None:
         return f"src:{digest}"
     try:
-        source = inspect.getsource(obj)
+        return _known_digest(obj) if _can_be_known(obj) else _digest_of_source(obj)
     except (OSError, TypeError):
         return "src:unknown"
+
+
+# Each plan asks for the digests of its task and its model, and to find a class in its file, Python parses the file.
+_digests: WeakKeyDictionary[type, tuple[object, str]] = WeakKeyDictionary()
+
+
+def _can_be_known(obj: Any) -> bool:
+    return isinstance(obj, type) and type(obj).__hash__ is type.__hash__
+
+
+def _known_digest(cls: type) -> str:
+    """The digest of the source of a class, from memory as long as its file has not changed."""
+    try:
+        status = Path(inspect.getsourcefile(cls) or "\0").stat()
+    except (OSError, ValueError):
+        # It was not written in a file but, for example, in a notebook.
+        return _digest_of_source(cls)
+    version = (status.st_mtime_ns, status.st_size)
+    known = _digests.get(cls)
+    if known is None or known[0] != version:
+        known = version, _digest_of_source(cls)
+        _digests[cls] = known
+    return known[1]
+
+
+def _digest_of_source(obj: Any) -> str:
+    source = inspect.getsource(obj)
     return "src:" + hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmassay.errors import DataError
+from lmassay.evaluations.syntax import sources
 from lmassay.evaluations.syntax.grammar import grammar
 from lmassay.evaluations.syntax.sources import constructions, label_of
 
@@ -52,3 +53,19 @@ def test_a_grammar_in_the_home_folder_is_found(tmp_path, monkeypatch):
     shipped = Path(grammar.__file__).parents[1] / "grammars/korean.yaml"
     (tmp_path / "own.yaml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
     assert constructions("~/own.yaml", tmp_path / "elsewhere")
+
+
+def test_a_grammar_writes_its_pairs_once_as_long_as_there_is_room(monkeypatch):
+    written = []
+    write = grammar.Grammar.write
+    monkeypatch.setattr(sources, "_cached_rows", {})
+    monkeypatch.setattr(sources, "_MAX_CACHED_ROWS", 30)
+    monkeypatch.setattr(
+        grammar.Grammar, "write", lambda self, name, most: written.append(most) or write(self, name, most=most)
+    )
+    korean = grammar.load_grammar("korean")
+    pairs = sources.GrammarPairs(korean, korean.constructions[0].name)
+    for limit in (10, 10, 12, 10, 12, 14, 10, 40, 40):
+        assert len(list(pairs.pairs(limit))) == limit
+        assert sum(map(len, sources._cached_rows.values())) <= 30
+    assert written == [10, 12, 14, 10, 40, 40]

@@ -121,6 +121,32 @@ def test_a_file_of_certificates_that_cannot_be_read_is_named(tmp_path, monkeypat
         list(ask(openai(server, "http"), "generate", [Generate("x")]))
 
 
+@needs_openssl
+def test_certificates_are_read_again_when_their_file_changes(own, foreign, tmp_path, monkeypatch):
+    file, context = own
+    trusted = tmp_path / "trusted.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    with openai_server(lambda *_: completion("ok"), tls=context) as server:
+        trusted.write_bytes(foreign[0].read_bytes())
+        assert "TLS: the certificate was refused" in failure_of(openai(server, "https"))
+        trusted.write_bytes(foreign[0].read_bytes() + file.read_bytes())
+        assert [r.text for _, r in ask(openai(server, "https"), "generate", [Generate("x")])] == ["ok"]
+
+
+def test_certificates_are_read_once_for_many_clients(monkeypatch):
+    read = []
+    load = ssl.SSLContext.load_verify_locations
+    monkeypatch.setattr(
+        ssl.SSLContext,
+        "load_verify_locations",
+        lambda self, *paths, **more: (read.append(1), load(self, *paths, **more)),
+    )
+    with openai_server(lambda *_: completion("ok")) as server:
+        for _ in range(3):
+            assert [r.text for _, r in ask(openai(server, "http"), "generate", [Generate("x")])] == ["ok"]
+    assert len(read) <= 1
+
+
 # --- a server that is not there ---------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,19 @@ def test_the_next_run_asks_the_model_that_is_loaded_already(folder_of, monkeypat
     assert opened == ["gpt2", "bert", "gpt2"]
 
 
+def test_a_tokenizer_is_read_again_only_if_its_file_changes(folder_of, tmp_path):
+    folder = tmp_path / "gpt2"
+    shutil.copytree(folder_of("gpt2"), folder)
+    first, again = (HuggingFace(str(folder)).source.fast_tokenizer for _ in range(2))
+    assert first is again
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")), indent=7), encoding="utf-8")
+    assert HuggingFace(str(folder)).source.fast_tokenizer is not first
+    file.write_text("{", encoding="utf-8")
+    with pytest.raises(DataError):
+        HuggingFace(str(folder)).check()
+
+
 def test_a_device_that_only_workers_have_need_not_exist_here(folder_of):
     import torch
 

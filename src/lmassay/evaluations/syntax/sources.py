@@ -31,7 +31,7 @@ PairData = Annotated[DataSpec, InMemory("rows", columns=("sentence_good", "sente
 _cached_rows: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
 _cached_samples: dict[tuple[tuple[str, ...], int, int], list[MinimalPair]] = {}
 _MAX_CACHED_LENGTH = 2_000
-_MAX_CACHED = 100
+_MAX_CACHED_ROWS = 100_000
 _MAX_CACHED_SAMPLE_PAIRS = 20_000
 
 
@@ -147,9 +147,9 @@ class GrammarPairs:
         rows = _cached_rows.get(key)
         if rows is None:
             rows = self.grammar.write(self.construction, most=limit)
-            if len(rows) <= _MAX_CACHED_LENGTH:
-                if len(_cached_rows) >= _MAX_CACHED:
-                    _cached_rows.clear()
+            if sum(map(len, _cached_rows.values())) + len(rows) > _MAX_CACHED_ROWS:
+                _cached_rows.clear()
+            if len(rows) <= _MAX_CACHED_ROWS:
                 _cached_rows[key] = rows
         return rows
 

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -159,21 +160,43 @@ async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: in
     trust_env = not is_loopback(endpoint.url)
     headers = {"User-Agent": f"lmassay/{lmassay.__version__}", "Accept": "application/json"}
     headers |= {"Accept-Encoding": "gzip", **endpoint.headers}
-    options: dict[str, Any] = {}
-    if not trust_env and os.environ.get("SSL_CERT_FILE"):
-        # Without trust_env, httpx2 ignores this variable as well as those that name proxies.
-        options["verify"] = _context_of(Path(os.environ["SSL_CERT_FILE"]))
     async with _BoundedClient(
-        max_body, timeout=policy.timeout, limits=limits, trust_env=trust_env, headers=headers, **options
+        max_body,
+        timeout=policy.timeout,
+        limits=limits,
+        trust_env=trust_env,
+        headers=headers,
+        verify=_trusted_certificates(trust_env),
     ) as http:
         yield Client(http, endpoint)
 
 
-def _context_of(certificates: Path) -> ssl.SSLContext:
+def _trusted_certificates(trust_env: bool) -> ssl.SSLContext:
+    """The certificates that a client trusts: those of SSL_CERT_FILE or SSL_CERT_DIR, or else those of this machine."""
+    file = os.environ.get("SSL_CERT_FILE", "")
+    if not file:
+        return _default_context(trust_env, os.environ.get("SSL_CERT_DIR", ""))
+    # Without trust_env, httpx2 ignores this variable as well as those that name proxies.
     try:
-        return ssl.create_default_context(cafile=certificates)
+        status = Path(file).stat()
+        return _context_of(file, status.st_mtime_ns, status.st_size)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"SSL_CERT_FILE: {certificates} has no certificates that can be read: {error}") from error
+        raise ConfigError(f"SSL_CERT_FILE: {file} has no certificates that can be read: {error}") from error
+
+
+# Reading all certificates of a machine takes longer than a hundred requests, and every run opens a client.
+
+
+@lru_cache(maxsize=8)
+def _context_of(certificates: str, changed: int, size: int) -> ssl.SSLContext:
+    """The context of a file. One that has changed since is read again: that is what the other arguments are for."""
+    return ssl.create_default_context(cafile=certificates)
+
+
+@lru_cache(maxsize=8)
+def _default_context(trust_env: bool, folder: str) -> ssl.SSLContext:
+    """What httpx2 makes for every client; the folder is that of SSL_CERT_DIR, which it reads only with trust_env."""
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 class _BoundedClient(httpx2.AsyncClient):
@@ -230,8 +253,8 @@ def _speaks_tls(url: httpx2.URL) -> bool:
     """Whether an unencrypted request went to a port for TLS, where servers just close the connection."""
     if url.scheme != "http":
         return False
-    context = ssl.create_default_context()
     # Nothing is sent over this connection, so it does not matter who answers.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,7 +142,10 @@ class ModelSource:
     def fast_tokenizer(self) -> Any:
         """The tokenizer, read without transformers, which takes seconds to import; None without a tokenizer.json."""
         file = self.path / "tokenizer.json"
-        return _read_tokenizer(file) if file.is_file() else None
+        if not file.is_file():
+            return None
+        status = file.stat()
+        return _read_tokenizer(file, status.st_mtime_ns, status.st_size)
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -257,8 +260,10 @@ def _check_weights(file: Path) -> None:
         )
 
 
-def _read_tokenizer(file: Path) -> Any:
-    """Read a tokenizer.json. Raises a DataError if that is not possible."""
+# A few, because each run of a sweep or a card opens its model anew, and a vocabulary takes a tenth of a second to read.
+@lru_cache(maxsize=2)
+def _read_tokenizer(file: Path, changed: int, size: int) -> Any:
+    """Read a tokenizer.json, again if it has changed. Raises a DataError if that is not possible."""
     try:
         # transformers reads this file with the same library, but takes seconds to import.
         from tokenizers import Tokenizer

@@ -137,20 +137,27 @@ class WordTokenizer:
 
         None if the word cannot be spelled without the unknown token.
         """
-        entry = self._vocabulary_entry(word)
-        if entry is not None:
-            return (entry,)
+        return self._spell_all((word,), first)[0]
+
+    def _spell_all(self, words: tuple[str, ...], first: bool) -> tuple[tuple[int, ...] | None, ...]:
+        """The tokens of each word; all that have to be split are split at once, which takes a fraction of the time."""
+        spelled: list[tuple[int, ...] | None] = []
+        to_split: list[int] = []
+        for index, word in enumerate(words):
+            entry = self._vocabulary_entry(word)
+            spelled.append(None if entry is None else (entry,))
+            if entry is None:
+                to_split.append(index)
+        if not to_split:
+            return tuple(spelled)
         before = "" if first else _WORD_BEFORE
-        text = word if first else f"{before} {word}"
-        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ids = []
-        for token, (_, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        texts = [words[index] if first else f"{before} {words[index]}" for index in to_split]
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+        for index, tokens, offsets in zip(to_split, encoded["input_ids"], encoded["offset_mapping"], strict=True):
             # A token that is only the space before the word is needed to spell it, too.
-            if end > len(before):
-                ids.append(int(token))
-        if not self.knows(ids):
-            return None
-        return tuple(ids)
+            ids = tuple(int(token) for token, (_, end) in zip(tokens, offsets, strict=True) if end > len(before))
+            spelled[index] = ids if self.knows(ids) else None
+        return tuple(spelled)
 
     def _vocabulary_entry(self, word: str) -> int | None:
         """The token of a whole word in a WordPiece vocabulary.
@@ -174,9 +181,6 @@ class WordTokenizer:
     @cached_property
     def _vocabulary(self) -> dict[str, int]:
         return dict(self.tokenizer.get_vocab())
-
-    def _spell_all(self, words: tuple[str, ...], first: bool) -> tuple[tuple[int, ...] | None, ...]:
-        return tuple(self.spell(word, first) for word in words)
 
     def _single_ids(self, words: tuple[str, ...], first: bool) -> NDArray[np.int64]:
         """The token of each word that is one token, -1 for the others."""
