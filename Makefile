@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := lmassay-demo
-# Tests run side by side, one thread each.
-WORKERS ?= 2
+# Tests run side by side, one thread each; one more worker than the two cores, because tests also wait for servers and processes.
+WORKERS ?= 3
 # Which tests to run, and any other argument for pytest: make test TESTS='tests/statistics -m "not slow"'
 TESTS ?=
 # The environment of `make test-lowest`, with the oldest versions that pyproject.toml allows.

@@ -45,8 +45,9 @@ def test_the_head_at_chosen_cells_and_rows_equals_the_whole_head(tiny: Opened, f
     with torch.no_grad():
         whole = net.module(**net.inputs(batch)).logits[CELLS]
         states = net.hidden(batch)[CELLS]
-        assert torch.allclose(net.decode(states), whole, atol=1e-6)
-        assert torch.allclose(net.decode(states, rows), whole[:, rows], atol=1e-6)
+        # Matrix products of other shapes round differently; how much depends on the processor.
+        assert torch.allclose(net.decode(states), whole, atol=1e-5)
+        assert torch.allclose(net.decode(states, rows), whole[:, rows], atol=1e-5)
 
 
 def untrained(family: str, **options: Any) -> Network:
