@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := lmassay-demo
-# Tests run side by side, one thread each; one more worker than the two cores, because tests also wait for servers and processes.
+# Tests run side by side, one thread each. Tests also wait for servers and processes, so three workers keep two cores busy.
 WORKERS ?= 3
 # Which tests to run, and any other argument for pytest: make test TESTS='tests/statistics -m "not slow"'
 TESTS ?=
