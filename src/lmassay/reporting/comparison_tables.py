@@ -76,6 +76,7 @@ def ranking_table(standings: Sequence[Standing], title: Callable[[str], str], al
     ]
     caption = (
         "All runs against the best by each metric. p: two-sided, adjusted by Holm's method for all pairs of the runs "
-        f"with this metric. Tie: not significantly different from the best at {alpha:g}."
+        f"with this metric. The interval of each difference is not adjusted, so it may exclude 0 although p is above "
+        f"{alpha:g}. Tie: not significantly different from the best at {alpha:g}."
     )
     return [Table(caption, [header], [Body(table_rows)])]
