@@ -23,8 +23,6 @@ DECODINGS = ("default", "ltr", "parallel")
 TOLERANCE = 5e-6
 RUNS = gold("copa_wsc")
 COPA, WSC = ([key for key in RUNS if key.startswith(f"{name}/")] for name in ("copa", "wsc"))
-# BERT's evaluation of COPA ends with an error there.
-SCORED = [(key, d) for key in COPA for d in DECODINGS if isinstance(RUNS[key][f"eval_{d}"], list)]
 
 
 def learner(key, folder, **options):
@@ -48,14 +46,6 @@ def test_the_hinge_of_a_whole_batch_is_that_of_the_original(tmp_path, key):
     assert [digest_of(item.extra["texts"][0]) for item in items] == run["choice1"]
     assert [digest_of(item.extra["texts"][1]) for item in items] == run["choice2"]
     assert copa.loss(items).item() == pytest.approx(run["train_loss_batch4"], abs=TOLERANCE)
-
-
-@pytest.mark.parametrize(("key", "decoding"), SCORED)
-def test_choices_score_as_in_the_original(tmp_path, key, decoding):
-    task, copa = learner(key, tmp_path, decoding_strategy=decoding)
-    with torch.no_grad():
-        logits = copa.logits(copa.encode(task.examples("dev")[:6], training=False))
-    assert logits.numpy() == pytest.approx(np.array(RUNS[key][f"eval_{decoding}"]), abs=2e-4, rel=1e-6)
 
 
 @pytest.mark.parametrize("key", WSC)
