@@ -69,7 +69,7 @@ def test_every_condition_that_is_written_is_read_as_it_was_meant(name, sign, dat
     gaps = [data.draw(spaces) for _ in range(5)]
     text = f"{gaps[0]}{name}{gaps[1]}{sign}{gaps[2]}{threshold!r}{gaps[3]}{'%' * relative}{gaps[4]}"
     condition = parse_condition(text)
-    assert (condition.metric, condition.sign, condition.relative) == (name, sign, relative)
+    assert (condition.metric, condition.operator, condition.relative) == (name, sign, relative)
     assert condition.threshold == threshold / (100 if relative else 1)
 
 
@@ -91,7 +91,7 @@ def test_any_text_is_a_condition_or_one_line(text):
         assert len(str(error).splitlines()) <= max(1, len(text.splitlines()))
         return
     percent = "%" if condition.relative else ""
-    again = f"{condition.metric}{condition.sign}{condition.threshold * (100 if condition.relative else 1)!r}{percent}"
+    again = f"{condition.metric}{condition.operator}{condition.threshold * (100 if condition.relative else 1)!r}{percent}"
     assert parse_condition(again).metric == condition.metric
     assert parse_condition(again).threshold == pytest.approx(condition.threshold, rel=1e-12)
 
@@ -124,7 +124,7 @@ def test_rounding_is_not_beyond_a_threshold():
 )
 def test_a_requirement_may_have_a_threshold_on_either_side_of_zero(text, sign, threshold):
     condition = parse_condition(text, "pass only if")
-    assert (condition.sign, condition.threshold, condition.reading) == (sign, threshold, "pass only if")
+    assert (condition.operator, condition.threshold, condition.reading) == (sign, threshold, "pass only if")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_condition_in_the_wrong_option_is_a_slip(text, reading, meant):
 @pytest.mark.parametrize(("better", "sign", "threshold"), [("higher", ">", -0.02), ("lower", "<", 0.02)])
 def test_not_worse_depends_on_which_direction_is_better(better, sign, threshold):
     directed = parse_condition("m not worse by 0.02", "pass only if").directed(Metric("m", better=better))
-    assert (directed.sign, directed.threshold) == (sign, threshold)
+    assert (directed.operator, directed.threshold) == (sign, threshold)
 
 
 @pytest.mark.parametrize(("text", "reading"), [("m worse by 0.02", "fail if"), ("m not worse by 1", "pass only if")])

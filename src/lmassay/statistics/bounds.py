@@ -7,11 +7,11 @@ import math
 Bounds = tuple[float | None, float | None]
 """The least and the largest possible value; None where there is no such limit."""
 FiniteBounds = tuple[float, float]
-"""Bounds that limit a number on both sides, or infinities in their place."""
+"""A least and a largest value, which may be infinite."""
 
 
 def finite_bounds(bounds: Bounds | None) -> FiniteBounds | None:
-    """The bounds if both are known and leave room between them.
+    """The bounds if both are known and the lower one is smaller; otherwise None.
 
     >>> finite_bounds((0.0, 1.0)), finite_bounds((0.0, None)), finite_bounds((1.0, 1.0))
     ((0.0, 1.0), None, None)
@@ -25,7 +25,7 @@ def finite_bounds(bounds: Bounds | None) -> FiniteBounds | None:
 
 
 def with_infinities(bounds: Bounds | None) -> FiniteBounds | None:
-    """The bounds with an infinity for a missing end, to cut an interval at the other one; None if both are missing.
+    """The bounds with an infinity for a missing one, so that an interval can be cut off at the other; None without any.
 
     >>> with_infinities((0.0, None))
     (0.0, inf)
@@ -41,7 +41,7 @@ def with_infinities(bounds: Bounds | None) -> FiniteBounds | None:
 
 
 def cut_to_bounds(low: float, high: float, bounds: FiniteBounds | None) -> FiniteBounds:
-    """The interval from ``low`` to ``high``, cut where it would leave the bounds."""
+    """The interval from ``low`` to ``high``, cut off at the bounds."""
     if bounds is None:
         return low, high
     return max(low, bounds[0]), min(high, bounds[1])

@@ -1,4 +1,4 @@
-"""What may be wrong with a comparison although its numbers are right: warnings for the reader."""
+"""Warnings about comparisons that may mislead although their numbers are right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmassay.statistics.observations import counted_labels, label_in_plural
 from lmassay.statistics.pairing import keys_of, labelled_units_of, paired_on_tests, pairing_key
 from lmassay.statistics.sides import Side
 
-# Means that differ by no more than this differ only in the order of summation.
+# Means that differ by no more than this differ only because they were summed in another order.
 _ROUNDING = 1e-9
 
 
@@ -35,12 +35,12 @@ def caveats(base: Side, others: Sequence[Side]) -> list[str]:
 
 
 def _coverage(base: Side, other: Side) -> list[str]:
-    """How much of the two runs a comparison leaves out."""
+    """A warning if some examples (or labels by which runs are paired) are only in one of the runs."""
     key = pairing_key(base, other)
     in_base = set(keys_of(base, key))
     in_other = set(keys_of(other, key))
     in_both = in_base & in_other
-    # Runs that share nothing are an error elsewhere.
+    # Runs without a common example are an error, which is raised elsewhere.
     if not in_both or in_base == in_other:
         return []
     units = "examples" if key is None else f"values of '{key}', by which they are paired,"
@@ -49,7 +49,7 @@ def _coverage(base: Side, other: Side) -> list[str]:
 
 
 def _question_means(base: Side, other: Side) -> list[str]:
-    """A note if the runs asked each question a different number of times: then the means of questions are compared."""
+    """A note if the runs asked each question a different number of times, so that means of questions are compared."""
     if not base.averaged_samples and not other.averaged_samples:
         return []
     parts = []
@@ -62,7 +62,10 @@ def _question_means(base: Side, other: Side) -> list[str]:
 
 
 def _not_paired_by_test(base: Side, other: Side) -> list[str]:
-    """Why only the means of repetitions, such as splits, are compared, although a run has a score per test example."""
+    """Warnings if only means of repetitions, such as splits, are compared although a run has scores per test example.
+
+    Each warning gives the reason.
+    """
     warnings = []
     for metric in headline(base):
         base_tests = base.table.on_tests(metric)
@@ -82,9 +85,9 @@ def _not_paired_by_test(base: Side, other: Side) -> list[str]:
 
 
 def _shared_labels(base: Side, other: Side) -> list[str]:
-    """Notes on metrics with one score per label of an example (``Design.crossed``).
+    """Notes on metrics whose examples have one outcome for each label (``Design.crossed``), such as each verb pair.
 
-    They are compared on the labels that both runs have, if both runs recorded them.
+    If both runs recorded the outcomes, only those with labels that both runs have are compared.
     """
     warnings = []
     crossed = {**other.record.design.crossed, **base.record.design.crossed}
@@ -113,7 +116,7 @@ def _shared_labels(base: Side, other: Side) -> list[str]:
 
 def wrong_order(base: Side, other: Side) -> list[str]:
     """A warning if the new run is older than its base: the two may have been named in the wrong order."""
-    # A run without a time cannot be ordered.
+    # If a run has no creation time, the order is unknown.
     if not other.record.created or base.record.created <= other.record.created:
         return []
     new_id = other.record.id
@@ -145,7 +148,7 @@ def asked_differently(base: Side, other: Side) -> list[str]:
             descriptions.append(f"{name} ({other_value} instead of {base_value})")
     if not differing:
         return []
-    # If the labels differ, they are taken to show the first difference, so only the others need a warning.
+    # If the labels differ, they are assumed to show the first difference, so only the others need a warning.
     is_hidden = any(name in variation.hidden for name in differing[1:])
     if not _have_same_label(base, other) and not is_hidden:
         return []
@@ -155,7 +158,7 @@ def asked_differently(base: Side, other: Side) -> list[str]:
 
 def _have_same_label(base: Side, other: Side) -> bool:
     """True if the runs have the same label or the same identity, such as the attack with its options."""
-    # Labels without the options that a sweep varies: alone, the same run has a shorter label than in a sweep.
+    # Compare labels without the options that a sweep varies: outside a sweep, the same run has a shorter label.
     if base.record.base_label == other.record.base_label:
         return True
     identity = variation_of(base.record).identity
@@ -168,14 +171,14 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
     warnings = []
     for side in (base, *others):
         if side.averaged_samples:
-            # Its questions count equally here, however many of their samples were scored.
+            # Here, each of its questions has the same weight, but in its results, each scored sample has.
             continue
         combined = side.record.design.combinations
         for row in rows:
             reported = _reported(side, row.metric)
             if reported is None or row.metric in combined or row.metric in side.record.design.crossed:
                 continue
-            # Where only a part of the run is compared, its mean differs from that of the run anyway.
+            # If only a part of the run is compared, its mean differs from that of the whole run anyway.
             is_of_this_run = side.record.id in (row.base, row.new)
             if not is_of_this_run or row.n != len(side.table.by_id(row.metric)):
                 continue
@@ -189,6 +192,7 @@ def computed_differently(base: Side, others: Sequence[Side], rows: Sequence[Comp
 
 
 def _reported(side: Side, metric: str) -> float | None:
+    """The value of a metric in the stored results of a run; None if it has none."""
     for result in side.record.results:
         if result.metric == metric and result.group == "overall":
             return result.value

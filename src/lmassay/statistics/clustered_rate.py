@@ -1,23 +1,24 @@
 """The interval of a rate in clusters, such as an accuracy over questions that were made from templates.
 
-The interval is Wilson's (1927) with an effective number of rows, in five steps:
+A row is a *hit* if its value is 1 (a right answer) and an *error* if it is 0. The interval is Wilson's (1927) with an
+effective number of rows, in five steps:
 
-1. *Correlation.* The intra-cluster correlation is that of Fleiss and Cuzick (1979): 1 minus the variance within
-   clusters, relative to the variance of all rows. Every row counts equally, whatever the size of its cluster.
-2. *Prior.* Where the data say little about the correlation, it is shrunk towards 0.3.
-3. *Quantile.* Student's t, whose degrees of freedom are those of the number of clusters, or fewer if one cluster
-   dominates.
-4. *Monotonicity.* One more error can lower the estimated correlation, so that the lower end of this interval may rise.
-   The highest function below it that never rises with an error is its minimum over all data sets with fewer errors; the
-   lowest such function above it is its maximum over all data sets with more errors. The lower end is the mean of the
-   two. The upper end is the mirror image: that of the share of errors, subtracted from 1.
-5. *Tails.* Even a perfect result does not exclude rates above a certain limit, so no lower end can be above such a
-   rate: the interval can miss it on one side only. There, the upper end may miss it in nearly 5 % of data sets, not
-   only in 2.5 % (mirrored near 0).
+1. *Correlation.* The intra-cluster correlation is estimated as by Fleiss and Cuzick (1979): 1 minus the ratio of the
+   variance within clusters to the variance of all rows. Every row counts equally, whatever the size of its cluster.
+2. *Prior.* If the data say little about the correlation, it is shrunk towards 0.3.
+3. *Quantile.* Student's t has one degree of freedom less than there are clusters, or fewer if one cluster dominates.
+4. *Monotonicity.* One more error can lower the estimated correlation, so the lower end of this interval may rise. Two
+   functions never rise with an additional error: the minimum of the lower end over all data sets with fewer errors,
+   which is the highest such function below it, and its maximum over all data sets with more errors, which is the lowest
+   such function above it. The lower end that is used is the mean of these two. The upper end is 1 minus the lower end
+   of the interval for the share of errors.
+5. *Tails.* Lower ends are capped at that of a perfect result. So a true rate above the cap can be missed by the upper
+   end only, and the upper end may miss it in nearly 5 % of data sets instead of 2.5 %. Near 0, the same holds with the
+   two ends exchanged.
 
 The constants were chosen by simulation; ``benchmarks/coverage.py`` shows how often the intervals cover the true rate,
-and ``docs/uncertainty.md`` explains the rule to users. Functions work along the last axis, so that a simulation can
-pass many data sets at once.
+and ``docs/uncertainty.md`` explains the rule to users. The last axis of all arrays is that of the clusters (or of the
+points of a search), so that a simulation can pass many data sets at once.
 """
 
 from __future__ import annotations
@@ -36,40 +37,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    # A number of additional (or corrected) errors → the rate and the variance within clusters.
+    # From the number of additional (or corrected) errors to the resulting rate and variance within clusters.
     Path = Callable[[Floats], tuple[Floats, Floats]]
 
-# How many clusters full of errors (or of hits) the data must contain to say as much about the correlation as the prior.
+# With this many clusters full of errors (or of hits), the data and the prior have the same weight in the correlation.
 PRIOR_CLUSTERS_OF_RATES = 0.2
 # One error changes the estimated correlation, and so the design effect. If it changes the design effect at the prior
-# correlation by this share, prior and data have the same weight; if it changes it less, the data soon have all of it.
+# correlation by this fraction, the data's weight is limited to 1/2; if by less, the limit quickly approaches 1.
 LARGEST_CHANGE_BY_ONE_ERROR = 0.2
-# How quickly that happens.
+# The exponent that says how quickly.
 _STEEPNESS = 4
-# Estimated correlations around 0 are bent upwards, by half of what this many errors can change.
+# Estimated correlations around 0 are raised smoothly; at 0, by half of what this many errors can change.
 BENT_BY_ERRORS = 1.5
-# Of very many clusters that are not tiny, at least this many degrees of freedom are left, however dominant one is.
+# With very many clusters that are not tiny, at least this many degrees of freedom are left if one cluster dominates.
 DEGREES_WITH_DOMINANT_CLUSTER = 5.0
-# The inequality of cluster sizes that has half of the largest effect: that of one cluster with 0.37 of the rows.
+# The inequality of cluster sizes that has half of the largest effect. One cluster with 0.37 of the rows reaches it.
 HALF_DOMINANT = 0.0025
-# A cluster counts fully in the degrees of freedom if it has this share of the size of an average row's cluster.
+# A cluster counts fully in the degrees of freedom if it is at least this fraction of the size of an average row's
+# cluster.
 SMALLEST_WHOLE_CLUSTER = 0.1
 # With this many effective clusters or fewer, both tails are always equal.
 EQUAL_TAILS_UP_TO = 5.2
-# Numbers of errors where the search for the smallest and the largest value begins. From 1 on, they grow by a factor of
-# at most 1.5.
+# The numbers of errors at which the search for the smallest and the largest value begins. From 1 on, they grow by a
+# factor of at most 1.5.
 _FIRST_STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0)
-# Up to this number of data sets, the time depends on the number of calls to numpy, not on the size of its arrays.
+# Up to this number of data sets, the time depends on the number of calls to numpy, not on the size of the arrays.
 _FEW_DATA_SETS = 8
-# How often the search for the largest value looks, and at how many points: the distance between points becomes about
-# two million times smaller for many data sets, and one million times for few.
-_LOOKS, _POINTS = 8, 17
-_LOOKS_AT_FEW, _POINTS_OF_FEW = 5, 65
+# The rounds of the search for the largest value, and the points that each round after the first one evaluates. In the
+# end, the distance between points is two million times smaller for many data sets, and one million times for few.
+_ROUNDS, _POINTS = 8, 17
+_ROUNDS_FOR_FEW, _POINTS_FOR_FEW = 5, 65
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSizes:
-    """What follows from the sizes of the clusters alone, whatever the answers are."""
+    """Everything that depends only on the sizes of the clusters, not on the answers."""
 
     sizes: Floats
     clusters: Clusters
@@ -78,11 +80,12 @@ class ClusterSizes:
     pairs: float
     """The number of rows minus the number of clusters: the degrees of freedom of the variance within clusters."""
     data_weight: float
-    """The largest weight of the data, from 0 to 1, when the correlation is shrunk towards its prior."""
+    """The largest weight, from 0 to 1, that the data can have when the correlation is shrunk towards its prior."""
     degrees: float
     """Degrees of freedom of Student's t."""
     tail_increase: float
-    """By how much the probability to miss grows where an interval can miss on one side only: 1 doubles it."""
+    """By what fraction a tail grows if the interval can miss the true rate on that side only: 1 doubles it, so that 5 %
+    are in one tail; 0 leaves 2.5 % in each."""
 
     def effective_without_errors(self) -> float:
         """The effective number of rows at the largest correlation that intervals allow for."""
@@ -90,10 +93,10 @@ class ClusterSizes:
 
 
 def cluster_sizes(sizes: Floats) -> ClusterSizes:
-    """Clusters with these numbers of rows, of which at least two are needed and one must have more than one row.
+    """Compute everything that depends only on these numbers of rows per cluster.
 
-    The numbers need not be whole: with weights, a cluster is as large as its share of the equally weighted rows that
-    would be as precise.
+    There must be at least two clusters, and one must have more than one row. The numbers need not be whole: with
+    weights, a cluster's size is its share of the total weight times Kish's effective number of rows.
     """
     import numpy as np
 
@@ -116,14 +119,15 @@ def cluster_sizes(sizes: Floats) -> ClusterSizes:
 
 
 def _degrees_of_freedom(clusters: Clusters) -> float:
-    """Degrees of freedom: one less than clusters, but fewer if a few clusters have most rows.
+    """Degrees of freedom: one less than the number of clusters, but fewer if a few clusters have most rows.
 
-    If one of a hundred clusters has 0.2 of the rows, 67 degrees are left; if it has 0.3, 17; if it has half, 4.5. Of a
-    rate, only the design effect is estimated, not the variance of a row. So small clusters have more degrees of freedom
-    (Satterthwaite's method), and rows without clusters infinitely many.
+    If one of a hundred clusters has 0.2 of the rows, 67 degrees are left; if it has 0.3, 17; if it has half, 4.5.
+    Only the design effect of a rate is estimated; the variance of a single row follows from the rate. So the degrees
+    increase as clusters become smaller (by Satterthwaite's method), to infinity if each cluster is a single row.
     """
     count = _count_without_tiny_clusters(clusters)
-    # The sixth power: 0 for clusters of equal size, small unless one cluster has a quarter of the rows or more.
+    # This sum of sixth powers minus its smallest value is 0 for clusters of equal size, and stays small unless one
+    # cluster has a quarter of the rows or more.
     inequality = max(float((clusters.shares**6).sum()) - count**-5, 0.0)
     dominance = inequality / (inequality + HALF_DOMINANT)
     degrees = 1 / (1 / (count - 1) + dominance / DEGREES_WITH_DOMINANT_CLUSTER)
@@ -131,13 +135,13 @@ def _degrees_of_freedom(clusters: Clusters) -> float:
 
 
 def _count_without_tiny_clusters(clusters: Clusters) -> float:
-    """The number of clusters, in which a tiny one counts in part: a few rows say little about how clusters differ.
+    """The number of clusters. A tiny one counts as a fraction: a few rows say little about how clusters differ.
 
-    Continuous: a cluster whose rows have nearly no weight counts as if it were not there.
+    The number is continuous in the sizes: a cluster whose rows have nearly no weight hardly counts.
     """
     import numpy as np
 
-    # A share of 1 / effective is the cluster of an average row.
+    # The size of each cluster relative to that of the cluster of an average row, whose share is 1 / effective.
     relative_sizes = clusters.shares * clusters.effective
     count = float(np.minimum(relative_sizes / SMALLEST_WHOLE_CLUSTER, 1.0).sum())
     # Even if one cluster has nearly all rows, one degree of freedom is left.
@@ -145,9 +149,10 @@ def _count_without_tiny_clusters(clusters: Clusters) -> float:
 
 
 def _tail_increase(clusters: Clusters) -> float:
-    """Nearly 1. Less if there are few effective clusters, whose correlation is not known well enough.
+    """See :attr:`ClusterSizes.tail_increase`: nearly 1 for many large clusters.
 
-    Less also if clusters are small, because rows without clusters have equal tails.
+    It is smaller if there are few effective clusters, because then the correlation is not known well enough, and if
+    clusters are small, because the interval of independent rows has equal tails.
     """
     has_enough_clusters = 1 - min(1.0, (EQUAL_TAILS_UP_TO / clusters.effective) ** 8)
     are_large = (1 - 1 / clusters.size) ** 4
@@ -155,48 +160,52 @@ def _tail_increase(clusters: Clusters) -> float:
 
 
 def design_effects(rates: Floats, within: Floats, design: ClusterSizes) -> Floats:
-    """By how much clusters inflate the variance of rates with these variances within clusters."""
+    """The factors by which clusters inflate the variance of rates; ``within`` are the variances within clusters."""
     import numpy as np
 
     variances = rates * (1 - rates)
     has_spread = variances > 1e-12
-    # All rows are the same where there is no spread; any other number than 0 does as a divisor there.
+    # Where all rows are the same, there is no variance; 1 only avoids a division by 0 and does not affect the result.
     divisors = np.where(has_spread, variances, 1.0)
     correlations = np.where(has_spread, np.maximum(1 - within / divisors, -1.0), 0.0)
-    # A correlation below 0 is noise. It is not cut at 0, where one error more would change nothing, and the next one a
-    # lot, but bent: at 0, to half of what a few errors change.
+    # A negative correlation is noise. Cutting it off at 0 would make a corner, before which one more error changes
+    # nothing and after which it changes much. The smooth function used instead is positive everywhere; at 0, it is half
+    # of what a few errors can change.
     change_by_errors = np.where(has_spread, np.minimum(BENT_BY_ERRORS / (divisors * design.pairs), 1.0), 1.0)
-    bent = np.minimum((correlations + np.sqrt(correlations**2 + change_by_errors**2)) / 2, 1.0)
-    # Errors, or hits if there are fewer of them, counted in clusters full of them.
+    smooth_correlations = np.minimum((correlations + np.sqrt(correlations**2 + change_by_errors**2)) / 2, 1.0)
+    # The number of errors, or of hits if there are fewer of them, in units of the average row's cluster.
     information = np.minimum(rates, 1 - rates) * design.clusters.effective
     weights = design.data_weight * information**2 / (information**2 + PRIOR_CLUSTERS_OF_RATES**2)
-    shrunken = weights * bent + (1 - weights) * PRIOR_CORRELATION
+    shrunken = weights * smooth_correlations + (1 - weights) * PRIOR_CORRELATION
     return np.asarray(1 + (design.clusters.size - 1) * shrunken)
 
 
 def intervals(hits: Floats, design: ClusterSizes, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """The intervals of many rates: ``hits`` has a row for each data set and a column for each cluster."""
+    """The lower and the upper ends of the intervals of many rates.
+
+    ``hits`` has a row for each data set and a column for each cluster.
+    """
     import numpy as np
 
     tail = (1 - confidence) / 2
-    # The upper end of the rate is 1 minus the lower end of the share of errors. Both are searched for at once, which
-    # halves the number of calls of numpy.
+    # The upper end for the rate is 1 minus the lower end for the share of errors. Both are searched for at once, which
+    # halves the number of calls to numpy.
     hits_and_errors = np.concatenate([hits, design.sizes - hits])
     ends = _with_whole_tail(lower_ends(hits_and_errors, design, tail), hits_and_errors, design, tail)
     return ends[: len(hits)], 1 - ends[len(hits) :]
 
 
 def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: float) -> Floats:
-    """Lower ends that have the whole tail where an interval can miss on this side only.
+    """Raise lower ends where only they can miss the true rate, so that the whole probability of a miss is theirs.
 
-    No upper end is below that of a result without hits. Rates below that can only be missed by the lower end, which has
-    the whole tail there; above, it keeps its half.
+    No upper end is below that of a result without hits. So true rates below that value can only be missed by the lower
+    end, whose tail is enlarged there (up to the whole 5 % instead of half of it). Elsewhere, lower ends are unchanged.
     """
     import numpy as np
 
     quantile = t_quantile(1 - tail, design.degrees)
     _, upper_end_without_hits = extreme_ends(design.effective_without_errors(), quantile)
-    # Lower ends with the whole tail are higher, so the others need not be computed.
+    # A larger tail only raises a lower end, so those that are already above the limit need not be computed again.
     is_near_0 = ends < upper_end_without_hits
     if not is_near_0.any():
         return ends
@@ -207,16 +216,17 @@ def _with_whole_tail(ends: Floats, hits: Floats, design: ClusterSizes, tail: flo
 
 
 def lower_ends(hits: Floats, design: ClusterSizes, tail: float) -> Floats:
-    """The lower end for each data set, above the true rate with about this probability; it never rises with an error.
+    """The lower end for each data set. It misses the true rate (is above it) with about the probability ``tail``.
 
-    The probability refers to one side alone, so this is also a one-sided confidence bound.
+    It never rises with an additional error. Because ``tail`` refers to this side alone, the lower end is also a
+    one-sided confidence bound.
     """
     lowest, highest = monotone_ends(hits, design, tail)
     return (lowest + highest) / 2
 
 
 def monotone_ends(hits: Floats, design: ClusterSizes, tail: float) -> tuple[Floats, Floats]:
-    """Wilson's lower end, made monotone in two ways: never above it, and never below it."""
+    """Two monotone versions of Wilson's lower end: the first is never above it, the second never below it."""
     import numpy as np
 
     order = np.argsort(-hits / design.sizes, axis=-1, kind="stable")
@@ -255,15 +265,15 @@ def raw_lower_ends(rates: Floats, within: Floats, design: ClusterSizes, quantile
 
 @dataclass(frozen=True, slots=True)
 class ClusteredRate:
-    """One rate in clusters."""
+    """One rate of rows that are grouped into clusters."""
 
     hits: Floats
-    """How many rows of each cluster are 1."""
+    """The number of rows of each cluster whose value is 1."""
     sizes: Floats
-    """How many rows each cluster has."""
+    """The number of rows of each cluster."""
 
     def design_effect(self) -> float:
-        """By how much clusters inflate the variance of the rate."""
+        """The factor by which clusters inflate the variance of the rate."""
         import numpy as np
 
         design = cluster_sizes(self.sizes)
@@ -289,10 +299,10 @@ class ClusteredRate:
 
 @lru_cache(maxsize=512)
 def _interval_of(hits: bytes, sizes: bytes, confidence: float) -> tuple[float, float]:
-    """The interval of one rate, from the bytes of its arrays.
+    """The interval of one rate. Its arrays are passed as bytes, because a cached function needs hashable arguments.
 
-    Cached, because a report shows many rates in several places: a category in a table, in a figure and as a part of a
-    mean. One interval takes milliseconds.
+    Cached, because one interval takes milliseconds, and a report shows many rates in several places: for example, the
+    rate of a category in a table, in a figure and as a part of a mean.
     """
     import numpy as np
 
@@ -304,9 +314,10 @@ def _interval_of(hits: bytes, sizes: bytes, confidence: float) -> tuple[float, f
 class MeanOfRates:
     """The mean of rates on the same clusters, such as the accuracies of a model under several prompts.
 
-    The ends of its interval are the means of the single ends, as if all prompts erred on the same clusters. If they err
-    on different ones, a narrower interval would do. But how similar they are would have to be estimated, and one more
-    error can lower that estimate, so that the lower end would rise.
+    Each end of its interval is the mean of the ends of the single intervals, which assumes that all prompts cause
+    errors in the same clusters. If the errors are in different clusters, a narrower interval would suffice. But how
+    similar the prompts are would have to be estimated, and one more error can lower that estimate, so that the lower
+    end would rise.
     """
 
     rates: Sequence[ClusteredRate | MeanOfRates]
@@ -329,14 +340,15 @@ class MeanOfRates:
 
 
 def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> tuple[Path, Floats]:
-    """The data sets that have the smallest variance within clusters for each number of corrected errors.
+    """For each number of corrected errors, the data set with the smallest variance within clusters.
 
-    A smaller variance within clusters means a higher correlation and so a lower end: of all data sets with as many
-    corrected errors, only these matter for the minimum. Correcting all errors of a cluster lowers the variance by its
-    rate for each error, so the clusters with the highest rates come first (they are sorted). A part of a cluster counts
-    as that part of the whole, which is the lowest straight line below all data sets.
+    A smaller variance within clusters means a higher correlation and a smaller lower end of the interval. So of all
+    data sets with the same number of corrected errors, only this one matters for the minimum. Correcting all errors of
+    a cluster lowers the variance by the cluster's rate per error, so the clusters with the highest rates are corrected
+    first (``hits`` and ``sizes`` are sorted by rate). If only some errors of a cluster are corrected, the variance is
+    interpolated linearly, which is a lower bound for all data sets.
 
-    Also returns the numbers of errors after which whole clusters are corrected.
+    Returns a function of the number of corrected errors, and the numbers at which whole clusters are corrected.
     """
     import numpy as np
 
@@ -358,10 +370,10 @@ def _path_of_corrections(hits: Floats, sizes: Floats, design: ClusterSizes) -> t
 
 
 def _path_of_errors(hits: Floats, sizes: Floats, design: ClusterSizes) -> Path:
-    """The data sets that have the largest variance within clusters for each number of additional errors.
+    """For each number of additional errors, the data set with the largest variance within clusters.
 
-    The variance grows most with errors in the clusters with the highest rates, so these are levelled: no cluster keeps
-    a rate above a common level (clusters are sorted by their rates).
+    The variance grows most with errors in the clusters with the highest rates. So the errors are placed there, and all
+    rates above a common level are lowered to that level (``hits`` and ``sizes`` are sorted by rate).
     """
     import numpy as np
 
@@ -371,7 +383,7 @@ def _path_of_errors(hits: Floats, sizes: Floats, design: ClusterSizes) -> Path:
     levelled_rows = np.cumsum(sizes, axis=-1)
     levelled_hits = np.cumsum(hits, axis=-1)
     levelled_within = np.cumsum(hits * (1 - rates), axis=-1)
-    # How many errors bring the first clusters down to the rate of the next one.
+    # The number of errors that lower the rates of the first clusters to that of the next cluster.
     next_rates = np.concatenate([rates[..., 1:], np.zeros_like(rates[..., :1])], axis=-1)
     errors_to_next = levelled_hits - levelled_rows * next_rates
 
@@ -393,14 +405,14 @@ def _with_leading_0(sums: Floats) -> Floats:
 
 
 def _at(values: Floats, columns: NDArray[np.int64]) -> Floats:
-    """The values in these columns of each row, without the checks of ``np.take_along_axis``, which take longer."""
+    """The values in these columns of each row: a faster ``np.take_along_axis`` without its checks."""
     import numpy as np
 
     return values[np.arange(len(values))[:, None], columns]
 
 
 def _count_at_most(limits: Floats, points: Floats) -> NDArray[np.int64]:
-    """For each point, how many limits of its row it has reached. Limits rise along a row."""
+    """For each point, the number of limits in the same row that are at most as large. Limits increase along a row."""
     import numpy as np
 
     if len(limits) <= _FEW_DATA_SETS:
@@ -412,9 +424,10 @@ def _count_at_most(limits: Floats, points: Floats) -> NDArray[np.int64]:
 
 
 def _largest_along(values: Callable[[Floats], Floats], end: Floats, more_points: Floats | None = None) -> Floats:
-    """The largest value at 0 to ``end``, for each data set: of some points, then of ever closer ones around the best.
+    """The largest value of the function ``values`` between 0 and ``end``, for each data set.
 
-    ``more_points`` are points where the values may have a corner.
+    It is evaluated at some points, and then repeatedly at more closely spaced points around the best one so far.
+    ``more_points`` are added to the first points: there, the function may have a corner.
     """
     import numpy as np
 
@@ -426,14 +439,18 @@ def _largest_along(values: Callable[[Floats], Floats], end: Floats, more_points:
         points = np.sort(np.concatenate([points, np.minimum(more_points, end[:, None])], axis=-1), axis=-1)
     best = np.full(len(end), -np.inf)
     each = np.arange(len(end))
-    looks, n_points = (_LOOKS_AT_FEW, _POINTS_OF_FEW) if len(end) <= _FEW_DATA_SETS else (_LOOKS, _POINTS)
+    n_rounds = _ROUNDS
+    n_points = _POINTS
+    if len(end) <= _FEW_DATA_SETS:
+        n_rounds = _ROUNDS_FOR_FEW
+        n_points = _POINTS_FOR_FEW
     fractions = np.linspace(0.0, 1.0, n_points)
-    for _ in range(looks):
+    for _ in range(n_rounds):
         candidates = values(points)
-        place = np.argmax(candidates, axis=-1)
-        best = np.maximum(best, candidates[each, place])
-        # The points next to the best one, which may be there several times.
-        best_point = points[each, place][:, None]
+        best_index = np.argmax(candidates, axis=-1)
+        best = np.maximum(best, candidates[each, best_index])
+        # The next round searches between the neighbours of the best point. Several points may be equal to it.
+        best_point = points[each, best_index][:, None]
         left = np.where(points < best_point, points, points[:, :1]).max(axis=-1)
         right = np.where(points > best_point, points, points[:, -1:]).min(axis=-1)
         points = left[:, None] + (right - left)[:, None] * fractions

@@ -1,4 +1,4 @@
-"""What clusters do to an estimate: how many independent units it has, its design effect and degrees of freedom.
+"""How clusters affect an estimate: its number of independent units, design effect and degrees of freedom.
 
 The formulas for one mean are in :mod:`lmassay.statistics.variance`. Here they are applied to a sum of several means,
 and to rows that are grouped twice.
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Below this many independent units (examples, or clusters) nothing is known about the spread.
+# With fewer independent units (examples, or clusters), nothing is known about the spread.
 MIN_UNITS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """One grouping of the rows into clusters: by noun, by verb."""
+    """One grouping of the rows into clusters, for example by noun."""
 
     names: NDArray[Any]
+    """The labels of the clusters."""
     codes: Sequence[NDArray[np.int64]]
-    """For each term, the number of the cluster that each row is in."""
+    """For each term, an array with the cluster of each row, as an index into ``names``."""
 
 
 def groupings_of(terms: Sequence[Term]) -> list[Grouping]:
@@ -49,7 +50,7 @@ def groupings_of(terms: Sequence[Term]) -> list[Grouping]:
 
 
 def independent_units(summaries: Sequence[TermSummary], groupings: Sequence[Grouping]) -> tuple[int, str]:
-    """How many independent units there are, and why no interval can be given if they are too few."""
+    """The number of independent units, and why there can be no interval if there are too few; empty if enough."""
     import numpy as np
 
     if not groupings:
@@ -69,30 +70,31 @@ def independent_units(summaries: Sequence[TermSummary], groupings: Sequence[Grou
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """What clusters do to an estimate."""
+    """How clusters affect an estimate."""
 
     effect: float
-    """The design effect."""
+    """The design effect: the factor by which clusters inflate the variance."""
     degrees: float
     """Degrees of freedom of the cluster-robust variance."""
     size: float
     """The design effect if all rows of a cluster were the same; 1 without clusters."""
     largest_effect: float
-    """The design effect that intervals allow for where nothing is known: see :func:`largest_effect`."""
+    """The design effect at the largest correlation that intervals allow for: see :func:`largest_effect`."""
     contributions: Mapping[str | int, float] = field(default_factory=dict)
-    """What each cluster of the first grouping adds to the deviation of the estimate."""
+    """From the label of each cluster of the first grouping to what it contributes to the deviation of the estimate."""
 
 
 def clustering_of(
     terms: Sequence[Term], summaries: Sequence[TermSummary], groupings: Sequence[Grouping], *, of_rate: bool
 ) -> Clustering:
-    """The effect of the clusters. Rows that are grouped twice, as by noun and by verb, have the sum of both inflations.
+    """The effect of the clusters. If rows are grouped twice, e.g. by noun and by verb, both inflations are added up.
 
-    That is the two-way variance of Cameron, Gelbach and Miller (2011, eq. 2.11) with the variance of single rows as the
-    part that both groupings count; the degrees of freedom are the smaller ones. If all rows of a noun were the same and
-    all rows of a verb were the same, all rows would be the same. So the correlation within nouns and the correlation
-    within verbs add up to at most 1, and the sum of the inflations is limited to what the grouping with the larger
-    clusters has if the rows of each cluster are the same (``size``).
+    This is the two-way variance of Cameron, Gelbach and Miller (2011, eq. 2.11), where the variance of single rows is
+    what both groupings have in common. The degrees of freedom are those of the grouping that has fewer. If all rows
+    with the same noun were equal and all rows with the same verb were equal, all rows would be equal. So the
+    correlation within nouns and the correlation within verbs add up to at most 1. That is why the sum of the inflations
+    is limited to ``size``, the design effect of the grouping with the larger clusters if the rows of each cluster are
+    equal.
     """
     if not groupings:
         rows = sum(summary.rows for summary in summaries)
@@ -117,7 +119,7 @@ def clustering_of(
 def _one_way(
     terms: Sequence[Term], summaries: Sequence[TermSummary], grouping: Grouping, *, of_rate: bool
 ) -> Clustering:
-    """What the clusters of one grouping do to the estimate (CR2: Bell and McCaffrey 2002)."""
+    """How the clusters of one grouping affect the estimate, by the CR2 variance of Bell and McCaffrey (2002)."""
     import numpy as np
 
     n_clusters = len(grouping.names)
@@ -132,7 +134,8 @@ def _one_way(
         shares[index] = weight_of_cluster / total
         sum_of_squares = total if term.weights_are_counts else float((weights**2).sum())
         sizes[index] = float((weight_of_cluster**2).sum()) / sum_of_squares
-        # CR2: the residual of a cluster that holds much of the data is too small, because it pulls the mean.
+        # CR2: a cluster with much of the data pulls the mean towards itself, which makes its residual too small. The
+        # square root corrects this.
         contributions += summary.coefficient * residuals / total / np.sqrt(1 - shares[index])
 
     coefficients = np.array([summary.coefficient for summary in summaries])
@@ -140,11 +143,12 @@ def _one_way(
     equal_rows = np.array([summary.equal_rows for summary in summaries])
     # What each term adds to the variance of the estimate if all rows are independent.
     independent_variances = coefficients**2 * variances / equal_rows
-    # How much each term matters to the variance; where none has any, by its coefficient and its rows.
+    # The share of each term in the variance; if no term has a variance, as if all values had the same one.
     importance = independent_variances if independent_variances.sum() > 0 else coefficients**2 / equal_rows
     importance = importance / importance.sum()
-    # Means of the same clusters, such as those of constructions with the same nouns, rise and fall together: a cluster
-    # is then as large as all its rows. Rows of a difference cancel, so there the size within one mean is what counts.
+    # Means that share their clusters, such as those of constructions with the same nouns, rise and fall together, so
+    # the rows of a cluster in all terms count as one large cluster. In a difference, they cancel each other out, so the
+    # size within a single mean is larger and is used.
     signed_spreads = np.sign(coefficients) * np.sqrt(importance * equal_rows)
     size_together = float(((signed_spreads @ shares) ** 2).sum())
     size_within_means = float(importance @ sizes)
@@ -170,9 +174,10 @@ def _one_way(
 
 
 def degrees_of_rate(degrees: float, size: float) -> float:
-    """Degrees of freedom of a rate: of its variance only the design effect is estimated, not the spread of a row.
+    """Degrees of freedom of a rate, which are more than ``degrees``, those of the cluster-robust variance.
 
-    By Satterthwaite's method, if the rows of a cluster were all the same; single rows have a known variance.
+    Only the design effect of a rate is estimated; the variance of a single row follows from the rate. The formula is
+    Satterthwaite's for clusters whose rows are all equal. Without clusters, the degrees are infinite.
     """
     if size <= 1 + ROUNDING:
         return math.inf

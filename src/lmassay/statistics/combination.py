@@ -1,7 +1,8 @@
 """Metrics that combine the means of several columns, such as one accuracy minus another.
 
-The value is ``constant + Σ weight · mean(column)``, each mean over the rows that have the column. With ``each``, it is
-computed within every label of a group and averaged over the labels, so that each label has the same weight.
+The value is ``constant + Σ weight · mean(column)``, where each mean is over the rows that have a value in the column.
+If the combination has a group ``each``, such as a template, the value is computed separately for each label of this
+group and then averaged over the labels, so that each label has the same weight.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSums:
-    """Sums and counts of each term's column, with a row for each cluster (or label of ``each``)."""
+    """The sum and the number of values in each term's column, with a row for each label (of ``each``, or a cluster)."""
 
     labels: Sequence[str]
     sums: Floats
@@ -36,7 +37,7 @@ class ColumnSums:
     constant: float
 
     def whole(self) -> float | None:
-        """The value over all clusters; None where a column is empty."""
+        """The value over all labels together; None if a column is empty."""
         import numpy as np
 
         totals = self.counts.sum(axis=0)
@@ -46,7 +47,7 @@ class ColumnSums:
         return self.constant + float(np.dot(self.weights, means))
 
     def by_label(self) -> Floats:
-        """The value within each label; NaN where a column is empty."""
+        """The value of each label; NaN if one of its columns is empty."""
         import numpy as np
 
         with np.errstate(invalid="ignore"):
@@ -54,7 +55,7 @@ class ColumnSums:
 
 
 def mean_over_labels(values: Floats) -> Floats:
-    """The plain mean over labels, each counting the same: of one number, or of several with a row for each label."""
+    """The unweighted mean over labels. ``values`` has one number, or one row of numbers, for each label."""
     import numpy as np
 
     return np.asarray(values.mean(axis=0))
@@ -65,7 +66,7 @@ def sums_of(table: ScoreTable, combination: Combination, labels: Sequence[str], 
     import numpy as np
 
     names, codes = np.unique(np.asarray(labels)[where], return_inverse=True)
-    # Column by column in memory: the order in which numpy adds them up, and with it the last digit, depends on that.
+    # order="F" must stay: numpy adds up values in the order of the memory, which affects the last digit of the result.
     sums = np.zeros((len(names), len(combination.terms)), order="F")
     counts = np.zeros((len(names), len(combination.terms)), order="F")
     for number, column in enumerate(combination.terms):
@@ -93,10 +94,11 @@ def combination_result(
     where: Mask,
     cluster: str | Sequence[str] | None,
 ) -> Result:
-    """The value over a part of the table, with an interval that knows which rows belong together."""
+    """The result for the rows in ``where``, with an interval that takes the clusters into account."""
     import numpy as np
 
-    # An example counts if it has any of the columns: an ambiguous question has none of the columns of the others.
+    # An example counts if it has a value in any of the columns. It need not have all: a question with an ambiguous
+    # context has no value in the columns for the other kind of context.
     has_score = np.zeros(len(table), dtype=bool)
     for column in combination.terms:
         has_score |= ~np.isnan(table.column(column))
@@ -118,12 +120,13 @@ def combination_result(
     if value is None:
         return _no_data(metric, group, sums, counts)
     estimated = combination_estimate(table, combination, where, by)
-    # The value is added up cluster by cluster, as in earlier versions: another order would change its last digit.
+    # The value that is reported was added up cluster by cluster, as in earlier versions: another order could change its
+    # last digit.
     return result_of(replace(estimated, value=value), metric, group, counts, settings, by)
 
 
 def combination_estimate(table: ScoreTable, combination: Combination, where: Mask, clusters: Sequence[str]) -> Estimate:
-    """The estimate over a part of the table in which no column is empty; for combinations without ``each``."""
+    """The estimate for the rows in ``where``. No column may be empty there. For combinations without ``each``."""
     import numpy as np
 
     groupings = []
@@ -133,7 +136,7 @@ def combination_estimate(table: ScoreTable, combination: Combination, where: Mas
     terms = []
     for column, weight in combination.terms.items():
         values = table.column(column)
-        # Each column has its own rows: a question in an ambiguous context has no score of the other kind.
+        # Each column has other rows: a question with an ambiguous context has no score of the other kind.
         present = where & ~np.isnan(values)
         clusters_of_rows = [codes[present] for codes in groupings]
         terms.append(Term(values[present], weight, clusters_of_rows))
@@ -143,10 +146,10 @@ def combination_estimate(table: ScoreTable, combination: Combination, where: Mas
 def estimate_by_cluster_name(
     table: ScoreTable, combination: Combination, where: Mask, clusters: Sequence[str]
 ) -> Estimate | None:
-    """The estimate over a part of the table, with its contributions by the names of the clusters.
+    """The estimate for the rows in ``where``, with contributions by cluster name; None if a column is empty.
 
-    Names, because another run numbers its clusters differently; :func:`mean_over_runs` adds up what each cluster
-    contributes to several runs. None where a column is empty.
+    :func:`mean_over_runs` needs names to add up what each cluster contributes in several runs, because each run numbers
+    its clusters differently.
     """
     import numpy as np
 
@@ -169,10 +172,10 @@ def estimate_by_cluster_name(
 def mean_over_runs(
     results: Sequence[Result], estimates: Sequence[Estimate], settings: Settings, by: Sequence[str]
 ) -> Result:
-    """The plain mean of one metric over runs of the same examples, such as one model under several prompts.
+    """The unweighted mean of one metric over runs on the same examples, such as one model under several prompts.
 
-    The runs are taken as given, their clusters (named in ``by``) as a sample. ``results`` are those of the runs,
-    ``estimates`` the estimates of those that have a value; the interval needs all of them.
+    The interval covers other clusters (named in ``by``), not other runs or prompts. ``results`` has one result for each
+    run, ``estimates`` one estimate for each result that has a value; if some are missing, there is no interval.
     """
     import numpy as np
 
@@ -190,7 +193,7 @@ def mean_over_runs(
 
 
 def _total_counts(results: Sequence[Result]) -> tuple[int, int, int]:
-    """The numbers of scored, failed and unscored examples in all results together."""
+    """The total numbers of scored examples, examples with errors, and unscored examples in all results."""
     n = 0
     n_error = 0
     n_unscored = 0
@@ -202,11 +205,11 @@ def _total_counts(results: Sequence[Result]) -> tuple[int, int, int]:
 
 
 def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "overall") -> Result:
-    """The plain mean of results on different data sets, which are independent of each other.
+    """The unweighted mean of results on different data sets, which are independent of each other.
 
     The distances from the values to the ends of their intervals are combined like standard errors (the method of
-    variance estimates recovery, Zou and Donner 2008). The data sets are taken as given: the interval covers other
-    examples, not other data sets.
+    variance estimates recovery, MOVER: Zou and Donner 2008). The interval covers other examples in these data sets, not
+    other data sets.
 
     >>> from lmassay.types import Result
     >>> parts = [Result("accuracy", "overall", 0.6, 0.5, 0.7, 90), Result("accuracy", "overall", 0.8, 0.7, 0.9, 90)]
@@ -219,7 +222,7 @@ def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "ov
     if not values or len(values) < len(results):
         return Result(metric, group, None, None, None, *counts, method="none: not every data set has a value")
     value = sum(values) / len(values)
-    # The squared distances from the values to the ends take the place of variances, each side by itself.
+    # The squared distances from the values to the ends replace the variances, separately for the two sides.
     squares_below = 0.0
     squares_above = 0.0
     for result in results:
@@ -233,7 +236,7 @@ def mean_over_data_sets(results: Sequence[Result], metric: str, group: str = "ov
 
 
 def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mask) -> Estimate:
-    """The mean over the labels of ``each``: every label is one value, and labels are what varies."""
+    """The mean over the labels of ``each``, where every label is one independent value."""
     import numpy as np
 
     sums = sums_of(table, combination, labels_of(table, combination.each), where)
@@ -242,7 +245,7 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
     estimated = estimate([Term(values[has_value])], bounds=combination.bounds)
     value = float(mean_over_labels(values[has_value]))
     n_labels = int(has_value.sum())
-    # By label, so that the mean of several such estimates (over prompts, say) knows what they have in common.
+    # The mean of several such estimates, e.g. over prompts, needs the contribution of each label to all of them.
     contributions: dict[str | int, float] = {}
     for label, label_value in zip(sums.labels, values.tolist(), strict=True):
         if not np.isnan(label_value):
@@ -251,17 +254,17 @@ def estimate_over_labels(table: ScoreTable, combination: Combination, where: Mas
 
 
 def _no_data(metric: str, group: str, sums: ColumnSums, counts: tuple[int, int, int]) -> Result:
-    """The result where a column is empty: rows that have another one are not enough for a number."""
+    """The result if a column is empty, so that there is no value."""
     n, n_error, n_unscored = counts
     fewest = 0
     if sums.counts.size:
         fewest = int(sums.counts.sum(axis=0).min())
-    # Rows that have only another column are reported as unscored.
+    # Rows that have values only in other columns are reported as unscored.
     return Result(metric, group, None, None, None, fewest, n_error, n_unscored + n - fewest)
 
 
 def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tuple[int, int]:
-    """How many labels of ``each`` there are, and how many of them have no value."""
+    """The number of labels of ``each``, and the number of those that have no value."""
     import numpy as np
 
     values = sums_of(table, combination, labels_of(table, combination.each), where).by_label()
@@ -269,7 +272,7 @@ def empty_labels(table: ScoreTable, combination: Combination, where: Mask) -> tu
 
 
 def labels_of(table: ScoreTable, group: str | None) -> Sequence[str]:
-    """The labels of a group, or the ids where rows are not grouped that way."""
+    """The label of each row in a group; the ids of the rows if there is no such group."""
     if group is None or group not in table.groups:
         return table.ids
     return table.groups[group]

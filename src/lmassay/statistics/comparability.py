@@ -1,4 +1,4 @@
-"""Which runs were measured in the same way, and what differs between those that were not."""
+"""Decides which runs were measured in the same way, and names the settings that differ between the others."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from string import ascii_lowercase
 from lmassay.plugins.evaluations import variation_of
 from lmassay.types import RunRecord
 
-# What usually differs between runs that are compared, in addition to what their evaluation varies.
-# The rule for intervals ("ci") does not change what was measured; comparisons compute their own.
+# Parts of the signature that may differ between runs that are compared, in addition to those that their evaluation
+# names. The method for intervals ("ci") does not change what was measured, and comparisons compute their own intervals.
 _MAY_DIFFER = frozenset({"prompt", "model", "limit", "seed", "ci"})
-# A new release measures as before. A task that changes what it measures gets a new version, which is part of "task".
+# Another release of lmassay measures in the same way. If a task changes what it measures, it gets a new version, which
+# is part of "task".
 _RELEASE = "lmassay"
 _MAX_VALUES = 8
 _MAX_VALUE_LENGTH = 60
 
 
 def measured_differently(records: Sequence[RunRecord]) -> list[str]:
-    """The settings because of which the numbers of runs mean different things: another scorer, another threshold."""
+    """The names of settings, such as a scorer or a threshold, whose differences make the numbers incomparable."""
     left_out = {_RELEASE, *variation_of(records[0]).free}
     return [name for name in differing_settings(records) if name not in left_out]
 
 
 def differing_settings(records: Sequence[RunRecord]) -> list[str]:
-    """The parts of the signatures, other than what runs are compared over, in which runs of a task differ."""
+    """The parts of the signatures in which runs of a task differ, without those that are meant to differ."""
     may_differ = {*variation_of(records[0]).question_parts, *_MAY_DIFFER}
     names = dict.fromkeys(name for record in records for name in record.depends_on)
     differing = []
@@ -40,16 +41,16 @@ def differing_settings(records: Sequence[RunRecord]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Marks for runs that are shown together but were measured differently, and notes that explain them."""
+    """Marks, such as ``[a]``, for runs that are shown together but were measured differently; and explanatory notes."""
 
     of_run: Mapping[str, str] = field(default_factory=dict)
-    """Run id → mark. Runs with the same mark can be compared; a run without a mark with all others."""
+    """A dict from run id to mark. Runs with the same mark can be compared; a run without a mark with all others."""
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """A note for readers → the marks that it explains."""
+    """A dict from the text of a note to the marks that it explains."""
 
 
 def marks(records: Sequence[RunRecord]) -> Marks:
-    """Marks where runs of one task on the same data differ in a scorer, a threshold or another setting."""
+    """The marks of runs of one task on the same data that differ in a scorer, a threshold or another setting."""
     letters = _letters()
     of_run: dict[str, str] = {}
     notes: dict[str, Sequence[str]] = {}
@@ -57,38 +58,40 @@ def marks(records: Sequence[RunRecord]) -> Marks:
         names = measured_differently(members)
         if not names:
             continue
-        groups: dict[tuple[str | None, ...], str] = {}
+        mark_of_settings: dict[tuple[str | None, ...], str] = {}
         for record in members:
             settings = tuple(record.depends_on.get(name) for name in names)
-            if settings not in groups:
-                groups[settings] = f"[{next(letters)}]"
-            of_run[record.id] = groups[settings]
-        notes[_note(names, groups)] = list(groups.values())
+            if settings not in mark_of_settings:
+                mark_of_settings[settings] = f"[{next(letters)}]"
+            of_run[record.id] = mark_of_settings[settings]
+        notes[_note(names, mark_of_settings)] = list(mark_of_settings.values())
     return Marks(of_run, notes)
 
 
 def _letters() -> Iterator[str]:
-    """a, b, …, z, aa, ab, …"""
+    """Yield a, b, …, z, aa, ab, …"""
     for length in itertools.count(1):
         for letters in itertools.product(ascii_lowercase, repeat=length):
             yield "".join(letters)
 
 
 def _on_the_same_data(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """The runs in lists of those that have the same task and the same data."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        # Runs of the first versions do not say what they depend on.
+        # Runs of the first versions have no signature, so their data are unknown.
         if record.depends_on:
             data = [record.depends_on.get(name) for name in variation_of(record).data]
             groups.setdefault(json.dumps([record.task, data]), []).append(record)
     return list(groups.values())
 
 
-def _note(names: Sequence[str], groups: Mapping[tuple[str | None, ...], str]) -> str:
+def _note(names: Sequence[str], mark_of_settings: Mapping[tuple[str | None, ...], str]) -> str:
+    """A sentence that lists, for each differing setting, the marks of its values."""
     parts = []
     for position, name in enumerate(names):
         marks_by_value: dict[str, list[str]] = {}
-        for settings, mark in groups.items():
+        for settings, mark in mark_of_settings.items():
             value = settings[position]
             marks_by_value.setdefault("unset" if value is None else value, []).append(mark)
         values = []

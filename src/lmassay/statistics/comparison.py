@@ -1,7 +1,7 @@
-"""Compare runs with each other on what both have scored.
+"""Compares runs by the examples that both have scored.
 
-Runs are paired by example or, where a task says so, by a group of examples or by single tests within one.
-:mod:`lmassay.statistics.pairing` builds the pairs; warnings about comparisons are in :mod:`lmassay.statistics.caveats`.
+:mod:`lmassay.statistics.pairing` finds the pairs of scores; some tasks pair labels or test examples instead of
+examples. Warnings about comparisons are in :mod:`lmassay.statistics.caveats`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lmassay.types import Better
 
 
 def p_equation(p: float | None) -> str:
-    """A p-value as an equation; a small one is not printed as 0.
+    """A p-value as the text of an equation. A very small one is not shown as 0 but as ``p < 0.0001``.
 
     >>> p_equation(0.25), p_equation(1e-9), p_equation(None)
     ('p = 0.2500', 'p < 0.0001', 'p = n/a')
@@ -33,11 +33,13 @@ def p_equation(p: float | None) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """One metric of a run compared with the base run; ``p_adjusted`` is the false discovery rate over all rows."""
+    """One metric of a run compared with the base run: a row of the table that `lmassay compare` prints."""
 
     metric: str
     base: str
+    """The id of the base run."""
     new: str
+    """The id of the run that is compared with it."""
     base_label: str
     new_label: str
     base_mean: float
@@ -47,29 +49,33 @@ class Comparison:
     high: float | None
     p: float | None
     p_adjusted: float | None
+    """The p-value adjusted for the number of rows: the false discovery rate."""
     n: int
+    """The number of pairs."""
     units: int = 0
-    """How many units the test treats as independent: the pairs, or the clusters that they belong to."""
+    """The number of units that the test treats as independent: the pairs, or the clusters to which they belong."""
     changed: int = 0
-    """How many units differ between the runs; the others do not show which run is better."""
+    """The number of units that differ between the runs; the others do not show which run is better."""
     can_fall: int = 0
-    """How many units could be lower than in the base run: a score of 0 cannot fall if scores lie between 0 and 1."""
+    """The number of units that could be lower than in the base run. If scores lie between 0 and 1, a unit with a score
+    of 0 could not."""
     can_rise: int = 0
-    """How many units could be higher than in the base run."""
+    """The number of units that could be higher than in the base run."""
     better: Better = "higher"
     """Which direction is better, as the metric declares."""
     only_base: int = 0
-    """How many examples only the base run scored: they are in no pair, so nothing here refers to them."""
+    """The number of examples that only the base run scored. They are in no pair, so the other fields ignore them."""
     only_new: int = 0
+    """The number of examples that only the other run scored."""
     estimate: Estimate | None = None
-    """The estimate that difference, interval and p come from; it also answers one-sided tests at other thresholds."""
+    """The estimate of the difference, which gives its interval and p, and also one-sided tests at other thresholds."""
     unpaired_unit: str = "example"
-    """What ``only_base`` and ``only_new`` count, in the singular: examples, the labels that runs without a common
-    example are paired by, or repetitions such as splits."""
+    """What ``only_base`` and ``only_new`` count, as a singular noun: examples; labels, if the runs have no example in
+    common and are paired by a group; or repetitions, such as splits."""
 
     @property
     def relative(self) -> float | None:
-        """The difference as a share of the base: what "falls by 43 %" means, unlike "falls by 43 points"."""
+        """The difference relative to the base mean, as in "falls by 43 %" (not "by 43 points"); None if that is 0."""
         return self.difference / abs(self.base_mean) if self.base_mean else None
 
     def __repr__(self) -> str:
@@ -81,7 +87,7 @@ class Comparison:
         return f"<Comparison {self.metric}: {self.difference:+z.4f}{interval}{p}, n = {self.n:,}: {runs}>"
 
     def as_json(self) -> dict[str, Any]:
-        """All fields, with the method of the interval instead of everything that it was computed from."""
+        """All fields as plain data; of the estimate, only its method, standard error and degrees of freedom."""
         values: dict[str, Any] = {}
         for field in fields(self):
             if field.name != "estimate":
@@ -96,7 +102,7 @@ class Comparison:
 
 
 def compare_runs(base: Side, others: Sequence[Side], metrics: Sequence[str] | None = None) -> list[Comparison]:
-    """Compare each of the other runs with the base run, by the headline metrics of its task or by ``metrics``."""
+    """Compare each of the other runs with the base run, by ``metrics`` or by the headline metrics of its task."""
     available = set(comparable(base))
     compared = [metric for metric in metrics or headline(base) if metric in available]
     rows: list[Comparison] = []
@@ -115,7 +121,7 @@ def headline(side: Side) -> Sequence[str]:
 
 
 def comparable(side: Side) -> list[str]:
-    """The metrics that a run can be compared by: those that examples have, and those combined from them."""
+    """The metrics by which a run can be compared: those that examples have, and combinations of them."""
     return list(dict.fromkeys([*side.record.design.combinations, *side.table.metrics]))
 
 
@@ -132,7 +138,7 @@ def _require_metric(side: Side, name: str, base: Side) -> None:
     available = comparable(side)
     if name in available:
         return
-    # A percentile or a ratio of sums is a result, but single examples have no value of it that could be paired.
+    # Some results, such as a percentile or a ratio of sums, are not means of values that single examples have.
     if any(result.metric == name for result in side.record.results):
         listed = ", ".join(comparable(base))
         raise UserError(f"'{name}' is not a mean over examples, so runs cannot be paired by it; choose one of {listed}")
@@ -156,7 +162,7 @@ def _require_scores(side: Side) -> None:
 
 
 def require_one_task(base: Side, other: Side) -> None:
-    """Refuse runs of different tasks: they have no scores in common, even where metrics have the same name."""
+    """Raise a UserError for runs of different tasks. Their scores are not comparable, even if metrics share a name."""
     if other.record.task != base.record.task:
         raise UserError(
             f"{other.record.id} is a {other.record.task} run, {base.record.id} a {base.record.task} run; "
@@ -212,7 +218,7 @@ def _row(base: Side, other: Side, metric: str, pairs: Pairs) -> Comparison:
 def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows with their p-values adjusted for how many there are (Benjamini and Hochberg 1995)."""
     p_values = [row.p for row in rows if row.p is not None]
-    # The rates are in the order of the rows that have a p-value, so they can be taken one by one.
+    # There is one rate for each row that has a p-value, in the order of the rows.
     rates = iter(false_discovery_rates(p_values))
     adjusted = []
     for row in rows:
@@ -223,12 +229,12 @@ def with_false_discovery_rate(rows: Sequence[Comparison]) -> list[Comparison]:
 
 
 def number_of_tests(rows: Iterable[Comparison]) -> int:
-    """How many of the rows have a p-value. If there are several, each is adjusted for this number."""
+    """The number of rows that have a p-value, for which the p-values are adjusted."""
     return sum(row.p is not None for row in rows)
 
 
 def pairing_of(pairs: Iterable[tuple[Side, Side]], rows: Sequence[Comparison]) -> str:
-    """What is paired in the comparisons of several pairs of runs; the rows name the second run of their pair."""
+    """A text that says what is paired in the comparisons ``rows`` of several pairs of runs."""
     # A dictionary in place of a set keeps the order of the pairs.
     texts: dict[str, None] = {}
     for base, other in pairs:
@@ -238,7 +244,7 @@ def pairing_of(pairs: Iterable[tuple[Side, Side]], rows: Sequence[Comparison]) -
 
 
 def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> str:
-    """What is paired, and what is treated as independent, in the comparisons of two runs."""
+    """A text that says what is paired, and by what it is clustered, in the comparisons ``rows`` of two runs."""
     design = base.record.design
     metrics = [row.metric for row in rows]
     tested = [metric for metric in metrics if paired_on_tests(base, other, metric)]
@@ -256,7 +262,7 @@ def pairing_text(base: Side, other: Side, rows: Sequence[Comparison] = ()) -> st
 
 
 def _clusters_text(rows: Sequence[Comparison]) -> str:
-    """What the rows are clustered by; metrics are named where they are clustered differently."""
+    """A text that says by what the rows are clustered; if this differs between metrics, with the metrics."""
     # A dictionary in place of a set keeps the order of the metrics.
     metrics_by_clusters: dict[str, dict[str, None]] = {}
     for row in rows:

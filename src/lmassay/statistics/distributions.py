@@ -1,6 +1,7 @@
-"""Quantiles, tail probabilities and resampling, as in ``scipy.stats``, whose import takes most of a second.
+"""Quantiles, tail probabilities and resampling.
 
-``scipy.special`` has the same functions under other names and loads quickly, so that a short command stays short.
+``scipy.stats`` has the same functions, but importing it takes nearly a second, which is too long for short commands. So
+the functions here use ``scipy.special``, which loads quickly.
 ``tests/statistics/test_distributions.py`` compares each function with its counterpart in ``scipy.stats``.
 """
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def normal_quantile(probability: float) -> float:
-    """The value that a standard normal variable stays below with this probability."""
+    """The quantile of the standard normal distribution: a variable is below it with this probability."""
     from scipy.special import ndtri
 
     return float(ndtri(probability))
 
 
 def t_quantile(probability: float, degrees: float) -> float:
-    """The value that Student's t with these degrees of freedom stays below with this probability.
+    """The quantile of Student's t with these degrees of freedom: a variable is below it with this probability.
 
-    With infinitely many, Student's t is the normal distribution.
+    With infinitely many degrees of freedom, it is the quantile of the normal distribution.
     """
     from scipy.special import stdtrit
 
@@ -43,20 +44,22 @@ def t_upper_tail(t: float, degrees: float) -> float:
 
 
 def fair_coin_p(heads: int, tosses: int) -> float:
-    """Two-sided p of a number of heads if the coin is fair: the exact binomial test (McNemar's, for discordant pairs).
+    """The two-sided p-value of a number of heads if the coin is fair, by the exact binomial test.
+
+    For the discordant pairs of two runs, this is McNemar's test.
 
     >>> fair_coin_p(0, 5)
     0.0625
     """
     from scipy.special import bdtr
 
-    # The distribution is symmetric, so both tails are as likely as the smaller one.
+    # The distribution is symmetric, so both tails have the probability of the smaller one.
     fewer = min(heads, tosses - heads)
     return min(1.0, 2 * float(bdtr(fewer, tosses, 0.5)))
 
 
 def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for how many there are (Benjamini and Hochberg, 1995).
+    """Adjust p-values for their number, so that they are false discovery rates (Benjamini and Hochberg 1995).
 
     >>> false_discovery_rates([0.01, 0.04, 0.03])
     [0.03, 0.04, 0.04]
@@ -66,7 +69,7 @@ def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)
     scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    # A larger p is never adjusted to less than a smaller one.
+    # The adjusted values keep the order: a larger p must not get a smaller adjusted value than a smaller p.
     adjusted = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     rates = np.empty_like(p)
     rates[order] = adjusted
@@ -74,9 +77,10 @@ def false_discovery_rates(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[float]:
-    """p-values adjusted so that the probability of any false rejection is at most alpha (Holm 1979).
+    """Adjust p-values so that the probability of any false rejection at a level alpha is at most alpha (Holm 1979).
 
-    ``tests`` is the number of all tests, if these are only some of them; the others are assumed not to be significant.
+    ``tests`` is the number of all tests, if ``p_values`` has only some of them. The others are assumed not to be
+    significant.
 
     >>> [round(p, 3) for p in holm_adjusted([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -86,7 +90,7 @@ def holm_adjusted(p_values: Sequence[float], tests: int | None = None) -> list[f
     largest = 0.0
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     for rank, index in enumerate(order):
-        # A larger p is never adjusted to less than a smaller one.
+        # The adjusted values keep the order: a larger p must not get a smaller adjusted value than a smaller p.
         largest = max(largest, min(1.0, (count - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
@@ -110,8 +114,8 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     is_first[..., 1:] = in_order[..., 1:] != in_order[..., :-1]
     is_last = np.ones(values.shape, dtype=bool)
     is_last[..., :-1] = is_first[..., 1:]
-    # The first and the last position of each value's group: carried forwards from where the group begins, and
-    # backwards from where it ends.
+    # The first and the last position of each value's group, carried forwards from the beginning of the group and
+    # backwards from its end.
     first_positions = np.where(is_first, positions, 0)
     first = np.maximum.accumulate(first_positions, axis=-1)
     last_positions = np.where(is_last, positions, n)
@@ -132,9 +136,10 @@ def percentile_bootstrap(
     batch: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Percentile interval of a statistic of one or several samples, resampled together.
+    """The percentile bootstrap interval of a statistic of one or several samples, whose rows are resampled together.
 
-    It draws the same numbers in the same order as ``scipy.stats.bootstrap(…, paired=True, method="percentile")``.
+    ``batch`` is the number of resamples that are in memory at a time. The function draws the same random numbers in the
+    same order as ``scipy.stats.bootstrap(…, paired=True, method="percentile")``.
     """
     import numpy as np
 
@@ -142,11 +147,11 @@ def percentile_bootstrap(
     n = len(samples[0])
     drawn = []
     with warnings.catch_warnings():
-        # In a resample, what a ratio divides by may be 0; its value is then NaN.
+        # In a resample, the denominator of a ratio may be 0; its value is then NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
         for start in range(0, resamples, batch):
             size = min(batch, resamples - start)
-            # The same rows of all samples, because their values belong together.
+            # The same rows are drawn from all samples, because values in the same row belong together.
             drawn_rows = generator.integers(0, n, (size, n))
             resampled = [sample[drawn_rows] for sample in samples]
             drawn.append(statistic(*resampled, axis=-1))

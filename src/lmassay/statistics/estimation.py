@@ -1,24 +1,24 @@
-"""Estimates that are sums of means, with their standard error, interval and p-value: one method for all of them.
+"""Estimates that are weighted sums of means, with their standard errors, intervals and p-values.
 
 A rate, a mean score, a difference of two accuracies, the mean over constructions and the difference between two runs
 are all ``constant + Σ coefficient · mean``. :func:`estimate` takes the means as :class:`Term` objects and returns an
-:class:`Estimate`. There is one interval for each kind of number, over its whole range:
+:class:`Estimate`. Each of the three kinds of numbers has one method for its interval, whatever the value:
 
 - *rates* (every value 0 or 1): Wilson's interval (1927) with the effective number of examples in place of their number
   and Student's t in place of the normal quantile. Rates in clusters have their own module,
-  :mod:`lmassay.statistics.clustered_rate`; those of rows that are grouped twice are computed here.
-- *bounded means*: the same on the score rescaled to 0…1. Scores that pile up at a bound get two pseudo-observations,
-  and their interval allows for a few scores at the other bound that were not seen. Scores that are clearly away from
-  the bound have nearly Student's interval.
-- *everything else*, differences above all: Student's t. Values that are mostly 0, as the differences of two runs that
-  seldom disagree, get one pseudo-observation on either side (Bonett and Price 2012; Agresti and Caffo 2000 for
+  :mod:`lmassay.statistics.clustered_rate`; rates of rows that are grouped twice are computed here.
+- *bounded means*: the same interval for the score rescaled to 0…1. If the scores pile up at a bound, two
+  pseudo-observations are added, and the interval allows for a few scores at the other bound that the sample does not
+  contain. If the scores are clearly away from the bound, the interval is nearly Student's.
+- *everything else*, mainly differences: Student's t. If most values are 0, as in a comparison of two runs that seldom
+  disagree, one pseudo-observation is added on either side of 0 (Bonett and Price 2012; Agresti and Caffo 2000 for
   differences of rates). Interval and p-value come from the same t, so they never contradict each other.
 
-*Protection* is what widens an interval where the observed spread is too small to be trusted: the pseudo-observations,
-and the allowance for scores that were not seen.
+*Protection* means everything that widens an interval because the observed spread is too small to be trusted: the
+pseudo-observations, and the allowance for scores that the sample does not contain.
 
-What clusters do to the variance is explained in :mod:`lmassay.statistics.variance`, the references are in
-``docs/uncertainty.md``.
+:mod:`lmassay.statistics.variance` explains how clusters affect the variance; ``docs/uncertainty.md`` has the
+references.
 """
 
 from __future__ import annotations
@@ -60,64 +60,71 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Kind = Literal["rate", "bounded mean", "mean"]
-"""Which of the three intervals a number has: see the top of this module."""
+"""Which of the three methods computes the interval; the docstring of this module describes them."""
 Alternative = Literal["two-sided", "less", "greater"]
 _NO_SPREAD = "all {rows:,} values are the same"
-_NOTHING_COUNTS = "no example counts: all weights are 0"
-# A sample of equal scores does not prove that all scores are equal, not even in the middle of the range.
+_NO_WEIGHT = "no example counts: all weights are 0"
+# The protection of a mean depends on how close it is to a bound. This is the least closeness that is used: even in the
+# middle of the range, a sample of equal scores does not prove that all scores are equal.
 _MIN_CLOSENESS = 0.05
-# So many that the time for each call of numpy hardly counts, and so few that the arrays fit into a processor's cache.
+# Large enough that the overhead of numpy calls hardly counts, small enough for the arrays to fit into a CPU's cache.
 _DATA_SETS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with everything that its interval and its p-value need."""
+    """A number with everything that is needed to compute its interval and its p-value."""
 
     value: float
     kind: Kind
     center: float
-    """Where the interval is centred: the value, moved a little by pseudo-observations."""
+    """The centre of Student's interval: the value, shifted a little if there are pseudo-observations."""
     standard_error: float
-    """The standard error; 0 where none can be given."""
+    """The standard error; 0 if it cannot be computed."""
     degrees: float
     """Degrees of freedom of the standard error."""
     rows: int
     units: int
-    """Independent units: clusters, or rows if there are none. Of two groupings, the smaller number."""
+    """The number of independent units: clusters, or rows if there are no clusters. If the rows are grouped twice, the
+    smaller of the two numbers of clusters."""
     effective: float
-    """How many independent rows would be as precise."""
+    """The effective number of rows: this many independent rows would give the same precision."""
     effective_without_errors: float = 0.0
-    """The effective number of rows at the largest intra-cluster correlation; 0 for no such limit.
+    """The effective number of rows at the largest intra-cluster correlation that is allowed for; 0: no cap.
 
-    It gives the lower end of the interval when no error was seen, and no lower end is above that one. The same holds
-    for the upper end when no row is right.
+    It determines the lower end of the interval of a sample without wrong answers. Lower ends are capped there, because
+    a sample with wrong answers must not get a higher lower end than one without any. In the same way, upper ends are
+    capped at the upper end of a sample without right answers.
     """
     unseen_weight: float = 0.0
-    """Bounded means only: the weight of the allowance for scores at the far bound that the sample happened not to
-    contain. It is a number from 0 to 1, divided by the effective number of rows."""
+    """Bounded means only: how much the interval allows for scores at the far bound that the sample does not contain.
+
+    It is a weight from 0 (not at all) to 1 (fully), divided by the effective number of rows.
+    """
     clustered_rate: ClusteredRate | MeanOfRates | None = field(default=None, repr=False, compare=False)
-    """Rates in clusters, grouped once: what their interval is computed from."""
+    """The hits and sizes of the clusters, from which the interval is computed. Only for rates whose rows are grouped
+    once."""
     bounds: FiniteBounds | None = None
     clustered_by: tuple[str, ...] = ()
-    """The groups that rows are clustered by, for :attr:`method`."""
+    """The names of the groups that rows are clustered by, such as ``template``, for :attr:`method`."""
     clusters: tuple[int, ...] = ()
-    """How many clusters each grouping of the rows has."""
+    """The number of clusters in each grouping of the rows."""
     contributions: Mapping[str | int, float] = field(default_factory=dict, repr=False, compare=False)
-    """What each cluster adds to the deviation of the estimate (CR2), by its label; empty without clusters."""
+    """From the label of each cluster to what it contributes to the deviation of the estimate; the sum of the squares is
+    the CR2 variance. Empty without clusters."""
     reason: str = ""
     """Why there is no interval; empty if there is one."""
 
     @property
     def method(self) -> str:
-        """How the interval was computed, for signatures and exports: such as ``wilson/template``."""
+        """How the interval was computed, such as ``wilson/template``, for signatures and exports."""
         if self.reason:
             return f"none: {self.reason}"
         names: dict[Kind, str] = {"rate": "wilson", "bounded mean": "wilson-rescaled", "mean": "t"}
         return "/".join([names[self.kind], *self.clustered_by])
 
     def interval(self, confidence: float = 0.95) -> tuple[float | None, float | None]:
-        """The two-sided interval; (None, None) where :attr:`reason` says why not."""
+        """The two-sided interval; (None, None) if there is none, for the reason in :attr:`reason`."""
         if self.reason:
             return None, None
         quantile = t_quantile(0.5 + confidence / 2, self.degrees)
@@ -134,15 +141,17 @@ class Estimate:
         return low + span * lower, low + span * upper
 
     def _interval_of_share(self, share: float, quantile: float) -> tuple[float, float]:
-        """Wilson's interval of a rate or of a mean rescaled to 0…1, widened where the sample may hide some errors."""
+        """Wilson's interval of a rate or of a mean rescaled to 0…1, widened by the two kinds of protection."""
         lower, upper = wilson(share, self.effective, quantile)
         if self.effective_without_errors:
-            # Errors must not move the end towards the bound: it is at least as far out as without any error.
+            # A sample with wrong answers must not get a higher lower end than one without any, and a sample with right
+            # answers must not get a lower upper end than one without any.
             lower_without_errors, upper_without_hits = extreme_ends(self.effective_without_errors, quantile)
             lower = min(lower, lower_without_errors)
             upper = max(upper, upper_without_hits)
         if self.unseen_weight:
-            # The end of Wilson's interval of a rate of 0: the share of such scores that would easily go unseen.
+            # The upper end of Wilson's interval of a rate of 0, for ``1 / unseen_weight`` rows: the largest share of
+            # scores at the far bound that a sample of this size could easily miss.
             largest_unseen = self.unseen_weight * quantile**2 / (1 + self.unseen_weight * quantile**2)
             if share > 0.5:
                 lower = min(lower, share * (1 - largest_unseen))
@@ -151,11 +160,13 @@ class Estimate:
         return lower, upper
 
     def p_value(self, null: float = 0.0, alternative: Alternative = "two-sided") -> float | None:
-        """The p-value: the probability, if the true value is ``null``, of an estimate at least this far from it.
+        """The probability of an estimate at least this far from ``null`` if the true value is ``null``.
 
-        With the alternative "less" or "greater", of an estimate at least this far below or above it. Call it for the
-        kind "mean" (every difference is one): rates and bounded means have Wilson's interval, which a p-value by
-        Student's t may contradict.
+        With the alternative "less" or "greater", it is the probability of an estimate at least this far below or above
+        ``null``. Call it only for estimates of the kind "mean", which all differences are. Rates and bounded means have
+        Wilson's interval, and a p-value by Student's t may contradict it.
+
+        Returns None if there is no p-value, for the reason in :attr:`reason`.
         """
         if self.reason:
             return None
@@ -171,11 +182,11 @@ class Estimate:
         return min(1.0, 2 * t_upper_tail(abs(t), self.degrees))
 
     def bound(self, side: Literal["lower", "upper"], confidence: float = 0.95) -> float | None:
-        """A one-sided confidence bound; None where :attr:`reason` says why not."""
+        """A one-sided confidence bound; None if there is none, for the reason in :attr:`reason`."""
         if self.reason:
             return None
         if self.clustered_rate is not None and self.bounds is not None:
-            # Its two-sided interval may have unequal tails.
+            # The tails of its two-sided interval may be unequal, so the bound is not an end of a two-sided interval.
             least, largest = self.bounds
             return least + (largest - least) * self.clustered_rate.bound(side, confidence)
         low, high = self.interval(2 * confidence - 1)
@@ -183,9 +194,10 @@ class Estimate:
 
 
 def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """The intervals of many rates at once: ``hits`` has a row for each data set and a column for each cluster.
+    """The lower and the upper ends of the intervals of many rates at once, for simulations.
 
-    For simulations; :func:`estimate` gives the same numbers for one data set.
+    ``hits`` says how many rows are right; it has a row for each data set and a column for each cluster. ``sizes`` is
+    the number of rows of each cluster. For one data set, :func:`estimate` gives the same numbers.
     """
     import numpy as np
 
@@ -207,10 +219,10 @@ def rate_intervals(hits: Floats, sizes: Floats, confidence: float = 0.95) -> tup
 def estimate(
     terms: Sequence[Term], *, constant: float = 0.0, bounds: Bounds | None = None, is_difference: bool = False
 ) -> Estimate:
-    """The value of ``constant + Σ coefficient · mean`` over the terms, with everything that its interval needs.
+    """Estimate ``constant + Σ coefficient · mean``, the sum over all terms.
 
-    ``bounds`` are the least and the largest possible value. The interval of a difference does not rest on its bounds:
-    it is a mean that can have either sign, cut where it would leave them.
+    ``bounds`` are the least and the largest possible value of the result. With ``is_difference``, they do not affect
+    how the interval is computed: a difference gets the interval of the kind "mean", which is cut off at the bounds.
     """
     terms = [without_weight_0(term) for term in terms]
     if any(len(term.values) == 0 for term in terms):
@@ -223,11 +235,11 @@ def estimate(
             rows=0,
             units=0,
             effective=0.0,
-            reason=_NOTHING_COUNTS,
+            reason=_NO_WEIGHT,
         )
     both_bounds = finite_bounds(bounds)
     if both_bounds is not None and not is_difference and values_exceed_bounds(terms, constant, both_bounds):
-        # Bounds that do not hold say nothing about the interval.
+        # Some values are outside the declared bounds, so the declaration is wrong and is ignored.
         bounds = both_bounds = None
 
     summaries = summaries_of(terms, constant, both_bounds, is_difference=is_difference)
@@ -258,10 +270,11 @@ def estimate(
     if kind == "rate":
         estimated = _rate(value, summaries[0], both_bounds, clustering)
         if len(groupings) == 1 and clustering.size > 1 + ROUNDING:
-            estimated = _with_clusters(estimated, terms[0], summaries[0], groupings[0])
+            estimated = _as_clustered_rate(estimated, terms[0], summaries[0], groupings[0])
     elif kind == "bounded mean" and both_bounds is not None:
         protection = pile_up(value, terms, summaries, both_bounds)
-        # The scores of one cluster say little about other clusters: protection fades only if clusters are single rows.
+        # Scores that are clearly away from the bound need no protection if rows are independent. But the scores of one
+        # cluster say little about other clusters: the larger the clusters, the less the protection may fade.
         unseen_weight = 1 - (1 - protection) / clustering.size
         estimated = _bounded_mean(value, summaries, both_bounds, clustering, unseen_weight)
     else:
@@ -276,17 +289,17 @@ def _kind_of(
     if is_difference or bounds is None or any(summary.coefficient <= 0 for summary in summaries):
         return "mean"
     if len(summaries) == 1 and summaries[0].is_binary:
-        # Also a rate on another scale, such as BBQ's 2 · rate - 1.
+        # This includes rates on another scale, such as BBQ's 2 · rate - 1.
         is_whole_range = bounds == (constant, constant + summaries[0].coefficient)
         if is_whole_range:
             return "rate"
-    # A number that can have either sign is a difference of something.
+    # A number that can be negative or positive is some kind of difference.
     can_have_either_sign = bounds[0] < 0 < bounds[1]
     return "mean" if can_have_either_sign else "bounded mean"
 
 
 def _rate(value: float, summary: TermSummary, bounds: FiniteBounds | None, clustering: Clustering) -> Estimate:
-    """A share of rows that are 1."""
+    """The estimate of a rate: the share of rows whose value is 1."""
     effective = summary.equal_rows / clustering.effect
     return Estimate(
         value=value,
@@ -302,13 +315,13 @@ def _rate(value: float, summary: TermSummary, bounds: FiniteBounds | None, clust
     )
 
 
-def _with_clusters(estimated: Estimate, term: Term, summary: TermSummary, grouping: Grouping) -> Estimate:
-    """The estimate of a rate whose rows are grouped once."""
+def _as_clustered_rate(estimated: Estimate, term: Term, summary: TermSummary, grouping: Grouping) -> Estimate:
+    """Replace what differs if the rows of a rate are grouped once: its effective number of rows and its interval."""
     import numpy as np
 
     codes = grouping.codes[0]
     weights = np.ones(summary.rows) if term.weights is None else term.weights
-    # With weights, clusters are as large as their shares of the equally weighted rows that would be as precise.
+    # With weights, a cluster's size is its share of the total weight times Kish's effective number of rows.
     weights = weights * (summary.equal_rows / float(weights.sum()))
     n_clusters = len(grouping.names)
     rate = ClusteredRate(
@@ -334,8 +347,8 @@ def _bounded_mean(
 ) -> Estimate:
     """A mean of scores between two bounds, rescaled to 0…1.
 
-    ``unseen_weight`` says from 0 to 1 how much the interval must allow for scores at the far bound that the sample
-    happened not to contain.
+    ``unseen_weight`` says how much the interval must allow for scores at the far bound that the sample does not
+    contain, from 0 (not at all) to 1 (fully).
     """
     low, high = bounds
     span = high - low
@@ -348,17 +361,17 @@ def _bounded_mean(
         independent_variance += scale**2 * summary.sample_variance / summary.equal_rows
     effective_rows = equal_rows / clustering.effect
     share = (value - low) / span
-    # Half an observation at either end: at 0 and 1 the largest possible variance would be 0 otherwise.
+    # Half a pseudo-observation at each bound. Otherwise, the largest possible variance would be 0 at a mean of 0 or 1.
     smoothed_share = (share * effective_rows + unseen_weight / 2) / (effective_rows + unseen_weight)
-    # The variance of a score if all scores were at one bound or the other.
+    # The variance that the scores would have if each were at one of the two bounds.
     largest_variance = smoothed_share * (1 - smoothed_share)
-    # A mean in the middle of its range needs hardly any protection, one at its end the more, the closer it is.
+    # A mean in the middle of its range needs hardly any protection; the closer to an end, the more it needs.
     closeness = max(abs(2 * smoothed_share - 1), _MIN_CLOSENESS)
     pseudo_count = unseen_weight * PSEUDO_OBSERVATIONS
     added_variance = pseudo_count * largest_variance * closeness / effective_rows
     observed_variance = independent_variance * clustering.effect
     variance = (observed_variance * effective_rows + added_variance) / (effective_rows + pseudo_count)
-    # Scores that do not pile up have no such limit.
+    # Scores that do not pile up need no protection, so their interval has no cap.
     effective_without_errors = 0.0
     if unseen_weight > 0:
         effective_without_errors = equal_rows / clustering.largest_effect / unseen_weight
@@ -375,7 +388,8 @@ def _bounded_mean(
             bounds=bounds,
             reason=_NO_SPREAD.format(rows=rows),
         )
-    # Flat at the ends of the range: one score that is a little lower must not take protection away.
+    # Unlike ``closeness``, this function is flat at both ends, so one score slightly off the bound hardly reduces the
+    # protection.
     flat_closeness = max(1 - (2 * min(share, 1 - share)) ** 2, _MIN_CLOSENESS)
     return Estimate(
         value=value,
@@ -385,7 +399,7 @@ def _bounded_mean(
         degrees=clustering.degrees,
         rows=rows,
         units=0,
-        # This many tosses of a coin with this rate would be as precise: what Wilson's formula takes.
+        # Wilson's formula needs the number of coin tosses (values 0 or 1) that would have this variance.
         effective=largest_variance / variance,
         bounds=bounds,
         effective_without_errors=effective_without_errors,
@@ -400,7 +414,7 @@ def _mean(
     cut_at: FiniteBounds | None,
     clustering: Clustering,
 ) -> Estimate:
-    """Any other mean, or a difference: Student's t."""
+    """Any other mean or a difference, with Student's interval, which is cut off at the bounds ``cut_at``."""
     rows = sum(summary.rows for summary in summaries)
     center = constant
     variance = 0.0
@@ -424,10 +438,10 @@ def _mean(
 
 
 def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
-    """The plain mean of estimates on the same clusters, such as those of one model under several prompts.
+    """The unweighted mean of estimates on the same clusters, such as those of one model under several prompts.
 
-    What a cluster adds to each of them is averaged before it is squared, because the same templates are asked under
-    every prompt. What the prior correlation and pseudo-observations add to the variances does not average out.
+    The contributions of a cluster to the estimates are averaged before they are squared, because the same templates are
+    used under every prompt. What the prior correlation and pseudo-observations add to the variances is kept in full.
     """
     first = estimates[0]
     count = len(estimates)
@@ -439,7 +453,7 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     contributions = _mean_contributions(estimates)
     mean_variance = sum(single.standard_error**2 for single in estimates) / count
     variance = _variance_of_mean(estimates, contributions, mean_variance)
-    # What means, rates and bounded means have in common.
+    # The fields that are computed in the same way for all three kinds.
     mean = replace(
         first,
         value=value,
@@ -451,16 +465,16 @@ def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     )
     if any(single.kind == "mean" for single in estimates):
         return _as_mean(mean, estimates)
-    # The variance of the mean relative to that of a single estimate; 1 where no spread is seen.
+    # The variance of the mean relative to that of a single estimate; 1 if no spread was observed.
     variance_ratio = variance / mean_variance if mean_variance > 0 else 1.0
-    # With k independent prompts the variance would be 1/k of a single one. A smaller ratio means that deviations
-    # cancelled by chance, so it is raised to 1/k.
+    # If the results of k prompts were independent, the variance of their mean would be 1/k of a single one. A smaller
+    # ratio means that deviations cancelled by chance, so it is raised to 1/k.
     variance_ratio = min(max(variance_ratio, 1 / count), 1.0)
     return _as_share(mean, estimates, variance_ratio)
 
 
 def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates of which at least one has Student's interval, so that the mean has it, too."""
+    """Complete the mean of estimates if at least one of them has Student's interval; then the mean has it, too."""
     count = len(estimates)
     reason = ""
     if mean.standard_error <= 0:
@@ -475,14 +489,14 @@ def _as_mean(mean: Estimate, estimates: Sequence[Estimate]) -> Estimate:
         clustered_rate=None,
         effective_without_errors=0.0,
         unseen_weight=0.0,
-        # ``result_of`` fills in what the mean is clustered by.
+        # The caller, ``result_of``, fills in what the mean is clustered by.
         clustered_by=(),
         reason=reason,
     )
 
 
 def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: float) -> Estimate:
-    """The mean of rates or bounded means; its variance is ``variance_ratio`` times that of a single one."""
+    """Complete the mean of rates or bounded means; its variance is ``variance_ratio`` times that of a single one."""
     are_rates = all(single.kind == "rate" for single in estimates)
     kind: Kind = "bounded mean"
     if are_rates:
@@ -491,8 +505,8 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
     # rows is the harmonic mean of theirs.
     sum_of_inverses = sum(1 / single.effective for single in estimates)
     harmonic_mean = len(estimates) / sum_of_inverses
-    # The most cautious of the estimates decides near 0 and 1. A limit of 0 means that an estimate has none.
-    limits = [single.effective_without_errors for single in estimates if single.effective_without_errors > 0]
+    # Near 0 and 1, the most cautious of the estimates decides. 0 means that an estimate has no cap.
+    caps = [single.effective_without_errors for single in estimates if single.effective_without_errors > 0]
     largest_unseen_weight = max(single.unseen_weight for single in estimates)
     clustered_rates = [single.clustered_rate for single in estimates if single.clustered_rate is not None]
     mean_of_rates = None
@@ -503,13 +517,13 @@ def _as_share(mean: Estimate, estimates: Sequence[Estimate], variance_ratio: flo
         kind=kind,
         clustered_rate=mean_of_rates,
         effective=harmonic_mean / variance_ratio,
-        effective_without_errors=min(limits, default=0.0),
+        effective_without_errors=min(caps, default=0.0),
         unseen_weight=largest_unseen_weight,
     )
 
 
 def _mean_contributions(estimates: Sequence[Estimate]) -> dict[str | int, float]:
-    """What each cluster adds to the mean of the estimates."""
+    """From each cluster to what it contributes to the deviation of the mean of the estimates."""
     averaged: dict[str | int, float] = {}
     for single in estimates:
         for cluster, contribution in single.contributions.items():
@@ -521,14 +535,15 @@ def _variance_of_mean(
     estimates: Sequence[Estimate], mean_contributions: Mapping[str | int, float], mean_variance: float
 ) -> float:
     """The variance of the mean of estimates whose own variances are ``mean_variance`` on average."""
-    # First from the clusters alone: the variance of a single estimate on average, and the variance of the mean.
+    # First, only what comes from the clusters: the average variance of a single estimate, and the variance of the mean.
     mean_cluster_variance = 0.0
     for single in estimates:
         cluster_variance = sum(contribution**2 for contribution in single.contributions.values())
         mean_cluster_variance += cluster_variance / len(estimates)
     cluster_variance_of_mean = sum(contribution**2 for contribution in mean_contributions.values())
     if mean_variance >= mean_cluster_variance:
-        # What the prior correlation and pseudo-observations add does not average out.
+        # The rest, which the prior correlation and pseudo-observations add, is the same for all estimates and does not
+        # become smaller in their mean.
         return cluster_variance_of_mean + (mean_variance - mean_cluster_variance)
-    # The prior correlation made the estimates more precise than their clusters look.
+    # The prior correlation made the estimates more precise than the spread of their clusters suggests.
     return cluster_variance_of_mean * mean_variance / mean_cluster_variance

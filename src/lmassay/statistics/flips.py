@@ -1,4 +1,7 @@
-"""Which examples two runs judge differently: the ones that a difference of means is made of."""
+"""Lists the examples whose scores differ between two runs, which cause the difference between their means.
+
+If scores are 0 or 1, such a change from right to wrong, or from wrong to right, is called a *flip*.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An example, or what a task pairs by, whose score differs between the runs."""
+    """An example (or a label, if runs are paired by a group) whose score differs between the runs."""
 
     id: str
     before: float
@@ -31,11 +34,14 @@ class Change:
 
 
 class ScoreChanges(Sequence[Change]):
-    """Changes as columns; a :class:`Change` is made when one is looked at, because there may be a million."""
+    """A sequence of changes that is stored as columns, because there may be a million.
+
+    A :class:`Change` is created only when an element is read.
+    """
 
     def __init__(self, ids: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
         self.ids = ids
-        """What each change is about."""
+        """The id of the example (or the label) of each change."""
         self._before = before
         self._after = after
 
@@ -65,7 +71,7 @@ class ScoreChanges(Sequence[Change]):
         return self._where(self._after - self._before < 0)
 
     def largest_first(self) -> ScoreChanges:
-        """The same changes in the order of their size; those of equal size stay in their order."""
+        """The same changes sorted by size; changes of equal size keep their order."""
         import numpy as np
 
         sizes = np.abs(self._after - self._before)
@@ -80,7 +86,7 @@ class ScoreChanges(Sequence[Change]):
 
 @dataclass(frozen=True, slots=True)
 class ExcludedExamples:
-    """Numbers of examples that are not compared, mostly because one of the runs has no score for them."""
+    """Numbers of examples that are not compared, usually because one of the runs has no score for them."""
 
     error: int
     unscored: int
@@ -93,7 +99,7 @@ class ExcludedExamples:
         return self.error + self.unscored + self.only_base + self.only_new
 
     def text(self) -> str:
-        """Such as ``3 left out (2 with errors, 1 only in the base run)``."""
+        """The numbers as a text, such as ``3 left out (2 with errors, 1 only in the base run)``."""
         if self.total == 0:
             return "none left out"
         counts = {
@@ -108,10 +114,10 @@ class ExcludedExamples:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How the scores of two runs differ, example by example.
+    """How the scores of two runs in one metric differ, example by example.
 
-    Where the score is 0 or 1, examples are counted in a table of two by two. Whether the difference is significant is
-    part of the :class:`~lmassay.statistics.comparison.Comparison`.
+    If scores are 0 or 1, the examples are counted in a two-by-two table: both 1, both 0, fallen and risen. Whether the
+    difference is significant is part of the :class:`~lmassay.statistics.comparison.Comparison`.
     """
 
     metric: str
@@ -124,7 +130,7 @@ class Flips:
     both_zero: int
     left_out: ExcludedExamples
     changes: ScoreChanges
-    """In the order of the data where the score is 0 or 1, else the largest change first."""
+    """In the order of the data if scores are 0 or 1; otherwise the largest change first."""
 
     @property
     def risen(self) -> ScoreChanges:
@@ -139,7 +145,7 @@ class Flips:
     def first(self, limit: int | None) -> list[Change]:
         """Up to ``limit`` changes; None for all of them.
 
-        Where the score is 0 or 1, these are up to ``limit`` falls, followed by up to ``limit`` rises.
+        If scores are 0 or 1, these are up to ``limit`` falls, followed by up to ``limit`` rises.
         """
         if limit is None or not self.is_rate:
             return list(self.changes[:limit])
@@ -175,8 +181,8 @@ class Flips:
 
 
 def flips(base: Side, other: Side, metrics: Iterable[str]) -> list[Flips]:
-    """The flips of each score that the metrics are made of, in the order of the metrics."""
-    # Several metrics may be made of the same score; a dictionary keeps their order.
+    """The flips of each score from which the metrics are computed, in the order of the metrics."""
+    # Several metrics may be computed from the same score. A dictionary removes duplicates and keeps the order.
     scores: dict[str, None] = {}
     for metric in metrics:
         scores.update(dict.fromkeys(scores_of(base, metric)))
@@ -189,7 +195,7 @@ def flips(base: Side, other: Side, metrics: Iterable[str]) -> list[Flips]:
 
 
 def scores_of(side: Side, metric: str) -> list[str]:
-    """The scores of examples that a metric is made of: mostly one of the same name."""
+    """The names of the example scores from which a metric is computed: usually one score of the same name."""
     if side.table.has(metric):
         return [metric]
     combination = side.record.design.combinations.get(metric)
@@ -205,7 +211,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
     before = pairs.before
     after = pairs.after
     is_rate = len(pairs.ids) > 0 and _are_binary(before) and _are_binary(after)
-    # Scores that differ by rounding only, such as those of two batch sizes, are not changes.
+    # Scores that differ only by rounding, for example because of another batch size, have not changed.
     is_changed = ~same_scores(before, after)
     changed_ids = list(compress(pairs.ids, is_changed))
     changes = ScoreChanges(changed_ids, before[is_changed], after[is_changed])
@@ -215,7 +221,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
         both_one = int(((before == 1) & (after == 1)).sum())
         both_zero = int(((before == 0) & (after == 0)).sum())
     else:
-        # The largest changes of graded scores come first; flips stay in the order of the examples.
+        # Flips (changes between 0 and 1) stay in the order of the examples; changes of graded scores are sorted.
         changes = changes.largest_first()
     return Flips(
         metric=metric,
@@ -233,7 +239,7 @@ def _flips(base: Side, other: Side, metric: str) -> Flips:
 
 @dataclass(frozen=True, slots=True)
 class _ScoredPairs:
-    """What both runs have a score for, with the scores."""
+    """The examples (or labels) that both runs have scored, with both scores."""
 
     ids: Sequence[str]
     before: NDArray[np.float64]
@@ -245,7 +251,7 @@ def _are_binary(scores: NDArray[np.float64]) -> bool:
 
 
 def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, ExcludedExamples]:
-    """The pairs of runs whose rows are the same examples in the same order, column by column."""
+    """The pairs of two runs whose rows are the same examples in the same order."""
     import numpy as np
 
     before = base.table.column(metric)
@@ -262,25 +268,26 @@ def _aligned_pairs(base: Side, other: Side, metric: str) -> tuple[_ScoredPairs, 
         has_error = side.table.has_error()
         failed |= has_error & ~has_score
         unscored |= ~has_error & ~has_score
-    # A row with scores of other metrics only is not about this one, such as a disambiguated question.
-    is_about = in_base | in_other | unscored
-    # An example with an error in one run and unscored in the other counts once, as an error.
+    # A row that has only scores of other metrics does not concern this metric. In BBQ, for example, questions with an
+    # ambiguous context have no score for the other kind of context.
+    concerns_metric = in_base | in_other | unscored
+    # An example that has an error in one run and is unscored in the other counts once, as an error.
     is_failed = failed & ~is_paired
-    is_unscored = is_about & ~failed & ~is_paired
-    # Aligned runs have the same examples, so none is in one run only.
+    is_unscored = concerns_metric & ~failed & ~is_paired
+    # Aligned runs have the same examples, so there is none that only one run has.
     left_out = ExcludedExamples(error=int(is_failed.sum()), unscored=int(is_unscored.sum()), only_base=0, only_new=0)
     return pairs, left_out
 
 
 def _pairs_by_name(base: Side, other: Side, metric: str, key: str | None) -> tuple[_ScoredPairs, ExcludedExamples]:
-    """The pairs of all other runs: by id, or by what their task pairs by."""
+    """The pairs of runs whose rows are not aligned: by id, or by label if the runs are paired by the group ``key``."""
     import numpy as np
 
     before = units_of(base, metric, key)
     after = units_of(other, metric, key)
     names: list[str] = []
     for name, unit in before.items():
-        # A unit that stands for another number of rows in the other run is not the same unit.
+        # A unit whose weight differs between the runs does not consist of the same rows, so it is not compared.
         if name in after and after[name].weight == unit.weight:
             names.append(name)
     pairs = _ScoredPairs(
@@ -296,8 +303,9 @@ def _excluded(
 ) -> ExcludedExamples:
     """Count the examples that are not compared, each of them once.
 
-    ``before`` and ``after`` are the examples that the base run and the other run scored. An example that has only other
-    scores in both runs does not count, because this score may not be about it.
+    ``before`` and ``after`` are the ids of the examples that the base run and the other run scored, ``compared`` those
+    in a pair. An example that has only other scores in both runs is not counted, because this score may not apply to
+    it.
     """
     base_states = unit_states(base, key)
     other_states = unit_states(other, key)

@@ -1,12 +1,14 @@
-"""Gates: tests for regressions between two runs, such as in CI. There are two kinds of conditions.
+"""Gates: tests for regressions between two runs, for example in CI. There are two kinds of conditions.
 
-- ``fail if`` fails on evidence that a run is worse by more than the threshold. Without evidence it passes and reports
-  the smallest drop that it would have detected.
-- ``pass only if`` passes only on evidence that a run is not worse by more than the threshold (a non-inferiority test).
-  Without evidence the verdict is "not shown", and the gate reports how many examples would be enough.
+- ``fail if`` fails if there is evidence that a run is worse by more than the threshold. Without evidence, it passes and
+  reports the smallest drop that it would probably have detected.
+- ``pass only if`` passes only if there is evidence that a run is not worse by more than the threshold (a
+  non-inferiority test). Without evidence, the verdict is "not shown", and the gate reports how many examples would be
+  enough.
 
-Both are one-sided t-tests of the paired difference against the threshold. A gate with too little data to detect
-anything does not pass: its verdict is "cannot judge".
+Both are one-sided t-tests of the paired difference against the threshold. The *verdict* is what a test concludes about
+a condition: "pass", "fail", "not shown", or "cannot judge" if there are too few data to detect even the largest
+possible change.
 """
 
 from __future__ import annotations
@@ -44,20 +46,22 @@ class Check:
     row: Comparison
     state: State
     p: float | None
-    """The p-value of the one-sided test against the threshold, adjusted if several conditions or runs could fail."""
+    """The p-value of the one-sided test against the threshold, adjusted for the number of ``fail if`` tests."""
     bound: float | None
-    """The one-sided confidence bound of the difference, beyond the threshold exactly if the test is significant;
-    None if the threshold is relative to the base mean or p is adjusted."""
+    """The one-sided confidence bound of the difference; it is beyond the threshold if and only if the test is
+    significant. None if the threshold is relative to the base mean or p is adjusted."""
     detectable: float | None
-    """For ``fail if``: the drop (or rise) that would be detected with a power of 80 %."""
+    """For ``fail if``: the size of the drop (or rise) that would be detected with a power of 80 %."""
     examples_needed: int | None
     """For ``pass only if``: how many examples would show the condition with a power of 80 % if nothing has changed.
     None if this is unknown or beyond any realistic number."""
     why: str
+    """One sentence that explains the verdict, with the numbers."""
     lost: int = 0
-    """Examples with a score in the base run that are in the new run without a score."""
+    """The number of examples that have a score in the base run, and are in the new run without a score."""
     missing: int = 0
-    """All examples with a score in the base run that are not in a pair: lost, or not in the new run at all."""
+    """The number of examples that have a score in the base run and are not in a pair: those that are lost, and those
+    that are not in the new run at all."""
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data, for ``--json``."""
@@ -87,18 +91,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The verdict on all conditions. If one fails, the gate fails, even if another cannot be judged."""
+    """The verdict on all conditions together. If one fails, the gate fails, even if another cannot be judged."""
 
     checks: Sequence[Check]
     alpha: float
     tests: int
-    """The number of tests of ``fail if`` conditions, for which p is adjusted."""
+    """The number of tests of ``fail if`` conditions. Their p-values are adjusted for this number."""
     refused: str = ""
-    """Why no condition can be judged, such as an unfinished run; else empty."""
+    """Why no condition can be judged, for example because a run is unfinished; empty if conditions can be judged."""
 
     @property
     def state(self) -> State:
-        """The most severe verdict on a condition; a run that is not finished cannot be judged."""
+        """The most severe of the verdicts on the conditions; "cannot judge" if :attr:`refused`."""
         if self.refused:
             return "cannot judge"
         states = {check.state for check in self.checks}
@@ -173,12 +177,16 @@ def judge(
     alpha: float = ALPHA,
     allow_incomplete: bool = False,
 ) -> GateVerdict:
-    """Test each condition on all pairs of the tasks that have its metric."""
-    by_run = {(row.metric, row.new): row for row in rows}
+    """Test each condition on all pairs of runs whose task has its metric.
+
+    ``rows`` are the comparisons of these pairs. With ``allow_incomplete``, unfinished runs and runs with many missing
+    examples are judged, too.
+    """
+    row_of = {(row.metric, row.new): row for row in rows}
     questions: list[_Question] = []
     for condition in dict.fromkeys(conditions):
         for base, new in pairs_about(condition.metric, pairs):
-            row = by_run.get((condition.metric, new.record.id))
+            row = row_of.get((condition.metric, new.record.id))
             if row is None:
                 raise UserError(
                     f"{base.record.id} and {new.record.id} share no example with a score of {condition.metric}; "
@@ -199,7 +207,7 @@ def judge(
 
 
 def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of runs of the tasks that have a metric, including runs that lack it although their task has it."""
+    """The pairs of runs whose task has a metric, including runs without it if other runs of the same task have it."""
     tasks = set()
     for base, new in pairs:
         if metric in comparable(base) or metric in comparable(new):
@@ -212,7 +220,7 @@ def pairs_about(metric: str, pairs: Sequence[Pair]) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A test to run: a condition with a direction, the paired scores, and the threshold as a difference."""
+    """A test to run: a condition with < or >, the paired scores, and the threshold as an absolute difference."""
 
     condition: Condition
     base: Side
@@ -246,14 +254,17 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The significance level. With several tests, a test is certain to be significant only below ``alpha / tests``."""
+    """The significance level of all tests together, and the number of tests."""
 
     alpha: float
     tests: int
 
     @property
     def per_test(self) -> float:
-        """What the unadjusted p of a single test must be below: the first step of Holm's method."""
+        """The level of the first step of Holm's method.
+
+        A test whose unadjusted p is below it is significant, whatever the other tests result in.
+        """
         return self.alpha / self.tests
 
 
@@ -266,34 +277,34 @@ def _question(condition: Condition, base: Side, new: Side, row: Comparison) -> _
     if not condition.relative:
         return _Question(condition, base, new, row, pairs, row.estimate, condition.threshold)
     if not row.base_mean:
-        # No change can be expressed as a share of 0.
+        # A change cannot be expressed relative to a base mean of 0.
         return _Question(condition, base, new, row, pairs, row.estimate, None)
-    estimated = _against_share(row.estimate, pairs, condition.threshold)
-    threshold = condition.threshold * abs(row.base_mean)
-    return _Question(condition, base, new, row, pairs, estimated, threshold)
+    estimated = _with_uncertain_base(row.estimate, pairs, condition.threshold)
+    absolute_threshold = condition.threshold * abs(row.base_mean)
+    return _Question(condition, base, new, row, pairs, estimated, absolute_threshold)
 
 
-def _against_share(difference: Estimate, pairs: Pairs, share: float) -> Estimate:
-    """The difference with a standard error for a threshold relative to the base mean, which is itself an estimate.
+def _with_uncertain_base(difference: Estimate, pairs: Pairs, relative_threshold: float) -> Estimate:
+    """The difference with a standard error for a test against a threshold relative to the base mean.
 
-    After Fieller (1954, Some problems in interval estimation, JRSS B 16): what is tested is
-    ``new - base - share · base``, whose spread comes from single pairs. The larger standard error counts, because only
-    that of the difference has pseudo-observations.
+    The base mean is itself an estimate. As in Fieller (1954, Some problems in interval estimation, JRSS B 16), the test
+    is about ``new - base - relative_threshold · base``, whose spread is computed from the single pairs. The larger of
+    the two standard errors is used, because only that of the difference has pseudo-observations.
     """
-    # A share of a negative mean is a share of its size, so the sign changes with that of the mean.
-    share = math.copysign(share, share * pairs.base_mean())
+    # The threshold refers to the absolute value of the base mean, so its sign is changed if that mean is negative.
+    factor = math.copysign(relative_threshold, relative_threshold * pairs.base_mean())
     terms = []
     for column in pairs.columns:
-        # Centred, because only the spread is used: the value of the difference stays that of the comparison.
+        # Subtracting the mean keeps the value of the contrast at that of the difference; only the spread changes.
         centred_before = column.before - column.mean(column.before)
-        values = column.changes() - share * centred_before
+        values = column.changes() - factor * centred_before
         terms.append(Term(values, column.coefficient, column.clusters, column.weights))
     contrast = estimate(terms, is_difference=True)
     return replace(difference, standard_error=max(difference.standard_error, contrast.standard_error))
 
 
 def _adjusted(questions: Sequence[_Question]) -> tuple[list[float | None], int]:
-    """The p-values, those of ``fail if`` adjusted for their number, and that number."""
+    """The p-value of each question, and the number of ``fail if`` tests, for which their p-values are adjusted."""
     p_values = [question.p for question in questions]
     indexes: list[int] = []
     tested: list[float] = []
@@ -356,10 +367,10 @@ def _cannot_judge(question: _Question, why: str) -> Check:
 
 
 def _fail_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
-    """Fail on evidence; pass otherwise, unless not even the worst possible result would be evidence."""
+    """Fail if there is evidence; otherwise pass, unless not even the worst possible result would be evidence."""
     condition = question.condition
     row = question.row
-    # It is not None here: ``_check`` has judged conditions without a threshold.
+    # The threshold is not None here, because ``_check`` handles questions without a threshold. ``or`` is for mypy.
     threshold = question.threshold or 0.0
     spread = question.spread()
     drop = None
@@ -375,7 +386,8 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
     if worst is not None:
         p_at_worst = worst.p_value(threshold, condition.alternative)
         can_be_detected = p_at_worst is not None and p_at_worst < level.per_test
-    # A significant change in the other direction answers the question, however few scores could change in this one.
+    # If there is a significant change in the other direction, the condition is judged, although not enough scores could
+    # change in its own direction.
     if not can_be_detected and not _changed_in_other_direction(question, level):
         changeable = row.can_fall if condition.is_below else row.can_rise
         in_several_tests = ""
@@ -387,22 +399,22 @@ def _fail_if(question: _Question, check: Check, level: _Level, is_significant: b
         )
         return replace(check, state="cannot judge", why=why)
     if worst is not None and (drop is None or drop > abs(worst.value)):
-        # The largest possible drop is the same in every comparison, so it is detected for certain or never.
+        # No drop can be larger than that of the worst result, which is detected either always or never.
         drop = abs(worst.value) if can_be_detected else None
     return replace(check, detectable=drop, why=f"{check.why}; {_power_sentence(condition, drop, spread)}")
 
 
 def _changed_in_other_direction(question: _Question, level: _Level) -> bool:
-    """True if there is evidence of a change away from the condition: of a rise if it is about a fall."""
+    """True if there is evidence of a change in the other direction: of a rise if the condition is about a fall."""
     opposite: Alternative = "greater" if question.condition.is_below else "less"
     p = question.estimate.p_value(0.0, opposite)
     return p is not None and p < level.alpha
 
 
 def _pass_only_if(question: _Question, check: Check, level: _Level, is_significant: bool) -> Check:
-    """Pass on evidence only; without it, say how many examples would give it."""
+    """Pass only if there is evidence; otherwise, say how many examples would probably be enough."""
     threshold = question.threshold or 0.0
-    # How far the condition lies on the worse side of no change: the margin of a non-inferiority test.
+    # The margin of a non-inferiority test: the largest change for the worse that is accepted.
     margin = threshold if question.condition.is_below else -threshold
     spread = question.spread()
     needed = None
@@ -424,7 +436,7 @@ def _pass_only_if(question: _Question, check: Check, level: _Level, is_significa
 
 
 def _power_sentence(condition: Condition, size: float | None, spread: Spread | None) -> str:
-    """Which change would have been detected, so that nobody mistakes a pass for a proof."""
+    """The size of the change that would have been detected, so that nobody mistakes a pass for a proof."""
     change = "drop" if condition.is_below else "rise"
     if spread is None:
         return f"nothing changed, so it is unknown which {change} would be found"
@@ -434,14 +446,17 @@ def _power_sentence(condition: Condition, size: float | None, spread: Spread | N
 
 
 def _worst(question: _Question) -> Estimate | None:
-    """The estimate if every score changed as far as possible in the condition's direction; None without a limit."""
+    """The estimate if every score changed as far as possible in the condition's direction.
+
+    None if the metric has no bounds, so that no change is the largest possible.
+    """
     worst = question.pairs.at_bound(falls=question.condition.is_below)
     if worst is None:
         return None
     estimated = worst.difference(question.base.record.settings).estimate
     if estimated is None or not question.condition.relative:
         return estimated
-    return _against_share(estimated, worst, question.condition.threshold)
+    return _with_uncertain_base(estimated, worst, question.condition.threshold)
 
 
 def _is_beyond(condition: Condition, difference: float, threshold: float) -> bool:
@@ -449,7 +464,7 @@ def _is_beyond(condition: Condition, difference: float, threshold: float) -> boo
 
 
 def _bound(question: _Question, level: _Level) -> float | None:
-    """The bound that is beyond the threshold exactly if p is below alpha."""
+    """The confidence bound that is beyond the threshold if and only if p is below alpha; see :attr:`Check.bound`."""
     if question.condition.relative or level.tests > 1:
         return None
     side: Literal["lower", "upper"] = "upper" if question.condition.is_below else "lower"
@@ -463,7 +478,7 @@ def _units(row: Comparison) -> str:
 
 
 def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, condition: Condition) -> str:
-    """The numbers that a verdict rests on, in the parentheses of its sentence."""
+    """The numbers behind a verdict, as the text between the parentheses of its sentence."""
     parts = [f"{row.base_mean:.4f} → {row.new_mean:.4f}"]
     if bound is not None:
         side = "upper" if condition.is_below else "lower"
@@ -484,12 +499,12 @@ def _numbers(row: Comparison, p: float, bound: float | None, level: _Level, cond
 
 
 def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None:
-    """Raise a UserError if no difference can exceed the threshold: the gate would always pass, or never."""
+    """Raise a UserError if no difference can exceed the threshold, so that the condition always or never holds."""
     if bounds is None:
         return
     low, high = bounds
     if condition.relative and (condition.threshold >= 0 or low < 0):
-        # A mean can rise to many times the base, and a negative one can fall to many times the base.
+        # A mean can rise by more than 100 % of the base, and a mean that can be negative can fall by more than 100 %.
         return
     largest = 1.0 if condition.relative else high - low
     if abs(condition.threshold) < largest:
@@ -497,10 +512,10 @@ def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None
     if condition.relative:
         why = f"{condition.metric} cannot fall by more than 100 %"
     else:
-        as_share = replace(condition, threshold=condition.threshold / 100, relative=True)
+        in_percent = replace(condition, threshold=condition.threshold / 100, relative=True)
         why = (
             f"{condition.metric} lies between {low:g} and {high:g}, so no difference is larger; "
-            f"did you mean '{as_share}'?"
+            f"did you mean '{in_percent}'?"
         )
     always_holds = condition.is_below is (condition.threshold > 0)
     verdict = "always holds" if always_holds else "can never hold"
@@ -508,7 +523,7 @@ def require_reachable(condition: Condition, bounds: FiniteBounds | None) -> None
 
 
 def _bounds(base: Side, new: Side, metric: str) -> FiniteBounds | None:
-    """The range of a metric: as its combination declares it, else 0 to 1 if all scores lie there, else None."""
+    """The range of a metric: the one that its combination declares; 0 to 1 if all scores lie there; otherwise None."""
     combination = base.record.design.combinations.get(metric)
     if combination is not None:
         return combination.bounds
@@ -519,7 +534,10 @@ def _bounds(base: Side, new: Side, metric: str) -> FiniteBounds | None:
 
 
 def _lost(base: Side, other: Side, metric: str) -> int:
-    """Examples that both runs have and only the base run scored; none where runs are paired by something else."""
+    """The number of examples that both runs have and only the base run scored.
+
+    It is 0 if runs have no example in common, because they are paired by a group.
+    """
     in_both = set(other.table.ids)
     lost: set[str] = set()
     for score in scores_of(base, metric):
@@ -529,7 +547,10 @@ def _lost(base: Side, other: Side, metric: str) -> int:
 
 
 def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
-    """How many examples with a score in the base run have no partner in the other run, and how many have a score."""
+    """The number of examples that have a score only in the base run, and of all that have a score in the base run.
+
+    If runs are paired by a group, its labels are counted instead of examples.
+    """
     key = pairing_key(base, other)
     in_base: set[str] = set()
     for score in scores_of(base, metric):
@@ -543,7 +564,10 @@ def _missing(base: Side, other: Side, metric: str) -> tuple[int, int]:
 
 
 def _with_missing(check: Check, question: _Question, allow_incomplete: bool) -> Check:
-    """Report examples that the test leaves out. A pass on less than half of the examples becomes "cannot judge"."""
+    """Add the numbers of examples that the test leaves out to a check.
+
+    A pass becomes "cannot judge" if more than half of the examples are missing.
+    """
     base = question.base
     new = question.new
     metric = check.condition.metric
@@ -585,7 +609,7 @@ def _unfinished(pairs: Sequence[Pair]) -> str:
                 reasons.append(f"{side.record.id} has {counted(failed, side.record.unit)} with errors")
     if not reasons:
         return ""
-    # A base run that is compared with several new ones is named once.
+    # A base run that is compared with several new runs is mentioned only once.
     unique_reasons = "; ".join(dict.fromkeys(reasons))
     return (
         f"{unique_reasons}: `lmassay resume` finishes a run, --allow-incomplete judges the examples that have a score"

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Statistic = Callable[..., Floats]
 
-# Scores that differ by less are the same score, as 0.1 + 0.2 is 0.3 but for rounding.
+# Scores that differ by less are equal except for rounding, like 0.1 + 0.2 and 0.3.
 RELATIVE_SLACK = 1e-9
 ABSOLUTE_SLACK = 1e-12
-# Resampled values held at once: 4 million doubles are 32 MB.
+# The number of resampled values in memory at a time: 4 million doubles are 32 MB.
 _BATCH_VALUES = 4_000_000
 
 DEFAULT = Settings()
@@ -40,7 +40,7 @@ UNIT: Bounds = (0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """One run against another on the examples they share."""
+    """The mean difference between two runs on the examples that both have."""
 
     value: float
     low: float | None
@@ -48,7 +48,7 @@ class PairedDifference:
     p: float | None
     n: int
     estimate: Estimate | None = None
-    """The estimate that interval and p are computed from; None where there is nothing to compare."""
+    """The estimate from which interval and p are computed; None if the runs have no pairs."""
 
 
 def mean_estimate(
@@ -58,7 +58,7 @@ def mean_estimate(
     weights: Floats | None = None,
     bounds: Bounds | None = None,
 ) -> Estimate:
-    """The mean of a metric's values, with everything that its interval needs.
+    """Estimate the mean of a metric's values.
 
     Without ``bounds``, scores that all lie between 0 and 1 are assumed to be limited to this range.
     """
@@ -70,8 +70,9 @@ def mean_estimate(
     weights_are_counts = False
     if weights is not None and lies_in_unit and clusters:
         hits = values * weights
-        # Where weights count rows and each value is the share of right ones, the mean is a rate over rows. Without
-        # clusters, the rows of an example would count as independent, so each example remains a single observation.
+        # If each weight is a number of answers and each value is the fraction of them that are right, the mean is a
+        # rate among all answers. Without clusters, the answers to one example would count as independent, so each
+        # example remains a single observation.
         are_whole_hits = np.allclose(hits, np.round(hits))
         are_whole_weights = np.allclose(weights, np.round(weights))
         weights_are_counts = bool(are_whole_hits and are_whole_weights)
@@ -81,13 +82,13 @@ def mean_estimate(
 def mean_interval(
     values: Floats, settings: Settings = DEFAULT, clusters: Sequence[str] | None = None
 ) -> tuple[float | None, float | None]:
-    """The interval of a mean alone, for a task that puts its results together itself."""
+    """Only the interval of a mean, for tasks that build their results themselves."""
     groupings = [] if clusters is None else [clusters]
     return mean_estimate(values, groupings).interval(settings.confidence)
 
 
 def rate_interval(rate: float, n: float, settings: Settings = DEFAULT) -> tuple[float, float]:
-    """Wilson's interval of a rate among independent examples, whose number need not be whole."""
+    """Wilson's interval of a rate among ``n`` independent examples; ``n`` need not be a whole number."""
     return wilson(rate, n, normal_quantile(0.5 + settings.confidence / 2))
 
 
@@ -118,7 +119,7 @@ def observed_result(
     counts: tuple[int, int, int],
     settings: Settings,
 ) -> Result:
-    """The result of an estimate from observations; its method says what could not be taken into account."""
+    """The result of an estimate from observations; its method names a grouping that could not be used as clusters."""
     result = result_of(replace(estimated, value=observed.mean), metric, group, counts, settings, observed.clustered_by)
     if not observed.not_clustered_by:
         return result
@@ -130,7 +131,7 @@ def bootstrap_interval(
 ) -> tuple[float | None, float | None]:
     """Bootstrap interval of a statistic that is not a sum of means, such as a correlation.
 
-    ``statistic`` takes ``axis``.
+    ``statistic`` takes as many arrays as there are ``samples``, and a keyword argument ``axis`` like a numpy function.
     """
     import numpy as np
 
@@ -138,7 +139,7 @@ def bootstrap_interval(
     if n < 2 or all(np.ptp(sample) == 0 for sample in samples):
         # If all values are the same, resampling cannot show what other values are possible.
         return None, None
-    # The order of rows must not matter, and draws refer to positions: sort first.
+    # The random draws are positions. Rows are sorted first, so that their order does not affect the interval.
     order = np.lexsort(samples)
     low, high = percentile_bootstrap(
         tuple(sample[order] for sample in samples),
@@ -154,7 +155,7 @@ def bootstrap_interval(
 
 
 def same_scores(before: Floats, after: Floats) -> Mask:
-    """Which scores are the same but for rounding; a score that is not a number is never the same.
+    """Which scores are equal except for rounding; NaN is not equal to anything.
 
     >>> import numpy as np
     >>> same_scores(np.array([0.1 + 0.2, 1.0]), np.array([0.3, 1.001])).tolist()
@@ -165,12 +166,12 @@ def same_scores(before: Floats, after: Floats) -> Mask:
     slack = np.maximum(RELATIVE_SLACK * np.maximum(np.abs(before), np.abs(after)), ABSOLUTE_SLACK)
     with np.errstate(invalid="ignore"):
         is_close = np.abs(before - after) <= slack
-    # An infinite score is the same as itself only, however large the slack.
+    # An infinite score is equal only to itself, although the slack is infinite, too.
     return np.asarray((before == after) | (is_close & np.isfinite(slack)))
 
 
 def changes_of(before: Floats, after: Floats) -> Floats:
-    """After minus before; 0 where scores differ by rounding only."""
+    """After minus before; 0 where scores differ only by rounding."""
     import numpy as np
 
     return np.where(same_scores(before, after), 0.0, after - before)
@@ -183,7 +184,7 @@ def paired_difference(
     clusters: Sequence[Labels] = (),
     weights: Floats | None = None,
 ) -> PairedDifference:
-    """Mean of ``b - a`` over paired values, with an interval and a p-value from the same t."""
+    """The mean of ``b - a`` over paired values, with an interval and a p-value from the same t-distribution."""
     import numpy as np
 
     if len(a) == 0:
@@ -201,16 +202,16 @@ def possible_change(scores: Floats) -> float:
     spread = float(scores.std())
     if spread > 0:
         return spread
-    # All scores are the same, so how much they vary can only be guessed from their size.
+    # All scores are equal, so their standard deviation can only be guessed from their size.
     return max(1.0, float(np.abs(scores).max()))
 
 
 def difference_of(
     terms: Sequence[Term], settings: Settings, by: Sequence[str] = (), largest: float | None = None
 ) -> PairedDifference:
-    """The difference between two runs: each term holds the paired differences in one column of the metric.
+    """The difference between two runs. Each term holds the paired differences in one column of the metric.
 
-    ``by`` names the clusters; no difference can be further from 0 than ``largest``.
+    ``by`` names the clusters. The interval is cut off at ``-largest`` and ``largest``, the bounds of a difference.
     """
     bounds = None if largest is None else (-largest, largest)
     estimated = replace(estimate(terms, is_difference=True), clustered_by=tuple(by), bounds=bounds)
@@ -230,11 +231,12 @@ def mean_result(
     bounds: Bounds | None = None,
     crossed: str | None = None,
 ) -> Result:
-    """The mean of a metric over a part of the table, with interval and counts.
+    """The mean of a metric over the rows in ``where``, with interval and counts.
 
-    ``cluster`` names the group, or the two groups, whose examples are not independent; without it, samples of one
-    question are a cluster. ``weight`` names the column that says how much each example counts, such as its number of
-    words. ``crossed`` says what the labels of the metric's outcomes are, as in ``Design.crossed``.
+    ``cluster`` names the group, or the two groups, whose examples are not independent. Without it, if questions were
+    asked several times, the samples (the answers to one question) are a cluster. ``weight`` names the column that says
+    how much each example counts, such as its number of words. ``crossed`` says what the labels of the metric's outcomes
+    are, as in ``Design.crossed``.
     """
     n, n_error, n_unscored = table.counts(metric, where)
     if n == 0:
@@ -263,16 +265,17 @@ def mean_results(
     bounds: Mapping[str, Bounds] | None = None,
     crossed: Mapping[str, str] | None = None,
 ) -> list[Result]:
-    """Means overall and by every group of the table: what most tasks report.
+    """Means overall and for each label of every group of the table, which is what most tasks report.
 
-    ``weights`` and ``crossed`` are those of a ``Design``: metric → the column that says how much each example counts,
-    and metric → what its outcomes are labelled by. ``bounds`` are those of the metrics: the least and the largest
-    possible value.
+    ``weights`` and ``crossed`` are those of a ``Design``: dicts from a metric to the column that says how much each
+    example counts, and from a metric to what its outcomes are labelled by. ``bounds`` is a dict from a metric to the
+    least and the largest possible value.
     """
     parts: list[tuple[str, Mask | None]] = [("overall", None)]
     for group in table.groups:
         if group in (*cluster_names(cluster), *table.repeated_by):
-            # A single cluster has no interval, and there are too many of them for a table.
+            # Groups that define clusters are left out: a single cluster has no interval, and there are too many
+            # clusters for a table.
             continue
         for label, mask in table.parts(group):
             parts.append((f"{group}={label}", mask))

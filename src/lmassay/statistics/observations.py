@@ -1,8 +1,8 @@
-"""What a mean is over: values, how much each counts, and what they have in common.
+"""Selects the values of which a mean is computed, with their weights and clusters.
 
-Usually that is one value an example. Examples of a metric in ``Design.crossed`` have several, one for each label: TSE
-of a context has one for each pair of verbs. The same labels come back in other examples, so such values belong
-together in two ways, by the example's cluster and by the label.
+Usually, there is one value for each example. If a metric is in ``Design.crossed``, an example has several values, one
+for each label: in TSE, a context has one for each pair of verbs. The same labels occur in other examples, so these
+values are clustered in two ways: by the cluster of the example and by the label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 FEW_LABELS = 8
-"""Fewer labels than this say little about other labels. The interval allows for that, but is usually very wide then."""
+"""With fewer labels than this, the data say little about other labels, and the interval is usually very wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,15 @@ class Observations:
     values: Floats
     weights: Floats | None
     clusters: Sequence[NDArray[np.int64]]
+    """For each grouping, the number of the cluster of each value."""
     clustered_by: tuple[str, ...]
+    """The names of the groupings."""
     mean: float
-    """Summed up by example, labels or not: another order of summation would change the last digit."""
+    """The mean over examples, even if ``values`` has several for each: another order of summation would change the last
+    digit."""
     not_clustered_by: str = ""
-    """What else the values have in common, where the run does not hold them by label."""
+    """The name of the labels, such as ``verb_pair``, by which the values should be clustered, but which the run did not
+    store; empty otherwise."""
 
 
 def observations(
@@ -47,9 +51,10 @@ def observations(
     weight: str | None = None,
     crossed: str | None = None,
 ) -> Observations | None:
-    """The values of a metric, by label where it is ``crossed`` with something; None where none of them counts.
+    """The values of a metric in the rows ``where``; None if there is none with a positive weight.
 
-    ``weight`` names the column that says how much each example counts.
+    ``clusters`` names the groups by which examples are clustered, ``weight`` the column that says how much each example
+    counts. ``crossed`` is the entry of ``Design.crossed``, that is what the labels of the metric's outcomes are.
     """
     import numpy as np
 
@@ -59,7 +64,7 @@ def observations(
     weights = np.ones(len(table))
     if weight is not None and counted.any():
         weights[counted] = table.weights(metric, weight, where)
-        # A row that counts nothing must not count as one that agrees.
+        # Rows of weight 0 are left out: otherwise, they would count as observations that agree with the mean.
         counted = counted & (weights > 0)
     if not counted.any():
         return None
@@ -85,7 +90,7 @@ def observations(
     is_counted = counted[outcomes.table_rows] & (outcomes.rows > 0)
     table_rows = outcomes.table_rows[is_counted]
     rows = outcomes.rows[is_counted]
-    # Together, the outcomes of an example count as much as the example.
+    # The weight of an example is divided among its outcomes.
     rows_of_example = np.bincount(table_rows, weights=rows, minlength=len(table))
     by_group = [codes[table_rows] for codes in groupings]
     return Observations(
@@ -101,7 +106,7 @@ _PLURALS = {"phenomenon": "phenomena", "category": "categories"}
 
 
 def label_in_plural(name: str) -> str:
-    """What a group is called in running text.
+    """The plural of a group's name for running text.
 
     >>> label_in_plural("verb_pair")
     'verb pairs'
@@ -111,7 +116,7 @@ def label_in_plural(name: str) -> str:
 
 
 def counted_labels(count: int, name: str) -> str:
-    """A number of labels in running text.
+    """A number of labels as a phrase for running text.
 
     >>> counted_labels(1, "verb_pair"), counted_labels(1200, "noun")
     ('1 verb pair', '1,200 nouns')

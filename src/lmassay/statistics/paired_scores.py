@@ -1,6 +1,6 @@
-"""Scores of two runs in pairs: their difference, how many changed, and how many could have changed.
+"""The paired scores of two runs: their difference, how many of them changed, and how many could have changed.
 
-:mod:`lmassay.statistics.pairing` finds the pairs of two runs.
+:mod:`lmassay.statistics.pairing` finds the pairs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PairedColumn:
-    """The scores of one column on what is paired: examples or, for some metrics, labels, repetitions or tests."""
+    """The paired scores of one column. What is paired are examples or, in some tasks, labels, repetitions or tests.
+
+    ``before`` are the scores of the base run, ``after`` those of the new run.
+    """
 
     coefficient: float
     before: NDArray[np.float64]
@@ -41,21 +44,21 @@ class PairedColumn:
     clusters: Sequence[Sequence[str]]
     """One sequence of labels for each grouping of the scores."""
     units: Sequence[str]
-    """What counts as one observation in a significance test: the cluster of each score (of two groupings, the grouping
-    with fewer clusters), or what is paired."""
+    """For each score, the name of what counts as one observation in a significance test: its cluster (if rows are
+    grouped twice, in the grouping with fewer clusters), or the paired example itself if there are no clusters."""
 
     def changes(self) -> NDArray[np.float64]:
-        """New minus base; 0 where scores differ by rounding only."""
+        """New minus base; 0 where scores differ only by rounding."""
         return changes_of(self.before, self.after)
 
     def mean(self, values: NDArray[np.float64]) -> float:
-        """The mean of values, one per score, with the weights of the scores."""
+        """The mean of ``values``, one for each score, weighted like the scores."""
         if self.weights is None:
             return float(values.mean())
         return float((values * self.weights).sum() / self.weights.sum())
 
     def bounds(self) -> FiniteBounds:
-        """Scores that are all between 0 and 1 are assumed to be limited to this range; others have no bounds."""
+        """0 and 1 if all scores lie in this range, to which they are then assumed to be limited; otherwise infinite."""
         for scores in (self.before, self.after):
             is_in_unit_range = (scores >= 0) & (scores <= 1)
             if not bool(is_in_unit_range.all()):
@@ -65,32 +68,34 @@ class PairedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All that two runs are compared on by one metric."""
+    """All pairs of scores by which two runs are compared in one metric."""
 
     columns: Sequence[PairedColumn]
     constant: float
     n: int
-    """How many examples (or labels, repetitions or tests) are paired."""
+    """The number of pairs: of examples, labels, repetitions or tests."""
     only_base: int
-    """How many examples, or labels or repetitions, only the base run scored. ``n`` may count something else: tests."""
+    """The number of examples, labels or repetitions that only the base run scored (if ``n`` counts tests, these are
+    still repetitions)."""
     only_new: int
+    """The number of those that only the new run scored."""
     combination: Combination | None = None
     clustered_by: tuple[str, ...] = ()
     estimated: Estimate | None = None
-    """The difference, if it is more than a mean over independent pairs: of repetitions on overlapping data."""
+    """The estimate of the difference if it is not a mean over independent pairs, as for overlapping repetitions."""
     unpaired_unit: str = "example"
-    """What ``only_base`` and ``only_new`` count, in the singular."""
+    """What ``only_base`` and ``only_new`` count, as a singular noun."""
 
     def base_mean(self) -> float:
-        """The metric of the base run, on the pairs alone."""
+        """The metric of the base run, computed only from the pairs."""
         return self.constant + sum(column.coefficient * column.mean(column.before) for column in self.columns)
 
     def new_mean(self) -> float:
-        """The metric of the new run, on the pairs alone."""
+        """The metric of the new run, computed only from the pairs."""
         return self.constant + sum(column.coefficient * column.mean(column.after) for column in self.columns)
 
     def difference(self, settings: Settings) -> PairedDifference:
-        """Interval and p from the differences of single pairs, so that nothing outside the pairs can matter."""
+        """The difference with interval and p, computed only from the differences of single pairs."""
         import numpy as np
 
         if self.estimated is not None:
@@ -101,7 +106,7 @@ class Pairs:
         for column in self.columns:
             step = possible_change(np.concatenate([column.before, column.after]))
             terms.append(Term(column.changes(), column.coefficient, column.clusters, column.weights, step=step))
-            # Scores between two bounds cannot differ by more than the bounds do.
+            # Two scores cannot differ by more than the distance between their bounds.
             low, high = column.bounds()
             largest_difference += abs(column.coefficient) * (high - low)
         if not isfinite(largest_difference):
@@ -109,13 +114,13 @@ class Pairs:
         return difference_of(terms, settings, self.clustered_by, largest_difference)
 
     def at_bound(self, *, falls: bool) -> Pairs | None:
-        """The pairs if every new score were as low, or as high, as it can be; None where scores have no bounds."""
+        """The pairs if every new score were at its lowest (``falls``) or highest value; None without bounds."""
         import numpy as np
 
         columns = []
         for column in self.columns:
             low, high = _column_bounds(self.combination, column)
-            # A column that is subtracted makes the metric fall where it rises.
+            # If a column with a negative coefficient rises, the metric falls.
             column_falls = falls is (column.coefficient > 0)
             bound = low if column_falls else high
             if not isfinite(bound):
@@ -126,10 +131,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Numbers of units (see ``PairedColumn.units``): all, those that changed, and those that could fall or rise.
+    """How many units (see ``PairedColumn.units``) there are, how many changed, and how many could fall or rise.
 
-    Scores between 0 and 1 have bounds: an example with a score of 0 in the base run cannot fall. If only a few units
-    can change in one direction, no difference in that direction can ever be significant.
+    If scores lie between 0 and 1, an example with a score of 0 in the base run cannot fall. If only a few units can
+    change in one direction, no difference in that direction can ever be significant.
     """
 
     units: int
@@ -139,7 +144,7 @@ class ChangeCounts:
 
 
 def count_changes(pairs: Pairs) -> ChangeCounts:
-    """How many units changed, and how many could have: by the scores that are paired."""
+    """Count the units that changed and those that could have fallen or risen."""
     units: set[str] = set()
     changed: set[str] = set()
     # Units that could make the metric lower or higher than it is in the base run.
@@ -155,14 +160,14 @@ def count_changes(pairs: Pairs) -> ChangeCounts:
             can_fall.update(above_low)
             can_rise.update(below_high)
         else:
-            # A column that is subtracted makes the metric fall where it rises.
+            # If a column with a negative coefficient rises, the metric falls.
             can_fall.update(below_high)
             can_rise.update(above_low)
     return ChangeCounts(len(units), len(changed), len(can_fall), len(can_rise))
 
 
 def _is_at(bound: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which scores are at a bound; none is at an infinite one."""
+    """Which scores are equal to a bound; none if the bound is infinite."""
     import numpy as np
 
     if not isfinite(bound):
@@ -171,14 +176,14 @@ def _is_at(bound: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _column_bounds(combination: Combination | None, column: PairedColumn) -> FiniteBounds:
-    """The bounds that a combination declares, if they are those of one column; else they are read off the scores."""
+    """The bounds of a column: those of its combination, if that has a single column; otherwise from the scores."""
     if combination is None:
         return column.bounds()
     if combination.each is not None:
-        # The only column has the values of the whole combination within each label.
+        # There is only one column, which has the value of the whole combination for each label.
         return combination.bounds
     if len(combination.terms) > 1:
-        # Bounds of a sum do not say which values each of its columns can have.
+        # The bounds of a sum do not limit the values of each single column.
         return column.bounds()
     # The combination is constant + coefficient · column.
     ends = [(bound - combination.constant) / column.coefficient for bound in combination.bounds]

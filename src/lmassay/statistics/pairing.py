@@ -1,6 +1,11 @@
-"""Which scores of two runs are paired: those of the examples, labels or tests that both runs have.
+"""Finds the pairs of scores by which two runs are compared.
 
-:mod:`lmassay.statistics.comparison` makes a table row of the pairs, :mod:`lmassay.statistics.gate` a verdict.
+What is paired depends on the task: the examples that both runs have; if they have no example in common, the labels of a
+group (each with the mean of its examples); or the single test examples of a few-shot training, within each repetition
+of the training. What is paired is called a *unit* here.
+
+:mod:`lmassay.statistics.comparison` turns the pairs into a row of a table, :mod:`lmassay.statistics.gate` into a
+verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def pairs_of(base: Side, other: Side, metric: str) -> Pairs | None:
-    """The pairs of two runs by one metric; None where they have none."""
+    """The pairs of scores that two runs have in one metric; None if there are none."""
     if _are_replicates(base, other) and base.table.has(metric) and other.table.has(metric):
         return _pairs_of_replicates(base, other, metric)
     key = pairing_key(base, other)
@@ -47,7 +52,7 @@ def share_examples(base: Side, other: Side) -> bool:
 
 
 def pairing_key(base: Side, other: Side) -> str | None:
-    """The group whose labels pair two runs without a common example; None if they are paired by example id."""
+    """The name of the group by whose labels two runs without a common example are paired; None for pairs by id."""
     pair_by = base.record.design.pair_by
     if not pair_by or not set(base.table.ids).isdisjoint(other.table.ids):
         return None
@@ -57,12 +62,12 @@ def pairing_key(base: Side, other: Side) -> str | None:
 
 
 def keys_of(side: Side, key: str | None) -> Sequence[str]:
-    """What each row of a run is paired by: its id, or its label in the group ``key``."""
+    """By what each row of a run is paired: its id, or its label in the group ``key``."""
     return side.table.ids if key is None else side.table.groups[key]
 
 
 def unit_states(side: Side, key: str | None) -> dict[str, str]:
-    """The state of each unit that a run could be paired by: scored (if any of its rows is), error or unscored."""
+    """From each unit of a run to its state: "scored" if any of its rows is, else "error" or "unscored"."""
     table = side.table
     states: dict[str, str] = {}
     keys = keys_of(side, key)
@@ -78,17 +83,17 @@ def unit_states(side: Side, key: str | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PairingUnit:
-    """What is paired: an example, or the examples that share a label."""
+    """The score of one unit in one run: that of an example, or the mean over the examples that share a label."""
 
     value: float
     weight: float
-    """How much it counts: 1 for a whole unit of a metric without weights, else the sum of the weights of its rows."""
+    """How much the unit counts: the sum of the weights of its rows; 1 for a whole unit of a metric without weights."""
     clusters: tuple[str, ...]
-    """Its label in each group that the task clusters by."""
+    """The label of the unit in each group by which the task clusters examples."""
 
 
 def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]:
-    """The units that a run is paired by, with their mean scores; units without a score are left out."""
+    """From each unit of a run to its mean score; units without a score are left out."""
     import numpy as np
 
     table = side.table
@@ -102,7 +107,7 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]
         if np.isnan(value):
             continue
         if unit not in sums:
-            # Of examples that are paired together, the clusters of the first one count.
+            # A unit of several examples belongs to the clusters of the first of them.
             sums[unit] = _WeightedSum(tuple(group[row] for group in groups))
         sums[unit].add(value, weight)
     units: dict[str, PairingUnit] = {}
@@ -116,7 +121,7 @@ def units_of(side: Side, metric: str, key: str | None) -> dict[str, PairingUnit]
 
 @dataclass(slots=True)
 class _WeightedSum:
-    """Scores that are added up to a mean."""
+    """The running sums from which a weighted mean is computed."""
 
     clusters: tuple[str, ...]
     total: float = 0.0
@@ -137,19 +142,20 @@ def _weights(side: Side, metric: str) -> NDArray[np.float64]:
     weight_column = side.record.design.weights.get(metric)
     if weight_column is None:
         return np.ones(len(side.table))
-    # An example without a weight counts nothing, as in the numbers of the run (ScoreTable.weights).
+    # An example without a weight has the weight 0, as in the results of the run (ScoreTable.weights).
     return np.asarray(np.nan_to_num(side.table.column(weight_column)))
 
 
 def _cluster_names(side: Side) -> list[str]:
-    """The groups that a task clusters by, as far as the run has them."""
+    """The groups by which a task clusters examples, without those that the run does not have."""
     return [name for name in side.record.design.clusters if name in side.table.groups]
 
 
 def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[str, str], PairingUnit]:
-    """(unit, label) → scores of that label only, for a metric in ``Design.crossed``, such as TSE by verb pair.
+    """From unit and label to the score of the unit's outcomes with that label.
 
-    Empty for other metrics, and for runs of earlier versions, which did not store scores by label.
+    Only metrics in ``Design.crossed`` have outcomes with labels: in TSE, for example, an example has an outcome for
+    each verb pair. Empty for other metrics, and for runs of earlier versions, which did not store outcomes.
     """
     import numpy as np
 
@@ -163,7 +169,7 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
     keys = keys_of(side, key)
     groups = [table.groups[name] for name in _cluster_names(side)]
     sums: dict[tuple[str, str], _WeightedSum] = {}
-    # Lists, because Python reads the elements of a list faster than those of an array.
+    # Convert arrays to lists, because Python iterates over a list faster.
     outcome_rows = outcomes.table_rows.tolist()
     outcome_values = outcomes.values.tolist()
     outcome_counts = outcomes.rows.tolist()
@@ -172,7 +178,7 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
         if unit not in sums:
             labels_of_row = [group[row] for group in groups]
             sums[unit] = _WeightedSum((*labels_of_row, label))
-        # Together, the outcomes of an example count as much as the example.
+        # The weight of an example is divided among its outcomes.
         weight = float(n_rows * (weight_of_example[row] / n_rows_of_example[row]))
         sums[unit].add(value, weight)
     units: dict[tuple[str, str], PairingUnit] = {}
@@ -183,7 +189,7 @@ def labelled_units_of(side: Side, metric: str, key: str | None) -> dict[tuple[st
 
 
 def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> Pairs | None:
-    """The pairs of a metric that is a mean over units; within each label if both runs have their scores by label."""
+    """The pairs of a metric that is a mean over units; pairs of single outcomes if both runs have stored them."""
     crossed = base.record.design.crossed.get(metric)
     if crossed is None and are_aligned(base, other, metric, key):
         return _pairs_of_aligned_rows(base, other, metric)
@@ -197,13 +203,13 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
         assert crossed is not None
         clustered_by.append(crossed)
     else:
-        # One of the runs does not have its scores by label: pair whole units, each with an empty label.
+        # One of the runs has no outcomes by label. Pair whole units, each with an empty label.
         by_label_before = {(unit, ""): value for unit, value in before.items()}
         by_label_after = {(unit, ""): value for unit, value in after.items()}
     shared: list[tuple[str, str]] = []
     for unit_and_label, unit_before in by_label_before.items():
         unit_after = by_label_after.get(unit_and_label)
-        # A unit with another weight in the other run does not contain the same rows.
+        # A unit whose weight differs between the runs does not consist of the same rows, so it is not paired.
         if unit_after is not None and unit_before.weight == unit_after.weight:
             shared.append(unit_and_label)
     if not shared:
@@ -226,13 +232,13 @@ def _pairs_of_metric(base: Side, other: Side, metric: str, key: str | None) -> P
 
 
 def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after: Sequence[PairingUnit]) -> PairedColumn:
-    """The scores of paired units, with the weights and the clusters that they have in the base run."""
+    """The paired scores of units, with their weights and clusters in the base run."""
     import numpy as np
 
     values_before = np.array([unit.value for unit in before])
     values_after = np.array([unit.value for unit in after])
     unit_weights = np.array([unit.weight for unit in before])
-    # Equal weights change nothing, so they are left out.
+    # Equal weights do not change the mean, so they are left out.
     weights: NDArray[np.float64] | None = None
     if (unit_weights != unit_weights[0]).any():
         weights = unit_weights
@@ -251,9 +257,9 @@ def _column_of_units(names: Sequence[str], before: Sequence[PairingUnit], after:
 
 
 def are_aligned(base: Side, other: Side, metric: str, key: str | None) -> bool:
-    """Whether both runs have the same examples in the same order, each once and without weights.
+    """Whether both runs have the same examples in the same order, each only once and without weights.
 
-    Then whole columns can be compared.
+    In that case, whole columns can be compared row by row.
     """
     weighted = metric in base.record.design.weights or metric in other.record.design.weights
     if key is not None or weighted or len(base.table) != len(other.table):
@@ -262,7 +268,7 @@ def are_aligned(base: Side, other: Side, metric: str, key: str | None) -> bool:
 
 
 def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None:
-    """The same pairs as by ids, without a look-up for each of a million examples."""
+    """The same pairs as those by id, but faster: no example, of up to a million, is looked up in a dictionary."""
     import numpy as np
 
     before = base.table.column(metric)
@@ -273,14 +279,14 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
     if not len(rows):
         return None
     names = _cluster_names(base)
-    clusters = [_entries(base.table.groups[name], rows) for name in names]
+    clusters = [_values_at(base.table.groups[name], rows) for name in names]
     column = PairedColumn(
         coefficient=1.0,
         before=before[rows],
         after=after[rows],
         weights=None,
         clusters=clusters,
-        units=_labels_of_fewest_clusters(clusters) or _entries(base.table.ids, rows),
+        units=_labels_of_fewest_clusters(clusters) or _values_at(base.table.ids, rows),
     )
     return Pairs(
         columns=[column],
@@ -292,15 +298,19 @@ def _pairs_of_aligned_rows(base: Side, other: Side, metric: str) -> Pairs | None
     )
 
 
-def _entries(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
-    """The values at these rows. Rows are ascending and unique, so as many rows as values are all rows."""
+def _values_at(values: Sequence[str], rows: NDArray[np.int64]) -> Sequence[str]:
+    """The values at these rows, which are ascending and unique."""
+    # If there are as many rows as values, the rows are all rows, and nothing needs to be copied.
     if len(rows) == len(values):
         return values
     return [values[row] for row in rows.tolist()]
 
 
 def _labels_of_fewest_clusters(clusters: Sequence[Sequence[str]]) -> Sequence[str]:
-    """The labels of the grouping with the fewest clusters, which decide what can be significant; empty without any."""
+    """The labels of the grouping with the fewest clusters; empty without groupings.
+
+    The fewest clusters limit what can be significant, so these are the units that are counted.
+    """
 
     def count(labels: Sequence[str]) -> int:
         return len(set(labels))
@@ -309,7 +319,7 @@ def _labels_of_fewest_clusters(clusters: Sequence[Sequence[str]]) -> Sequence[st
 
 
 def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> Pairs | None:
-    """A metric that combines several columns: each is paired on the examples that have it in both runs."""
+    """The pairs of a metric that combines several columns. Each column is paired on its own, by example."""
     usable = _without_errors(base, other)
     groups = _cluster_names(base)
     paired: set[str] = set()
@@ -319,7 +329,7 @@ def _pairs_of_combination(base: Side, other: Side, combination: Combination) -> 
         scores_after = other.table.by_id(name)
         shared = [example for example in scores_before if example in scores_after and example in usable]
         if not shared:
-            # Without one of its terms, the combination has no value.
+            # The combination has no value if one of its terms has no pairs.
             return None
         columns.append(_column_of_examples(base, coefficient, scores_before, scores_after, shared, groups))
         paired.update(shared)
@@ -343,7 +353,7 @@ def _column_of_examples(
     shared: Sequence[str],
     groups: Sequence[str],
 ) -> PairedColumn:
-    """The scores of the shared examples in both runs, with the clusters that the base run puts them in."""
+    """The scores of the shared examples in both runs, with their clusters in the base run."""
     import numpy as np
 
     row_of_example = {example: row for row, example in enumerate(base.table.ids)}
@@ -363,14 +373,14 @@ def _column_of_examples(
 
 
 def _scored_by_one(base: Side, other: Side, combination: Combination) -> tuple[int, int]:
-    """How many examples have a score of the combination in the base run only, and in the other run only."""
+    """The numbers of examples that have a score of the combination only in the base run, and only in the other run."""
     scored_by_base = _scored_examples(base, combination)
     scored_by_other = _scored_examples(other, combination)
     return len(scored_by_base - scored_by_other), len(scored_by_other - scored_by_base)
 
 
 def _scored_examples(side: Side, combination: Combination) -> set[str]:
-    """The examples that have one of the columns at least, and no error."""
+    """The examples that have a value in at least one of the columns, and no error."""
     scored: set[str] = set()
     for name in combination.terms:
         scored |= side.table.by_id(name).keys()
@@ -392,10 +402,10 @@ def _without_errors(base: Side, other: Side) -> set[str]:
 
 
 def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs | None:
-    """A metric that is a mean over labels: labels are paired, each by the examples that both runs have scored.
+    """The pairs of a metric that is a mean over labels. What is paired are labels, with their values in both runs.
 
-    Each column is paired by itself, as for other combinations: an example may have one of them in both runs and another
-    in one run only.
+    The value of a label is computed only from examples that both runs have scored. This is decided separately for each
+    column, because an example may have a value in one column in both runs, and in another column in only one run.
     """
     import numpy as np
 
@@ -427,7 +437,7 @@ def _pairs_by_label(base: Side, other: Side, combination: Combination) -> Pairs 
 def _values_by_label(
     side: Side, combination: Combination, base: Side, other: Side, usable: set[str]
 ) -> dict[str, float]:
-    """The value of one run within each label that has all columns, from the examples that both runs have scored."""
+    """The value of one run for each label that has all columns, from the examples that both runs have scored."""
     import numpy as np
 
     labels = labels_of(side.table, combination.each)
@@ -438,7 +448,7 @@ def _values_by_label(
         scored_in_other = other.table.by_id(column).keys()
         shared = scored_in_base & scored_in_other & usable
         is_shared = np.array([example in shared for example in side.table.ids], dtype=bool)
-        # One column at a time, because the runs may share other examples of another column.
+        # One column at a time, because the examples that both runs have scored may differ between columns.
         single_term = Combination({column: coefficient})
         sums = sums_of(side.table, single_term, labels, is_shared)
         for label, value in zip(sums.labels, sums.by_label().tolist(), strict=True):
@@ -446,7 +456,7 @@ def _values_by_label(
             columns_of_label[label] = columns_of_label.get(label, 0) + 1
     values: dict[str, float] = {}
     for label, total in totals.items():
-        # A label without one of the columns has no value.
+        # A label that lacks one of the columns has no value.
         has_all_columns = columns_of_label[label] == len(combination.terms)
         if has_all_columns and not np.isnan(total):
             values[label] = total
@@ -454,7 +464,7 @@ def _values_by_label(
 
 
 def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
-    """True if a metric of two runs is compared test by test within repetitions."""
+    """True if the pairs of two runs are test examples within each repetition of a few-shot training."""
     if not _are_replicates(base, other):
         return False
     tested_before = base.table.on_tests(metric)
@@ -465,7 +475,7 @@ def paired_on_tests(base: Side, other: Side, metric: str) -> bool:
 
 
 def _are_replicates(base: Side, other: Side) -> bool:
-    """True if the examples of both runs are repetitions that can be paired."""
+    """True if the examples of both runs are repetitions of an experiment, such as trainings, that can be paired."""
     replicates = base.record.design.replicates
     other_replicates = other.record.design.replicates
     if replicates is None or other_replicates is None:
@@ -474,7 +484,11 @@ def _are_replicates(base: Side, other: Side) -> bool:
 
 
 def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
-    """Repetitions of an experiment, such as trainings on splits: paired by test within them, if both runs allow it."""
+    """The pairs of runs whose examples are repetitions of an experiment, such as trainings on several splits.
+
+    If both runs have scores of the same single test examples, these are paired within each repetition; otherwise, whole
+    repetitions are paired.
+    """
     import numpy as np
 
     mean_before = _by_replicate(base, metric)
@@ -482,14 +496,15 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
     shared = [label for label in mean_before if label in mean_after]
     if not shared:
         return None
-    # The two runs may have been split differently. The larger correlation gives the wider interval.
+    # The runs may have different splits and so different correlations between repetitions. The larger one is used,
+    # because it gives the wider interval.
     correlation = max(_correlation(base, metric), _correlation(other, metric))
     only_base = len(mean_before) - len(shared)
     only_new = len(mean_after) - len(shared)
     tested_before = base.table.on_tests(metric)
     tested_after = other.table.on_tests(metric)
     if tested_before is None or tested_after is None or tested_before.tests != tested_after.tests:
-        # Single tests cannot be paired: repetitions are compared as wholes.
+        # Single test examples cannot be paired, so whole repetitions are.
         before = np.array([mean_before[label] for label in shared])
         after = np.array([mean_after[label] for label in shared])
         by = base.record.design.replicates.group if base.record.design.replicates else ""
@@ -504,7 +519,7 @@ def _pairs_of_replicates(base: Side, other: Side, metric: str) -> Pairs | None:
         )
     before = _scores_by_replicate(base, metric, tested_before, shared)
     after = _scores_by_replicate(other, metric, tested_after, shared)
-    # A test counts in those repetitions in which both runs have a usable answer to it.
+    # A test example counts only in the repetitions in which both runs have a usable answer to it.
     lacks_answer = np.isnan(before) | np.isnan(after)
     is_paired = ~lacks_answer.all(axis=0)
     if not is_paired.any():
@@ -549,7 +564,7 @@ def _replicate_labels(side: Side, metric: str) -> list[str]:
 
 
 def _by_replicate(side: Side, metric: str) -> dict[str, float]:
-    """The mean score of each repetition: several patterns of one split are averaged."""
+    """From the label of each repetition to its mean score: a split may have been repeated with several patterns."""
     scores: dict[str, list[float]] = {}
     labels = _replicate_labels(side, metric)
     values_of_rows = side.table.values(metric).tolist()
@@ -559,7 +574,7 @@ def _by_replicate(side: Side, metric: str) -> dict[str, float]:
 
 
 def _scores_by_replicate(side: Side, metric: str, tested: ScoresOnTests, wanted: Sequence[str]) -> NDArray[np.float64]:
-    """A row for each repetition that is wanted, a column for each test."""
+    """An array with a row for each of the wanted repetitions and a column for each test example."""
     import numpy as np
 
     labels = np.array(_replicate_labels(side, metric))

@@ -1,8 +1,9 @@
 """Scores that pile up at a bound, whose observed spread is too small to be trusted.
 
-If all scores are 0.95 or so, the next ones will be, too. If most scores are 1 and a few 0.5, a sample of this size
-cannot rule out that a few other scores are 0. :func:`pile_up` says from 0 to 1 how much scores look like the second
-case; the interval of a bounded mean is protected to that degree (see :mod:`lmassay.statistics.estimation`).
+If all scores are close to 0.95, further scores will probably be, too. But if most scores are 1 and a few are 0.5, the
+sample cannot rule out that a few further scores would be 0. :func:`pile_up` measures, from 0 to 1, how much the scores
+look like the second case, and the interval of a bounded mean is widened to that degree (see *protection* in
+:mod:`lmassay.statistics.estimation`).
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from lmassay.statistics.terms import Term, TermSummary
 # these values, protection fades in.
 CLEARLY_AWAY = 0.75
 PILED_UP = 1.5
-# A "wrong row" is a row at the far bound. These are sums of the distances of all rows, in wrong rows. Up to the first
-# number, the sample hardly differs from one without any wrong row, so protection is complete. At the second number,
-# this reason for protection has faded out.
+# The sum of all distances from the near bound, divided by the distance of the far bound: as if it came from this many
+# rows that are entirely wrong. Up to the first number, the sample hardly differs from one without any wrong row, so it
+# is fully protected. From the second number on, this is no reason for protection.
 _NO_WRONG_ROW = 0.25
 _A_WRONG_ROW = 0.75
-# Few scores do not show how much distances vary: with this many, twice as much as observed is allowed for.
+# Few scores do not show how much distances vary: for this many scores, the observed variation is doubled.
 _FEW_SCORES = 8.0
 
 
 def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary], bounds: FiniteBounds) -> float:
-    """How much scores look as if most were at a bound and some far from it: from 0 to 1.
+    """The degree, from 0 to 1, to which scores look as if most were at a bound and some far from it.
 
-    What matters is how much the distances from the bound vary, relative to their mean. A spread that comes from a
-    single score is not trusted either.
+    The degree depends on how much the distances from the bound vary, relative to their mean. It is also high if all
+    spread comes from a single score, because such a spread cannot be trusted.
     """
     import numpy as np
 
@@ -48,7 +49,7 @@ def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary
     if summary.variance <= 0 or sum_of_squares <= 0:
         # Full protection: scores that are all the same do not show how much others may vary.
         return 1.0
-    # This many scores of equal deviation would give the same variance: the rows over the kurtosis.
+    # The number of rows divided by the kurtosis: k if k scores deviate equally from all others.
     deviating_scores = sum_of_squares**2 / float((weights**4 * deviations**4).sum())
 
     low, high = bounds
@@ -59,19 +60,18 @@ def pile_up(value: float, terms: Sequence[Term], summaries: Sequence[TermSummary
     squared_variation *= 1 + _FEW_SCORES / summary.equal_rows
     by_variation = (squared_variation - CLEARLY_AWAY) / (PILED_UP - CLEARLY_AWAY)
 
-    # This many rows at the far bound, and all others at the near one, would give the same mean.
+    # The number of rows at the far bound that would give the same mean if all others were at the near bound.
     equivalent_wrong_rows = summary.equal_rows * distance / (high - low)
     by_closeness = (_A_WRONG_ROW - equivalent_wrong_rows) / (_A_WRONG_ROW - _NO_WRONG_ROW)
-    # 1 if the spread comes from a single score, and hardly anything if a few scores share in it.
+    # 1 if the spread comes from a single score, and nearly 0 if it comes from several.
     by_single_scores = 1 / deviating_scores**2
     return min(max(by_variation, by_closeness, by_single_scores), 1.0)
 
 
 def with_equivalent_errors(summaries: Sequence[TermSummary], value: float, bounds: FiniteBounds) -> list[TermSummary]:
-    """Set the events of graded terms to the equivalent of a rate's errors.
+    """Return the summaries with new ``events`` for graded terms, which are comparable to the number of a rate's errors.
 
-    That is the number of rows that, placed at the rarer bound with all others at the opposite bound, would give the
-    same mean.
+    They are the number of rows at the farther bound that would give the same mean if all others were at the nearer one.
     """
     low, high = bounds
     share = min(max((value - low) / (high - low), 0.0), 1.0)

@@ -1,15 +1,16 @@
-"""What a comparison of two runs can find, and how many examples it needs.
+"""Computes which drop a comparison of two runs can detect, and how many examples it needs.
 
-A test can only find a drop that is large compared with its standard error. What the standard error would be *if there
-were a drop* is not what it is in a comparison that shows none, because the drop itself adds pairs that change. So the
-drop ``δ`` that is found in four of five comparisons solves
+A test can detect only a drop that is large compared with its standard error. The standard error that a comparison would
+have *if there were a drop* is larger than that of a comparison without one, because the drop itself adds pairs whose
+scores change. So the drop ``δ`` that is detected in four of five comparisons solves
 
     δ - threshold = t(1 - alpha) · error(δ) + t(power) · spread(δ)
 
-where ``error(δ)`` is the standard error. ``spread(δ)`` is the standard deviation, from one comparison to the next, of
-the observed difference minus ``t(1 - alpha)`` times its standard error. Both are computed for changes as often as
-observed plus the falls that make up ``δ``. Pseudo-observations, design effect and degrees of freedom are those of
-:mod:`lmassay.statistics.estimation`. ``benchmarks/gate.py`` compares the stated drops with what the gate detects.
+where ``t`` is the quantile of Student's t and ``error(δ)`` the standard error. ``spread(δ)`` is the standard deviation,
+over repeated comparisons, of the observed difference minus ``t(1 - alpha)`` times its standard error. For both, scores
+are assumed to change as often as observed, and additionally to fall as often as necessary for a mean drop of ``δ``.
+Pseudo-observations, design effect and degrees of freedom are those of :mod:`lmassay.statistics.estimation`.
+``benchmarks/gate.py`` compares the computed drops with what the gate detects.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ if TYPE_CHECKING:
     from lmassay.types import Result
 
 POWER = 0.8
-"""The share of comparisons that find a drop of the stated size."""
-# No benchmark has more examples, so a larger number would help nobody.
+"""The fraction of comparisons that detect a drop of the computed size."""
+# No benchmark has more examples, so a larger result would not be useful.
 _MAX_ROWS = 100_000_000
 _MIN_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much scores change from one run to another if neither run is better on average.
+    """How often and by how much scores change from one run to another if neither run is better on average.
 
     >>> round(detectable(Spread(rows=300, changed=0.06), threshold=0.0, alpha=0.05), 3)
     0.047
     """
 
     rows: float
-    """Pairs of examples."""
+    """The number of pairs."""
     changed: float
-    """The share of pairs that change, as many up as down."""
+    """The fraction of pairs whose scores differ; half of them rise and half fall."""
     size: float = 1.0
-    """By how much a score changes if it does; 1 for scores of 0 or 1."""
+    """By how much a score that changes does so; 1 for scores of 0 or 1."""
     effect: float = 1.0
     """The design effect of clusters."""
     degrees: float | None = None
@@ -55,47 +56,50 @@ class Spread:
 
     @property
     def degrees_of_freedom(self) -> float:
+        """Degrees of freedom of the standard error, at least 1."""
         return max(self.rows - 1 if self.degrees is None else self.degrees, 1.0)
 
     @property
     def effective(self) -> float:
-        """How many independent pairs would be as precise."""
+        """The effective number of pairs: this many independent pairs would give the same precision."""
         return self.rows / self.effect
 
     def with_rows(self, rows: float) -> Spread:
-        """The same with another number of pairs, in clusters of the same size."""
+        """The same spread for another number of pairs, in clusters of the same size."""
         if self.degrees is None:
             return replace(self, rows=rows)
-        # One degree of freedom goes to the mean; the others grow with the number of clusters.
+        # The degrees of freedom plus the one that the mean takes are proportional to the number of clusters.
         degrees = (self.degrees + 1) * rows / self.rows - 1
         return replace(self, rows=rows, degrees=max(degrees, 1.0))
 
     def shortfall(self, drop: float, threshold: float, alpha: float, power: float = POWER) -> float:
-        """By how much a drop is too small to be found with this power; 0 or less if it is found at least as often.
+        """The right side of the equation in the docstring of this module minus its left side.
 
-        It is the right side of the equation at the top of this module less the left one.
+        If it is positive, the drop is too small to be detected with this power; otherwise, it is detected at least as
+        often.
         """
         degrees = self.degrees_of_freedom
         critical = t_quantile(1 - alpha, degrees)
-        # Falls come from pairs that would not have changed; if there are not enough, all scores shift.
+        # The drop consists of falls of scores that would not have changed otherwise. If there are not enough of them,
+        # the rest of the drop is a shift of all scores.
         mean_fall = min(drop, self.size * (1 - self.changed))
         shift = drop - mean_fall
         mean_square = self.changed * self.size**2 + mean_fall * self.size
 
-        def lead(mean: float, square: float) -> float:
-            """How far the test statistic is beyond its critical value."""
+        def margin(mean: float, square: float) -> float:
+            """The difference minus the threshold and minus the critical value: positive if the test is significant."""
             center, error = self._with_pseudo_observations(mean, square, shift)
             return center - threshold - critical * error
 
-        # How the lead varies from one comparison to the next (delta method). More falls than expected also make the
-        # standard error larger, so mean and mean square do not vary independently.
-        # Both slopes are numerical: a central difference in the mean, a forward difference in the mean square.
+        # The variance of this margin over repeated comparisons, by the delta method. The mean and the mean square are
+        # correlated, because more falls than expected also make the standard error larger. Both slopes are numerical: a
+        # central difference in the mean, a forward difference in the mean square.
         step = 1e-6 * self.size
-        lead_above = lead(mean_fall + step, mean_square)
-        lead_below = lead(mean_fall - step, mean_square)
-        slope_of_mean = (lead_above - lead_below) / (2 * step)
-        expected_lead = lead(mean_fall, mean_square)
-        slope_of_square = (lead(mean_fall, mean_square + step**2) - expected_lead) / step**2
+        margin_above = margin(mean_fall + step, mean_square)
+        margin_below = margin(mean_fall - step, mean_square)
+        slope_of_mean = (margin_above - margin_below) / (2 * step)
+        expected_margin = margin(mean_fall, mean_square)
+        slope_of_square = (margin(mean_fall, mean_square + step**2) - expected_margin) / step**2
         # A change is -size, 0 or size, so its square is 0 or size², and its cube is size² times the change.
         variance_of_change = mean_square - mean_fall**2
         variance_of_square = max(self.size**2 * mean_square - mean_square**2, 0.0)
@@ -106,14 +110,14 @@ class Spread:
             + 2 * slope_of_mean * slope_of_square * covariance
         )
         spread = math.sqrt(max(variance, 0.0) / self.effective)
-        return t_quantile(power, degrees) * spread - expected_lead
+        return t_quantile(power, degrees) * spread - expected_margin
 
     def _with_pseudo_observations(self, mean: float, square: float, shift: float) -> tuple[float, float]:
-        """Center and standard error for these mean and mean square of the changes."""
+        """The centre and the standard error of an interval for changes with this mean and this mean square."""
         effective = self.effective
-        share_unchanged = max(1 - square / self.size**2, 0.0)
-        # As many as in an estimate of differences that are mostly 0, half of them at either ``size`` or ``-size``.
-        pseudo_count = PSEUDO_OBSERVATIONS * share_unchanged
+        fraction_unchanged = max(1 - square / self.size**2, 0.0)
+        # The same number as in an estimate of differences that are mostly 0. Half are at ``size``, half at ``-size``.
+        pseudo_count = PSEUDO_OBSERVATIONS * fraction_unchanged
         total = effective + pseudo_count
         center = mean * effective / total
         mean_square = (square * effective + pseudo_count * self.size**2) / total
@@ -122,12 +126,12 @@ class Spread:
 
 
 def distinguishable(result: Result, confidence: float, power: float = POWER) -> float | None:
-    """How far two models must differ for a two-sided test to find the difference with this power.
+    """The difference between two models that a two-sided test detects with this power, from the result of one model.
 
-    Nothing is known yet about the second model. It is taken to have an interval as wide as this one and answers that
-    are unrelated to those of this model, so the difference has an interval that is wider by a factor of √2. Models that
-    agree on many examples can be distinguished at a smaller difference, because they are compared pair by pair. None
-    if the result has no interval.
+    Nothing is known yet about the second model. It is assumed that its interval is as wide as that of this result and
+    that its answers are unrelated, so the interval of the difference is wider by a factor of √2. Between models that
+    agree on many examples, smaller differences can be detected, because they are compared pair by pair. None if the
+    result has no interval.
 
     >>> from lmassay.types import Result
     >>> round(distinguishable(Result("accuracy", "overall", 0.5, 0.4, 0.6, 96), 0.95), 3)
@@ -135,18 +139,18 @@ def distinguishable(result: Result, confidence: float, power: float = POWER) -> 
     """
     if result.value is None or result.low is None or result.high is None:
         return None
-    # Near a bound the interval is not symmetric; the longer side is the safe choice.
+    # Near a bound, the interval is not symmetric. The longer side is the safe choice.
     half_width = max(result.value - result.low, result.high - result.value)
     critical = normal_quantile(1 - (1 - confidence) / 2)
     return math.sqrt(2) * half_width * (critical + normal_quantile(power)) / critical
 
 
 def detectable(spread: Spread, threshold: float, alpha: float, power: float = POWER) -> float | None:
-    """The drop that the gate finds with this power, if it fails on evidence of a drop beyond the threshold.
+    """The smallest drop that a ``fail if`` gate with this threshold detects with this power.
 
-    None if no drop is found so often, however large.
+    None if no drop is detected so often, however large.
     """
-    # Beyond this, every score would have fallen by as much as scores change.
+    # The drop if every score fell by ``size``, the amount by which scores change.
     largest = spread.size
     if spread.changed >= 1 or threshold >= largest:
         largest = threshold + spread.size
@@ -160,7 +164,10 @@ def detectable(spread: Spread, threshold: float, alpha: float, power: float = PO
 
 
 def rows_to_detect(spread: Spread, drop: float, threshold: float, alpha: float, power: float = POWER) -> int | None:
-    """How many pairs it takes to find a drop, which must be beyond the threshold; None for more than can be had."""
+    """The number of pairs needed to detect a drop, which must be beyond the threshold.
+
+    None if more than 100 million are needed.
+    """
 
     def is_enough(rows: float) -> bool:
         return spread.with_rows(rows).shortfall(drop, threshold, alpha, power) <= 0
@@ -169,13 +176,13 @@ def rows_to_detect(spread: Spread, drop: float, threshold: float, alpha: float, 
 
 
 def rows_to_show(spread: Spread, margin: float, alpha: float, power: float = POWER) -> int | None:
-    """How many pairs it takes to show that a run is worse by less than the margin, if nothing has changed on average.
+    """The number of pairs needed to show that a run is worse by less than the margin, if neither run is better.
 
-    The mirror image of finding a drop of that size.
+    None if more than 100 million are needed.
     """
 
     def is_enough(rows: float) -> bool:
-        # No falls are added: the question is what happens if there is no drop.
+        # A drop of 0 is tested against a threshold of ``-margin``, because neither run is better.
         return spread.with_rows(rows).shortfall(0.0, -margin, alpha, power) <= 0
 
     return _fewest_rows(is_enough)
@@ -208,9 +215,10 @@ def _smallest_drop(is_found: Callable[[float], bool], low: float, high: float) -
 
 
 def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
-    """How much scores vary between the two runs of a comparison; None if it cannot be estimated.
+    """The spread of the scores between the two runs of a comparison; None if it cannot be estimated.
 
-    The changed scores that the drop itself explains are subtracted; the rest are changes by chance.
+    The changed scores that are explained by the difference between the runs are subtracted; the rest are changes by
+    chance.
     """
     import numpy as np
 
@@ -221,7 +229,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
     sum_of_squares = 0.0
     for column in pairs.columns:
         changes = column.changes()
-        # What one row adds to the difference, in units of 1 / rows: so columns of different lengths can be added up.
+        # What one row adds to the difference, in units of 1 / rows, so that columns of different lengths can be summed.
         scale = column.coefficient * rows / len(changes)
         relative_weights = 1.0 if column.weights is None else column.weights / column.weights.mean()
         changed_rows += int((changes != 0).sum())
@@ -235,7 +243,7 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
     if changed_rows == 0:
         for column in pairs.columns:
             if np.any((column.before < 0) | (column.before > 1)):
-                # It is unknown by how much a score that can lie outside 0…1 would change.
+                # No score changed, and scores are not limited to 0…1, so the size of a change is unknown.
                 return None
         return Spread(rows, 0.0, 1.0, effect, degrees)
     size = math.sqrt(sum_of_squares / changed_rows)
@@ -245,16 +253,16 @@ def spread_of(pairs: Pairs, estimated: Estimate) -> Spread | None:
 
 
 def cautious_effect(effect: float, degrees: float) -> float:
-    """A design effect for statements about other comparisons, larger than the one estimated from few clusters.
+    """A design effect for predictions about other comparisons, which is increased if there are few clusters.
 
-    Estimates from few clusters scatter, mostly below the truth, and a drop that is stated too small misleads more than
-    one that is stated too large. The factor keeps the share of comparisons that find the stated drop close to 0.8.
+    Estimates from few clusters vary much and are mostly too small, and a computed drop that is too small misleads more
+    than one that is too large. With this factor, close to 80 % of comparisons detect the computed drop.
     """
     return effect * (1 + 2 / max(degrees, 1.0))
 
 
 def _shrunken_difference(estimated: Estimate) -> float:
-    """The size of the difference, shrunken by what chance alone would make of it.
+    """The size of the difference ``d``, reduced by the part that chance alone is expected to cause.
 
     It is the positive part of James and Stein's estimate (1961), here of a single value: ``d · (1 - error² / d²)``.
     """

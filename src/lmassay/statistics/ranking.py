@@ -1,9 +1,10 @@
-"""More than two runs: which is best, and which do not differ significantly from it.
+"""Ranks more than two runs: which is best, and which do not differ significantly from it.
 
-Every run is compared with the best one, on the examples that both scored. Which run is best is not known beforehand
-but read off the same data, so p-values are two-sided and adjusted (by Holm's method) for all pairs of runs: any of them
-could have been the one that is shown. Adjusted for the comparisons with the best only, one of ten equal runs would be
-called worse in 14 % of cases. Runs that do not differ significantly from the best are tied with it.
+Every run is compared with the best one, on the examples that both scored. The same data decide which run is best, so
+any pair of runs could have become one of these comparisons. That is why p-values are two-sided and adjusted (by Holm's
+method) for the number of all pairs. If they were adjusted only for the comparisons with the best run, one of ten
+equally good runs would be called worse in 14 % of cases. Runs that do not differ significantly from the best are tied
+with it.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ Mark = Literal["best", "tie", ""]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One run in a ranking; ``row`` compares it with the best run, whose own standing has none."""
+    """One run in a ranking."""
 
     metric: str
     run: str
     mean: float
     mark: Mark
     tests: int
-    """How many pairs of runs ``row.p_adjusted`` is adjusted for."""
+    """The number of pairs of runs for which ``row.p_adjusted`` is adjusted."""
     row: Comparison | None = None
+    """The comparison with the best run; None for the best run itself."""
 
 
 def rankings(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
-    """The ranking by each metric; ``rows`` compare the first run with each other one.
+    """The ranking by each metric; ``rows`` compare the first run with each of the others.
 
     Empty for fewer than three runs, which need no ranking, and for runs that were measured differently: with different
     scorers or thresholds, no run can be called the best.
@@ -62,7 +64,7 @@ def ranking_by(sides: Sequence[Side], metric: str, alpha: float) -> list[Standin
 
 
 def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) -> list[Standing]:
-    """The standings by one metric, the best first; ``rows`` compare the first run with each other one."""
+    """The standings by one metric, the best first; ``rows`` compare the first run with each of the others."""
     by_id = {side.record.id: side for side in sides}
     best_id, best_mean = _best(rows)
     best = by_id[best_id]
@@ -90,7 +92,7 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
     for row in compared:
         p = p_of_run.get(row.new)
         is_worse = p is not None and p < alpha
-        # A run without a p-value cannot be distinguished from the best one either.
+        # Without a p-value, a run cannot be distinguished from the best one, so it is a tie, too.
         mark: Mark = "" if is_worse else "tie"
         standing = Standing(
             metric=metric,
@@ -106,14 +108,15 @@ def _ranking(sides: Sequence[Side], rows: Sequence[Comparison], alpha: float) ->
 
 
 def _best(rows: Sequence[Comparison]) -> tuple[str, float]:
-    """The run with the best mean, measured by its distance to the first run on the examples that both scored.
+    """The id and the mean of the best run: the one that is best relative to the first run on their common examples.
 
-    Plain means would favour a run that happens to have scored easier examples. Of equal runs the first one counts.
+    A comparison of the runs' own means would favour a run that happens to have scored easier examples. If several runs
+    are equally good, the first of them is returned.
     """
     better = rows[0].better
     best_run = rows[0].base
     best_mean = rows[0].base_mean
-    # How much worse a run is than the first one: negative for a run that is better.
+    # The loss says how much worse a run is than the first one; it is negative for a better run.
     least_loss = 0.0
     for row in rows:
         loss = _badness(row.new_mean, better) - _badness(row.base_mean, better)
@@ -125,7 +128,7 @@ def _best(rows: Sequence[Comparison]) -> tuple[str, float]:
 
 
 def _badness(value: float, better: Better) -> float:
-    """The value on a scale on which smaller is better, whatever the metric."""
+    """The value converted to a scale on which smaller is better for every metric."""
     if better == "zero":
         return abs(value)
     return value if better == "lower" else -value
@@ -136,5 +139,5 @@ def _against(best: Side, other: Side, metric: str) -> list[Comparison]:
     try:
         return compare_runs(best, [other], [metric])
     except UserError:
-        # Both share examples with the first run, but not with each other.
+        # Both runs have examples in common with the first run, but not with each other.
         return []

@@ -1,8 +1,9 @@
-"""Questions that were asked several times: how much answers differ within a question, and questions from each other.
+"""The variance of scores if each question was asked several times.
 
-Samples of one question are not independent, so their rows form a cluster (``SAMPLE_OF``). The cluster-robust variance
-of a mean then has both parts: that between questions, and that within them divided by the number of samples. With more
-samples the second part vanishes, the first does not: only more questions reduce it.
+The answers to one question are called its *samples*. They are not independent, so their rows form a cluster
+(``SAMPLE_OF``). The cluster-robust variance of a mean has two parts: the variance between questions, and the variance
+within questions divided by the number of samples. More samples reduce only the second part; only more questions reduce
+the first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lmassay.statistics.table import ScoreTable
 
 SAMPLE_OF = "sampled_example"
-"""The group of a row that is one of several samples: the id of the example that was sampled."""
+"""The group of rows that are samples; its labels are the ids of the examples (questions) to which they belong."""
 # A variance needs two values: two samples of a question, and two questions.
 _FEWEST = 2
 
@@ -29,17 +30,18 @@ class SampleVariances:
     """The two parts of the variance of a single answer's score."""
 
     within: float
-    """The mean variance of the samples of a question: how much chance decides."""
+    """The mean variance of the samples of a question, which is due to chance."""
     between: float
-    """The variance of the questions' expected scores: how much questions differ."""
+    """The variance of the questions' expected scores, which is due to differences between questions."""
     questions: int
 
 
 def sample_variances(values: NDArray[np.float64], questions: NDArray[np.int64]) -> SampleVariances | None:
-    """The parts by analysis of variance; None without two questions that have two scored samples each.
+    """Compute both parts by an analysis of variance; None unless two questions have two scored samples each.
 
-    The variance of the question means contains chance as well: the variance within divided by the number of samples. It
-    is subtracted, and the result is at least 0.
+    ``values`` are the scores of all samples, ``questions`` the number of the question to which each belongs. The
+    variance of the question means also contains chance: the variance within questions divided by the number of samples.
+    It is subtracted, and the result is at least 0.
 
     >>> import numpy as np
     >>> sample_variances(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
@@ -49,7 +51,7 @@ def sample_variances(values: NDArray[np.float64], questions: NDArray[np.int64]) 
 
     means = []
     variances = []
-    # What chance adds to the variance of each question's mean.
+    # The variance of each question's mean that is due to chance.
     noises = []
     order = np.argsort(questions, kind="stable")
     borders = np.flatnonzero(np.diff(questions[order])) + 1
@@ -68,7 +70,7 @@ def sample_variances(values: NDArray[np.float64], questions: NDArray[np.int64]) 
 
 
 def variance_results(table: ScoreTable, metric: str) -> list[Result]:
-    """``metric.within`` and ``metric.between`` of a run with several samples; empty if they cannot be computed."""
+    """The results ``metric.within`` and ``metric.between`` of a run with samples; empty if they cannot be computed."""
     values, questions = _answers(table, metric)
     variances = sample_variances(values, questions)
     if variances is None:
@@ -81,9 +83,9 @@ def variance_results(table: ScoreTable, metric: str) -> list[Result]:
 
 
 def _answers(table: ScoreTable, metric: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The score of each answer, and the question that it belongs to.
+    """The score of each answer, and the number of the question to which it belongs.
 
-    If a row is scored on many tests, each of them is a question.
+    If each row has scores of many test examples, each test example is a question.
     """
     import numpy as np
 

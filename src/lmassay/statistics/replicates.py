@@ -1,26 +1,28 @@
-"""How precise a result is if an experiment was repeated on overlapping data and always tested on the same examples.
+"""The precision of a result if an experiment was repeated on overlapping data and always tested on the same examples.
 
-Few-shot trainings are the case in point: K splits of one labelled pool, all tested on one test set. Here, a *test* is
-one example of the test set. A result should hold for another pool and for other tests, so its variance has two parts:
+Few-shot trainings are an example: a model is trained on K random splits of one labelled pool, and every trained model
+is tested on the same test set. In this module, a *repetition* is one training and a *test* is one example of the test
+set. The interval should cover the result for another pool and for other tests, so the variance has two parts:
 
-- *the tests*: the scores of individual tests, averaged over the repetitions, vary from test to test. With one
-  repetition this is the binomial variance of an accuracy.
-- *the repetitions*: their results differ by S², but K of them are not K independent experiments. If two of them are
-  correlated by ρ because they share data, the variance of their mean is ``(1/K + ρ / (1 - ρ)) · S²`` (Nadeau and
-  Bengio 2003, eq. 10). It does not vanish as K grows: another pool would give another mean.
+- *from the tests*: the score of a test, averaged over the repetitions, varies from test to test. With one repetition,
+  this is the binomial variance of an accuracy.
+- *from the repetitions*: the variance of their results is S², but K repetitions are not K independent experiments. If
+  the correlation between two of them is ρ because they share data, the variance of their mean is
+  ``(1/K + ρ / (1 - ρ)) · S²`` (Nadeau and Bengio 2003, eq. 10). It does not vanish as K grows, because another pool
+  would give another mean.
 
-S² also contains noise from the tests: the same test is right after one split and wrong after another. The expected
-size N of that noise is known from the two-way table of splits and tests. ``S² - N`` would be unbiased, but it is
-negative for half of the data sets without an effect of the split, and then says that there is none.
-``S² · (S² + N/2) / (S² + N)`` takes out half of the noise at most.
+S² also contains noise from the tests: the same test may be right after one split and wrong after another. The expected
+size N of this noise is estimated from the two-way table of splits and tests. ``S² - N`` would be unbiased, but if the
+split has no effect, it is negative in half of the data sets, and the second part would then be ignored. Instead,
+``S² · (S² + N/2) / (S² + N)`` is used, which subtracts at most half of the noise.
 
-A test that a repetition has no usable answer to is NaN. It is filled in with the mean of its repetition, so it does
-not move the result. Filled-in scores do not vary, which would make the variance between tests too small by the squared
-share of answers that there are; it is divided by that. The result is exact if answers are missing at random, for
-individual tests as well as for a test that no repetition has an answer to.
+If a repetition has no usable answer to a test, its score is NaN and is replaced by the mean of the repetition, which
+does not change the result. Such scores do not vary, so the variance between tests would be too small; it is divided by
+the squared fraction of scores that are not missing. This is exact if answers are missing at random, even if a test has
+no answer in any repetition.
 
-The quantile is Cochran's (1964) for a variance of two parts: the average of the two quantiles, weighted by the parts.
-``benchmarks/fewshot_coverage.py`` shows how often the intervals cover what they should.
+The quantile is Cochran's (1964) for a variance of two parts: the mean of the two quantiles, weighted by the parts.
+``benchmarks/fewshot_coverage.py`` shows how often the intervals cover the true value.
 """
 
 from __future__ import annotations
@@ -44,27 +46,29 @@ if TYPE_CHECKING:
     Groups = NDArray[np.int64]
 
 UNIT = (0.0, 1.0)
-# Where all answers are right, or nearly all, nothing shows whether repetitions fail on the same tests. One imagined
-# test on which they agree makes the interval that of a single repetition there, and matters little elsewhere.
+# If (nearly) all answers are right, the data do not show whether repetitions fail on the same tests. One imagined test
+# on which they agree makes the interval as wide as that of a single repetition in this case, and hardly matters in
+# others.
 _AGREEING_TESTS = 1.0
-# Cochran's quantile is turned into degrees of freedom at this probability: that of two-sided 95 % intervals.
+# Cochran's quantile is converted to degrees of freedom at this probability, which is that of two-sided 95 % intervals.
 _USUAL_TAIL = 0.975
 # At a correlation of 1, Nadeau and Bengio's factor would be infinite.
 _LARGEST_CORRELATION = 0.99
-# The variance between repetitions is taken to be at least this share of what the noise of the tests makes it.
+# The variance between repetitions is assumed to be at least this fraction of the noise of the tests.
 _MIN_SPREAD = 0.25
-# Where the search for degrees of freedom ends: with this many, Student's t is the normal distribution in practice.
+# The upper end of the search for degrees of freedom: with so many, Student's t is practically a normal distribution.
 _MANY_DEGREES = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class _Repetitions:
-    """What the repetitions add to the variance of a mean."""
+    """The part of the variance of a mean that comes from the repetitions."""
 
     variance: float
     spread: float
-    """The variance before the noise of the tests is taken out: what the quantile is weighted by."""
+    """The variance before the noise of the tests is subtracted: the weight of this part's quantile."""
     degrees: float
+    """Degrees of freedom of this part."""
 
 
 NO_REPETITIONS = _Repetitions(0.0, 0.0, math.inf)
@@ -81,7 +85,7 @@ def overlap_factor(count: int, correlation: float) -> float:
 
 
 def mean_over_repetitions(scores: Floats) -> Floats:
-    """The mean of each column over the rows that have a score there; NaN for a column without scores.
+    """The mean of each column over the rows that are not NaN; NaN for a column without scores.
 
     >>> import numpy as np
     >>> mean_over_repetitions(np.array([[1.0, np.nan], [0.0, np.nan]])).tolist()
@@ -98,36 +102,37 @@ def mean_over_repetitions(scores: Floats) -> Floats:
 
 
 def _filled_in(scores: Floats) -> tuple[Floats, float]:
-    """The scores, each missing one replaced by the mean of its row, and the share of scores that are not missing."""
+    """The scores with missing ones replaced by the mean of their row, and the fraction that was not missing."""
     import numpy as np
 
     has_score = ~np.isnan(scores)
-    share = float(has_score.mean())
-    if share == 1:
-        return scores, share
+    answered_fraction = float(has_score.mean())
+    if answered_fraction == 1:
+        return scores, answered_fraction
     counts = has_score.sum(axis=1)
     sums = np.where(has_score, scores, 0.0).sum(axis=1)
-    # A repetition without any score is given the mean of all others.
+    # A repetition without any score gets the mean of all others.
     row_means = np.full(len(scores), sums.sum() / counts.sum())
     np.divide(sums, counts, out=row_means, where=counts > 0)
-    return np.where(has_score, scores, row_means[:, None]), share
+    return np.where(has_score, scores, row_means[:, None]), answered_fraction
 
 
 def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
-    """A share of right answers: ``scores`` have a row for each repetition and a column for each test.
+    """Estimate an accuracy from scores of single tests.
 
-    ``groups`` are numbers of the groups that tests belong to, such as the passages that questions are about. A single
-    repetition gives the interval over tests alone. A missing score is NaN.
+    ``scores`` has a row for each repetition and a column for each test; NaN is a missing score. ``groups`` has the
+    number of the group to which each test belongs, such as the passage that a question is about. With a single
+    repetition, the interval covers only other tests.
     """
     import numpy as np
 
     repetitions, tests = scores.shape
     n_scores = int((~np.isnan(scores)).sum())
-    scores, answered_share = _filled_in(scores)
+    scores, answered_fraction = _filled_in(scores)
     by_test = scores.mean(axis=0)
     value = float(by_test.mean())
     if groups is not None and not len(groups):
-        # No groups are the same as independent tests.
+        # An empty array of groups means that tests are independent.
         groups = None
     units = tests if groups is None else len(np.unique(groups))
     clustered_by = _sources_of_variance(repetitions)
@@ -146,17 +151,19 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
             reason="all test examples belong to one group",
         )
     binomial = value * (1 - value)
-    # A test that is right after half of the splits tells more about the mean than one answer, which is right or wrong.
+    # The variance of the tests' mean scores relative to that of single answers. It is at most 1: the mean over several
+    # splits varies less than one answer, which is either right or wrong.
     relative = (float(by_test.var()) * tests + _AGREEING_TESTS) / (binomial * tests + _AGREEING_TESTS)
-    # But all tests together tell no more than as many independent answers as there are.
-    relative = max(relative, answered_share / repetitions)
+    # But it cannot be smaller than if all answers, in all repetitions, were independent.
+    relative = max(relative, answered_fraction / repetitions)
     effect = 1.0
     degrees = math.inf
     if groups is not None:
         effect, degrees = _effect_of_groups(by_test, groups)
     # The variance that comes from the tests, in units of the binomial variance.
-    of_tests = relative * effect / tests / answered_share**2
-    # At 0 and 1 the binomial variance is 0; one more right and one more wrong test give the two parts their weights.
+    of_tests = relative * effect / tests / answered_fraction**2
+    # At a rate of 0 or 1, the binomial variance is 0. One more right and one more wrong test make it positive, so that
+    # the two parts of the variance have weights.
     smoothed = (value * tests + 1) / (tests + 2)
     largest = smoothed * (1 - smoothed)
     between = _between_repetitions(scores, correlation, groups, max(largest - binomial, 0.0) / tests)
@@ -179,27 +186,28 @@ def rate_on_tests(scores: Floats, correlation: float, groups: Groups | None = No
 
 
 def _sources_of_variance(repetitions: int) -> tuple[str, ...]:
-    """What an interval accounts for, as its method names it."""
+    """The sources of variance that an interval covers, as its method names them."""
     return ("test", "split") if repetitions > 1 else ("test",)
 
 
 def difference_on_tests(differences: Floats, correlation: float, groups: Groups | None = None) -> Estimate:
-    """The mean of paired differences: a row for each repetition that both runs have, a column for each test.
+    """Estimate the mean of paired differences between two runs.
 
-    The difference of a test that one of the runs has no score for is NaN.
+    ``differences`` has a row for each repetition that both runs have and a column for each test; it is NaN if one of
+    the runs has no score for the test.
     """
     import numpy as np
 
     n_differences = int((~np.isnan(differences)).sum())
-    differences, answered_share = _filled_in(differences)
+    differences, answered_fraction = _filled_in(differences)
     clusters = () if groups is None or not len(groups) else (groups,)
     of_tests = estimate([Term(differences.mean(axis=0), 1.0, clusters, step=1.0)], is_difference=True)
     of_tests = replace(
         of_tests,
         rows=n_differences,
         clustered_by=_sources_of_variance(len(differences)),
-        standard_error=of_tests.standard_error / answered_share,
-        effective=of_tests.effective * answered_share**2,
+        standard_error=of_tests.standard_error / answered_fraction,
+        effective=of_tests.effective * answered_fraction**2,
     )
     if of_tests.reason:
         return of_tests
@@ -207,14 +215,14 @@ def difference_on_tests(differences: Floats, correlation: float, groups: Groups 
     standard_error = math.sqrt(of_tests.standard_error**2 + between.variance)
     degrees = _cochran(of_tests.standard_error**2, of_tests.degrees, between)
     effective = of_tests.effective * of_tests.standard_error**2 / standard_error**2
-    # No mean of paired 0/1 scores can differ by more than 1.
+    # Scores are 0 or 1, so their means cannot differ by more than 1.
     return replace(of_tests, standard_error=standard_error, degrees=degrees, effective=effective, bounds=(-1.0, 1.0))
 
 
 def difference_of_repetitions(differences: Floats, correlation: float, *, by: str = "split") -> Estimate:
-    """The mean of paired differences between repetitions whose scores of individual tests are not known."""
+    """Estimate the mean of paired differences between repetitions if the scores of single tests are unknown."""
     independent = estimate([Term(differences)], is_difference=True)
-    # ``independent`` takes the variance of the mean for S² / K.
+    # ``independent`` has the variance of the mean of independent differences, S² / K.
     inflation = overlap_factor(len(differences), correlation) * len(differences)
     return replace(
         independent,
@@ -227,7 +235,10 @@ def difference_of_repetitions(differences: Floats, correlation: float, *, by: st
 def mean_of_repetitions(
     values: Floats, correlation: float, bounds: Bounds | None = None, *, by: str = "split"
 ) -> Estimate:
-    """A mean over repetitions whose scores of individual tests are not known: it holds for these tests only."""
+    """Estimate the mean over repetitions if the scores of single tests are unknown.
+
+    The interval covers other training data, but not other tests.
+    """
     value = float(values.mean())
     count = len(values)
     variance = float(values.var(ddof=1)) if count > 1 else 0.0
@@ -255,10 +266,10 @@ def mean_of_repetitions(
 def _between_repetitions(
     scores: Floats, correlation: float, groups: Groups | None, unseen_noise: float = 0.0
 ) -> _Repetitions:
-    """What other data to learn from would add to the variance.
+    """The part of the variance that comes from the training data of the repetitions.
 
-    ``unseen_noise`` is noise of the tests that the scores cannot show: of a model that is nearly always right, two
-    splits that differ by one test are not known to differ at all.
+    ``unseen_noise`` is noise of the tests that the scores do not show: if a model is nearly always right, two splits
+    whose results differ by one test may not really differ.
     """
     import numpy as np
 
@@ -266,36 +277,37 @@ def _between_repetitions(
     if count < 2:
         return NO_REPETITIONS
     results = scores.mean(axis=1)
-    # What is left if neither the repetition nor the test explains it: the residuals of the two-way table.
+    # The residuals of the two-way table: the deviations that neither the repetition nor the test explains.
     residuals = scores - results[:, None] - scores.mean(axis=0) + float(scores.mean())
     units = tests
     if groups is not None and len(groups):
-        # Tests of one group may be right or wrong together, so that their residuals add up before they are squared.
+        # Tests of one group may be right or wrong together, so their residuals are added up before they are squared.
         names, codes = np.unique(groups, return_inverse=True)
         units = len(names)
         residuals = np.stack([np.bincount(codes, weights=of_repetition) for of_repetition in residuals])
     noise = 0.0
     if units > 1:
-        # Fitting the means of rows and columns leaves (count - 1) · (units - 1) degrees of freedom of count · units.
+        # Of count · units values, (count - 1) · (units - 1) degrees of freedom are left after the means of rows and
+        # columns are subtracted.
         sum_of_squares = float((residuals**2).sum())
         noise = sum_of_squares / (count - 1) * units / (units - 1) / tests**2
-    # Two splits, or three, are now and then as accurate by chance although they are right on different tests. The noise
-    # of the tests alone would nearly always make them differ more than this.
+    # Two or three splits sometimes have the same accuracy by chance, although they are right on different tests. The
+    # noise of the tests alone nearly always makes their results differ more than this.
     spread = max(float(results.var(ddof=1)), _MIN_SPREAD * noise)
     if spread <= 0:
         return NO_REPETITIONS
-    # S² · (S² + N/2) / (S² + N) at the top of this module, with the unseen noise as a part of N.
-    share_kept = min((spread + noise / 2) / (spread + noise + unseen_noise), 1.0)
+    # S² · (S² + N/2) / (S² + N) from the docstring of this module; the unseen noise is a part of N.
+    kept_fraction = min((spread + noise / 2) / (spread + noise + unseen_noise), 1.0)
     factor = overlap_factor(count, correlation)
     return _Repetitions(
-        variance=factor * spread * share_kept,
+        variance=factor * spread * kept_fraction,
         spread=factor * spread,
         degrees=float(count - 1),
     )
 
 
 def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
-    """The design effect of tests that belong together, and the degrees of freedom that their groups leave."""
+    """The design effect of tests that are grouped, and the degrees of freedom, which depend on the groups."""
     import numpy as np
 
     tests = len(by_test)
@@ -318,10 +330,10 @@ def _effect_of_groups(by_test: Floats, groups: Groups) -> tuple[float, float]:
 
 
 def _cochran(variance: float, degrees: float, between: _Repetitions) -> float:
-    """The degrees of freedom whose quantile is the average of both parts' quantiles, weighted by the parts.
+    """The degrees of freedom whose quantile is the mean of both parts' quantiles, weighted by the parts.
 
-    Satterthwaite's degrees of freedom are too many where one part has one or two: by chance two or three splits are the
-    same, and then this part seems not to count.
+    Satterthwaite's formula gives too many degrees if one part has only one or two: the results of two or three splits
+    may be equal by chance, and then the formula ignores this part.
     """
     total = variance + between.spread
     if between.spread <= 0 or total <= 0:

@@ -1,4 +1,4 @@
-"""Which runs are compared: those that were named, or two sweeps run by run."""
+"""Decides which runs are compared: those that the user named, or the runs of two sweeps, pair by pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class RunPairs:
-    """Base runs with the new runs that are compared with them, and warnings about the choice."""
+    """The pairs of a base run and the new run that is compared with it, and warnings about their selection."""
 
     pairs: Sequence[tuple[RunRecord, RunRecord]]
     caveats: Sequence[str] = ()
@@ -26,7 +26,10 @@ class RunPairs:
 def named_runs(
     base_store: Store, store: Store, names: Sequence[str], *, gated: bool, allow_incomplete: bool = False
 ) -> RunPairs:
-    """Pair the first run with each of the others. For a gate, ``latest`` means all runs of the latest sweep."""
+    """Pair the first of the named runs, which is looked up in ``base_store``, with each of the others.
+
+    For a gate (``gated``), ``latest`` means all runs of the latest sweep.
+    """
     stores = [base_store, *[store] * (len(names) - 1)]
     records: list[RunRecord] = []
     for run_store, name in zip(stores, names, strict=True):
@@ -81,7 +84,7 @@ def _paired(base: Sequence[RunRecord], new: Sequence[RunRecord], *, allow_incomp
     return RunPairs(sweeps.pairs, warnings)
 
 
-# --- two sweeps: each run of the base command with the one of the new command that does the same ----------------------
+# --- two sweeps: pair each run of the base command with the equivalent run of the new command -------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class SweepPairs:
 
 
 def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
-    """All runs of the command that made a run, in their order."""
+    """All runs of the command that started this run, in their order."""
     runs = []
     for run in store.runs():
         is_same_sweep = bool(record.sweep) and run.sweep == record.sweep
@@ -104,16 +107,16 @@ def sweep_of(store: Store, record: RunRecord) -> list[RunRecord]:
 
 
 def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPairs:
-    """Pair each run of the base with the run of the new command that does the same, by the strictest key that fits.
+    """Pair each run of the base sweep with the equivalent run of the new sweep.
 
-    Runs are paired by everything that they depend on, or else by all but the model, by label and model, or by label
-    alone. Labels are compared first with the options that a sweep varies, then without them, because a sweep over other
-    options gives the same run another label. A run of an early version and a new one are also compared by the options
-    of their tasks, before their labels.
+    Two runs are equivalent if they have the same key. Several keys are tried, the strictest first: everything that a
+    run depends on; everything but the model; label and model; and the label alone. Labels are compared first with the
+    options that a sweep varies, then without them, because the same run has another label in a sweep over other
+    options. If one of the runs is from an early version, the options of the tasks are compared instead of the labels.
 
-    A run is paired only if it is the only one of its sweep with the same key; a guess could judge the wrong run. A
-    label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
-    if each sweep has one attack at two strengths and only one strength is in both, the other two would be paired.
+    A run is paired only if it is the only one of its sweep with this key, because a guess could compare the wrong runs.
+    A label identifies a run only if no other run of the sweep has it, not even a run that is already paired. Otherwise,
+    if each sweep had one attack at two strengths and only one strength were in both, the other two would be paired.
     """
     new_run_of: dict[str, RunRecord] = {}
     unpaired_base = list(base)
@@ -144,7 +147,7 @@ def pair_sweeps(base: Sequence[RunRecord], new: Sequence[RunRecord]) -> SweepPai
 
 
 def listed(runs: Sequence[RunRecord]) -> str:
-    """Such as ``a1 (prompt 1 on a model), a2 (charswap on a model, attack charswap(rate:0.3|seed:0))``."""
+    """The runs as a text: ``a1 (prompt 1 on a model), a2 (charswap on a model, attack charswap(rate:0.3|seed:0))``."""
     described = []
     for run in runs:
         identity = _identity(run)
@@ -157,24 +160,28 @@ Key = Callable[[RunRecord], Hashable]
 
 
 def _have_comparable_labels(before: RunRecord, after: RunRecord) -> bool:
-    """False for a run of an early version and a new one: their labels may differ though they do the same."""
+    """False if only one of the runs is from an early version: equivalent runs may then have different labels."""
     return bool(before.provenance.base_label) == bool(after.provenance.base_label)
 
 
 def _identity(run: RunRecord) -> object:
-    """The part of the signature that distinguishes a run from others of its sweep, where its evaluation names one."""
+    """The part of the signature, such as the attack, that distinguishes a run from others of its sweep.
+
+    None if its evaluation does not name one.
+    """
     return run.depends_on.get(variation_of(run).identity)
 
 
 def _unique(runs: Sequence[RunRecord], key: Key) -> dict[Hashable, RunRecord]:
-    """The runs by their key, without those that share it with another run."""
+    """From key to run, without the runs that share their key with another run."""
     counts = Counter(map(key, runs))
     return {key(run): run for run in runs if counts[key(run)] == 1}
 
 
 def _all_parts(run: RunRecord, *without: str) -> tuple[str, str, str]:
-    """The task, the label and the signature without some of its parts."""
-    # A new version of lmassay is reported elsewhere; it does not make the run a different one.
+    """The task, the label, and the signature without the parts ``without``."""
+    # A newer version of lmassay, or another method for intervals ("ci"), does not make it a different run. Caveats
+    # report such differences.
     left_out = (*without, "lmassay", "ci")
     parts = {name: value for name, value in run.depends_on.items() if name not in left_out}
     # The attack in the signature is more precise than the label that is derived from it.
@@ -191,7 +198,7 @@ def _everything(run: RunRecord) -> Hashable:
 
 
 def _signature(run: RunRecord) -> Hashable:
-    """Everything but what the model is called: a sweep over its options gives it another label."""
+    """Everything but the name of the model: the model has another name in a sweep over its options."""
     return _all_parts(run)
 
 
@@ -200,7 +207,7 @@ def _all_but_model(run: RunRecord) -> Hashable:
 
 
 def _configured(run: RunRecord) -> Hashable:
-    """Everything, with the task's options in place of the label, which early versions made in another way."""
+    """Everything, but with the task's options instead of the label, which was built differently in early versions."""
     task, _, signature = _all_parts(run)
     return run.model, task, signature, _canonical(run.config.get("task"))
 

@@ -1,8 +1,8 @@
-"""How many examples a gate needs, before anything is run.
+"""Computes how many examples a gate needs, before anything is run.
 
 The drop that a gate can detect depends on how many answers change from one run to the next although neither run is
-better. That is unknown before the runs exist. So the number of examples is given for 2, 5 and 10 % changed answers,
-half of them for the better and half for the worse, or for the changes between two earlier runs.
+better. This is unknown before the runs exist. So the number of examples is computed for 2, 5 and 10 % changed answers,
+half of which become better and half worse, or for the changes between two earlier runs.
 """
 
 from __future__ import annotations
@@ -23,41 +23,42 @@ from lmassay.statistics.sides import Side
 from lmassay.statistics.variance import clusters_of
 from lmassay.types import Metric, find_metric
 
-# Shares of answers that change from one run to the next.
+# Assumed fractions of answers that change from one run to the next.
 CHURN = (0.02, 0.05, 0.10)
-# A gate that fails on any drop needs some drop to plan for: two points on a scale from 0 to 1.
+# The drop to plan for if a gate fails on any drop (a threshold of 0): two points on a scale from 0 to 1.
 SMALLEST_DROP = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a comparison by one metric."""
+    """Assumptions about a comparison by one metric, for which sample sizes are computed."""
 
     spreads: Sequence[tuple[str, Spread]]
-    """Each spread with its name, such as ``5 %``."""
+    """The spreads to plan for. Each has a name, such as ``5 %`` if it assumes that 5 % of the answers change."""
     mean: float | None = None
-    """The mean of an earlier run, for thresholds that are a share of the base."""
+    """The mean of an earlier run, for thresholds that are relative to the base."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The number of examples that one condition needs if a given share of the answers changes."""
+    """The number of examples that one condition needs if a given fraction of the answers changes."""
 
     condition: Condition
     changed: str
-    """The name of the spread, usually the share of answers that change."""
+    """The name of the spread, usually the percentage of answers that change."""
     drop: float | None
-    """The drop to detect, for ``fail if``: twice the threshold. If the threshold is 0, it is :data:`SMALLEST_DROP`, or
-    this share of the mean of an earlier run if the mean is above 1."""
+    """The drop to detect, for ``fail if``: twice the threshold. If the threshold is 0, it is :data:`SMALLEST_DROP`,
+    multiplied by the mean of an earlier run if that mean is above 1."""
     needed: int | None
-    """The examples needed to detect the drop or, for ``pass only if``, to show the condition if nothing has changed.
-    None if more than 100 million are needed."""
+    """The number of examples needed to detect the drop or, for ``pass only if``, to show the condition if neither run
+    is better. None if more than 100 million are needed."""
     available: int | None
     """The number of examples in the configuration; None if the task does not know it."""
     detectable: float | None
     """The drop that can be detected with the available examples, for ``fail if``."""
 
     def as_json(self) -> dict[str, Any]:
+        """All fields as plain data, for ``--json``."""
         return {
             "condition": str(self.condition),
             "reading": self.condition.reading,
@@ -72,14 +73,17 @@ class Need:
 def needs(
     condition: Condition, metric: Metric, expectation: Expectation, available: int | None, alpha: float
 ) -> list[Need]:
-    """Return the number of examples that the condition needs, for each share of answers that may change."""
+    """Return the number of examples that the condition needs, for each assumed fraction of changed answers.
+
+    ``available`` is the number of examples in the configuration, None if it is unknown.
+    """
     directed = condition.directed(metric)
     threshold = directed.threshold
     if condition.relative:
         if expectation.mean is None:
             raise UserError(
-                f"{condition.option}: how large a share of the base is depends on the base; name an earlier run with "
-                "--like RUN, or write the threshold as a difference"
+                f"{condition.option}: a threshold in percent is relative to the mean of the base, which is not known "
+                "yet; name an earlier run with --like RUN, or write the threshold as a difference"
             )
         threshold *= abs(expectation.mean)
     if directed.reading == "fail if":
@@ -88,7 +92,7 @@ def needs(
         for changed, spread in expectation.spreads:
             fail_needs.append(_need_to_fail(condition, abs(threshold), drop, changed, spread, available, alpha))
         return fail_needs
-    # How far the condition lies on the worse side of no change.
+    # The largest change for the worse that the condition accepts; negative if it requires an improvement.
     margin = threshold if directed.is_below else -threshold
     if margin <= 0:
         raise UserError(
@@ -127,9 +131,13 @@ def _need_to_fail(
 
 
 def expected(metric: str, like: Sequence[Side]) -> Expectation:
-    """Return what to expect of a comparison: by one or two earlier runs, else for independent scores of 0 or 1."""
+    """Return what to assume about a comparison.
+
+    The assumptions come from one or two earlier runs (``like``). Without any, scores are assumed to be 0 or 1 and
+    independent.
+    """
     if not like:
-        # The number of rows does not matter: it is replaced by the one that is looked for.
+        # This number of rows does not matter: it is replaced during the search for a sufficient number.
         return Expectation(_for_each_churn(Spread(rows=1000, changed=0.0)))
     known_metrics(like[0], like[1:], [metric])
     if len(like) == 2:
@@ -139,8 +147,8 @@ def expected(metric: str, like: Sequence[Side]) -> Expectation:
 
 
 def _for_each_churn(spread: Spread) -> list[tuple[str, Spread]]:
-    """The spread with each share of changed answers that is planned for."""
-    return [(f"{share:.0%}", replace(spread, changed=share)) for share in CHURN]
+    """The spread for each assumed fraction of changed answers, with its name."""
+    return [(f"{changed:.0%}", replace(spread, changed=changed)) for changed in CHURN]
 
 
 def _spread_in(metric: str, side: Side) -> tuple[Spread, float]:
@@ -163,14 +171,14 @@ def _spread_in(metric: str, side: Side) -> tuple[Spread, float]:
         raise UserError(_cannot_plan(side, metric, estimated.reason))
     size = 1.0
     if estimated.kind != "rate":
-        # A score that is drawn again differs by this much: the variance of a difference is twice that of a score.
+        # The typical difference between two independent scores of an example: its variance is twice that of one score.
         size = math.sqrt(2 * float(values.var()))
     if size == 0:
         raise UserError(_cannot_plan(side, metric, f"all {len(values):,} values are the same"))
     if not groupings:
         return Spread(len(values), 0.0, size), estimated.value
     effect = estimated.rows / estimated.effective
-    # Of two groupings, the one that leaves fewer degrees of freedom decides, as in the estimate itself.
+    # If rows are grouped twice, the smaller number of degrees of freedom is used, as in the estimate itself.
     degrees = math.inf
     for codes in groupings:
         _, sizes = np.unique(codes, return_counts=True)
@@ -205,7 +213,7 @@ def _expectation_from_pairs(metric: str, base: Side, new: Side) -> Expectation:
 
 
 def checked_metric(name: str, declared: Sequence[Metric], like: Sequence[Side]) -> Metric:
-    """The metric that a condition names; a misspelt one is an error, if the task declares its metrics."""
+    """Return the metric that a condition names. Raises a UserError if the task declares metrics and it is not one."""
     if like:
         known_metrics(like[0], like[1:], [name])
         return metric_of(like[0].record, name)

@@ -1,4 +1,4 @@
-"""A run with its scores, as it is compared with another run."""
+"""Loads a run with its scores, to compare it with another run. Each of the two runs is a *side* of the comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Side:
     record: RunRecord
     table: ScoreTable
     averaged_samples: int = 0
-    """How many samples of a question each score is the mean of (see :func:`comparable_sides`); 0 for none."""
+    """The number of samples (answers to one question) of which each score is the mean; 0 if scores are not averaged.
+
+    See :func:`comparable_sides`.
+    """
 
     @property
     def name(self) -> str:
@@ -33,7 +36,7 @@ class Side:
 
 
 def load_side(store: Store, record: RunRecord, groups: Mapping[str, str] | None = None) -> Side:
-    """A run with its scores.
+    """Load a run with its scores.
 
     With ``groups``, only the examples that have these labels are loaded; for example, ``{"category": "Age"}``.
     """
@@ -51,11 +54,11 @@ def _rows_with_labels(rows: Iterable[Row], groups: Mapping[str, str]) -> Iterato
 
 
 def comparable_sides(sides: Sequence[Side]) -> list[Side]:
-    """Runs whose examples can be paired: unchanged if they asked each question equally often, else with question means.
+    """Return the runs unchanged if all asked each question equally often; otherwise with one mean score per question.
 
-    Samples can be paired one by one only if both runs have equally many. The mean over the samples of a question
-    estimates the same expected score whatever their number, so questions can always be paired. Repetitions of an
-    experiment, such as splits, are averaged when they are paired.
+    Samples (several answers to one question) can be paired one by one only if the runs have equally many. The mean over
+    the samples estimates the same expected score whatever their number, so means can always be paired. Repetitions of
+    an experiment, such as trainings on several splits, are left unchanged: they are averaged when they are paired.
     """
     numbers_of_samples = {_samples_of(side) for side in sides}
     are_repetitions = any(side.record.design.replicates for side in sides)
@@ -65,7 +68,7 @@ def comparable_sides(sides: Sequence[Side]) -> list[Side]:
 
 
 def _samples_of(side: Side) -> int:
-    """How many samples each question has; 0 if questions were asked once."""
+    """The number of samples of each question; 0 if every question was asked once."""
     if SAMPLE_OF not in side.table.groups:
         return 0
     return max(Counter(side.table.groups[SAMPLE_OF]).values(), default=0)
@@ -94,8 +97,8 @@ def _with_question_means(side: Side) -> Side:
         groups = {name: labels[rows[0]] for name, labels in table.groups.items() if name != SAMPLE_OF}
         example = Example(question, {}, None, groups)
         if has_error[rows].any():
-            # An example with an error is not compared, and a gate refuses it. This holds for a question if one of its
-            # samples has an error.
+            # An example with an error is not compared, and a gate refuses to judge a run that has one. A question is
+            # such an example if one of its samples has an error.
             question_rows.append(Row(example, "error", error="a sample has an error"))
         else:
             question_rows.append(Row(example, "scored" if values else "unscored", Score(values)))

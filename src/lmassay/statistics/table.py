@@ -1,4 +1,4 @@
-"""Scores of a whole run as columns: what aggregation and statistics work on, small even for a million examples."""
+"""The scores of a whole run as columns, for aggregation and statistics. They are small even for a million examples."""
 
 from __future__ import annotations
 
@@ -23,30 +23,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScoresOnTests:
-    """Rows that were tested on one test set: scores with a line for each row and a column for each test.
+    """The scores of rows, such as trainings, that were all tested on the same test set.
 
-    A test without a usable answer is NaN.
+    A *test* is one example of the test set.
     """
 
     tests: str
     """A digest of the test set."""
     scores: NDArray[np.float64]
+    """One row for each row of the table, one column for each test; NaN for a test without a usable answer."""
     groups: NDArray[np.int64]
-    """The group that each test belongs to; empty if tests are independent."""
+    """The number of the group to which each test belongs; empty if tests are independent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The outcomes of one metric, one entry for each label of each example."""
+    """The outcomes of one metric in ``Design.crossed``, with one element for each label of each example.
+
+    In TSE, for example, an example has one outcome for each verb pair.
+    """
 
     table_rows: NDArray[np.int64]
-    """The row of the table that each belongs to."""
+    """The row of the table to which each outcome belongs."""
     labels: Sequence[str]
     codes: NDArray[np.int64]
-    """The index of each label among all of them, sorted."""
+    """The label of each outcome as an index into the sorted list of all labels."""
     values: NDArray[np.float64]
     rows: NDArray[np.float64]
-    """How many rows of the data each stands for."""
+    """The number of rows of the data that each outcome summarises."""
 
 
 class ScoreTable:
@@ -56,10 +60,10 @@ class ScoreTable:
         import numpy as np
 
         ids: list[str] = []
-        # One byte per row, where a list would hold a pointer for each.
+        # This takes one byte per row; a list would take a pointer of 8 bytes.
         has_error = bytearray()
         self._on_tests: dict[int, PerTestScores] = {}
-        # Numbers without an object for each: a run may have millions of them.
+        # An array holds plain numbers without a Python object for each: a run may have millions of them.
         columns: dict[str, array[float]] = {}
         groups: dict[str, list[str]] = {}
         self._outcomes: dict[str, list[tuple[int, Outcome]]] = {}
@@ -73,7 +77,7 @@ class ScoreTable:
                 own_outcomes = self._outcomes.setdefault(name, [])
                 for outcome in outcomes:
                     own_outcomes.append((index, outcome))
-            # A column, or a group, that begins with this row is empty above it.
+            # If this row is the first with this column or group, the rows before it have no value.
             for name, value in row.score.values.items():
                 if name not in columns:
                     columns[name] = array("d", [np.nan]) * index
@@ -82,7 +86,7 @@ class ScoreTable:
                 if name not in groups:
                     groups[name] = [""] * index
                 groups[name].append(str(label))
-            # What the row does not have is filled up.
+            # The columns and groups that this row lacks get an empty value.
             for column in columns.values():
                 if len(column) == index:
                     column.append(np.nan)
@@ -101,17 +105,17 @@ class ScoreTable:
 
     @classmethod
     def from_batches(cls, batches: Iterable[RowBatch]) -> ScoreTable:
-        """The table of examples that are columns already; it is equal to the table of their rows."""
+        """The table of examples that are stored as columns; it is equal to a table that is built from their rows."""
         import numpy as np
 
         table = cls([])
         columns: dict[str, array[float]] = {}
         length = 0
         for batch in batches:
-            # Ids from a store are decoded when they are first needed; until then they take a quarter of the memory.
+            # Ids from a store are decoded when they are first needed; until then, they take a quarter of the memory.
             table._ids_of_batches.append(batch.ids)
             for name, values in batch.values.items():
-                # A column, or a group, that begins with this batch is empty above it.
+                # If this batch is the first with this column or group, the rows before it have no value.
                 if name not in columns:
                     columns[name] = array("d", [np.nan]) * length
                 columns[name].frombytes(values.tobytes())
@@ -120,14 +124,14 @@ class ScoreTable:
                     table.groups[name] = [""] * length
                 table.groups[name].extend(labels)
             length += len(batch)
-            # What the batch does not have is filled up.
+            # The columns and groups that this batch lacks get empty values.
             for column in columns.values():
                 column.extend([np.nan] * (length - len(column)))
             for group_labels in table.groups.values():
                 group_labels.extend([""] * (length - len(group_labels)))
         table._length = length
         table._ids = None
-        # A batch has only examples with a score.
+        # Batches contain only scored examples.
         table._has_error = np.zeros(length, dtype=bool)
         table._columns = _in_order_of_first_score({name: np.asarray(column) for name, column in columns.items()})
         return table
@@ -145,19 +149,19 @@ class ScoreTable:
 
     @property
     def has_unique_ids(self) -> bool:
-        """Whether every row has its own id; computed once."""
+        """Whether no two rows have the same id; computed once."""
         if self._has_unique_ids is None:
             self._has_unique_ids = len(set(self.ids)) == len(self.ids)
         return self._has_unique_ids
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that an example has a score of, in the order of their first score."""
+        """The metrics of which at least one example has a score, in the order of their first scores."""
         return list(self._columns)
 
     @property
     def n_error(self) -> int:
-        """How many rows have an error."""
+        """The number of rows that have an error."""
         return int(self._has_error.sum())
 
     def has_error(self) -> NDArray[np.bool_]:
@@ -180,21 +184,21 @@ class ScoreTable:
 
     @property
     def repeated_by(self) -> tuple[str, ...]:
-        """The group whose rows are samples of one question, if questions were asked several times."""
+        """If questions were asked several times, the group whose labels are the ids of the questions; else empty."""
         return (SAMPLE_OF,) if SAMPLE_OF in self.groups else ()
 
     def sample_numbers(self) -> list[str]:
-        """Which sample of its question each row is; empty texts if questions were asked once."""
+        """For each row, the part of its id that says which sample of its question it is; empty if asked only once."""
         if SAMPLE_OF not in self.groups:
             return [""] * len(self)
         return [row_id.removeprefix(example) for row_id, example in zip(self.ids, self.groups[SAMPLE_OF], strict=True)]
 
     def has(self, metric: str) -> bool:
-        """True if an example has a score of this metric."""
+        """True if at least one example has a score of this metric."""
         return metric in self._columns
 
     def column(self, metric: str) -> NDArray[np.float64]:
-        """The scores of all rows, NaN where there is none: for sums over several columns."""
+        """The scores of all rows, with NaN for missing scores, so that several columns have the same rows."""
         import numpy as np
 
         column = self._columns.get(metric)
@@ -203,7 +207,7 @@ class ScoreTable:
         return column
 
     def values(self, metric: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-        """The scores that there are, missing ones left out."""
+        """The scores of the rows in ``where`` (by default all), without missing ones."""
         import numpy as np
 
         column = self._columns.get(metric)
@@ -212,7 +216,7 @@ class ScoreTable:
         return column[self._present(metric, where)]
 
     def weights(self, metric: str, weight: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-        """How much each of :meth:`values` counts; one without a weight counts nothing."""
+        """The weight of each of :meth:`values`, from the column ``weight``; 0 for a row without a weight."""
         import numpy as np
 
         if weight not in self._columns:
@@ -220,7 +224,7 @@ class ScoreTable:
         return np.asarray(np.nan_to_num(self._columns[weight][self._present(metric, where)]))
 
     def together(self, *metrics: str) -> list[NDArray[np.float64]]:
-        """Several columns over the examples that have all of them."""
+        """The scores of several metrics for the examples that have all of them: one array for each metric."""
         import numpy as np
 
         columns = []
@@ -232,11 +236,11 @@ class ScoreTable:
         return [column[has_all] for column in columns]
 
     def clusters(self, metric: str, group: str, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """The cluster that each of :meth:`values` belongs to, as numbers of :meth:`codes`."""
+        """The cluster to which each of :meth:`values` belongs, as an index into the names of :meth:`codes`."""
         return self.codes(group)[1][self._present(metric, where)]
 
     def codes(self, group: str) -> tuple[list[str], NDArray[np.int64]]:
-        """The labels of a group, sorted, and for each row the index of its label among them."""
+        """The sorted labels of a group, and for each row the index of its label in this list."""
         import numpy as np
 
         if group not in self._codes:
@@ -250,7 +254,7 @@ class ScoreTable:
         return self._codes[group]
 
     def outcomes(self, metric: str) -> Outcomes | None:
-        """The scores of a metric by label; None if a score has none, as in stores of earlier versions."""
+        """The outcomes of a metric; None if a scored row has none, as in stores of earlier versions."""
         import numpy as np
 
         if metric not in self._outcome_columns:
@@ -284,7 +288,7 @@ class ScoreTable:
         )
 
     def by_id(self, metric: str) -> dict[str, float]:
-        """Example id → score, without the examples that have none."""
+        """A dict from example id to score, without the examples that have none."""
         column = self._columns.get(metric)
         if column is None:
             return {}
@@ -295,7 +299,7 @@ class ScoreTable:
         return scores
 
     def counts(self, metric: str, where: NDArray[np.bool_] | None = None) -> tuple[int, int, int]:
-        """(scored, errors, unscored) for a metric within a part of the table."""
+        """The numbers of scored rows, rows with errors and unscored rows of a metric, among the rows in ``where``."""
         import numpy as np
 
         inside = np.ones(len(self), dtype=bool) if where is None else where
@@ -308,7 +312,10 @@ class ScoreTable:
         return n_scored, n_error, n_unscored
 
     def on_tests(self, metric: str, where: NDArray[np.bool_] | None = None) -> ScoresOnTests | None:
-        """The scores of test examples that :meth:`values` are means of; None unless all rows have the same tests."""
+        """The scores of single test examples, whose means are :meth:`values`.
+
+        None if they are not stored, or if the rows were not all tested on the same test set.
+        """
         import numpy as np
 
         if metric not in self._columns:
@@ -325,7 +332,7 @@ class ScoreTable:
         return ScoresOnTests(rows[0].tests, scores, np.asarray(rows[0].groups, dtype=np.int64))
 
     def parts(self, group: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Each label of a group with the mask of its rows."""
+        """Yield each label of a group with a mask of its rows."""
         import numpy as np
 
         labels = np.asarray(self.groups.get(group, []))
@@ -340,7 +347,7 @@ class ScoreTable:
 
 
 def _in_order_of_first_score(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """Columns in the order in which their first scores appear in the rows, without columns that have none."""
+    """Sort columns by the row of their first score, and leave out columns without scores."""
     import numpy as np
 
     first_scores: dict[str, int] = {}
@@ -348,12 +355,12 @@ def _in_order_of_first_score(columns: Mapping[str, NDArray[np.float64]]) -> dict
         is_scored = ~np.isnan(column)
         if is_scored.any():
             first_scores[name] = int(is_scored.argmax())
-    # Sorting is stable: columns that begin with the same row keep their order.
+    # Sorting is stable, so columns whose first scores are in the same row keep their order.
     return {name: columns[name] for name in sorted(first_scores, key=first_scores.__getitem__)}
 
 
 def score_table(store: Store, run: str, *, with_test_scores: bool = False) -> ScoreTable:
-    """The scores of a stored run; ``with_test_scores`` adds the score on each test item (few-shot)."""
+    """The scores of a stored run. ``with_test_scores`` adds the scores of single test examples (few-shot)."""
     if store.has_single_rows(run):
         return ScoreTable(store.score_rows(run, with_test_scores=with_test_scores))
     return ScoreTable.from_batches(store.score_batches(run))

@@ -1,4 +1,4 @@
-"""The means that an estimate is made of: their values, and what the estimate needs to know of each.
+"""The means that an estimate consists of: their values, and a summary of each.
 
 An estimate is ``constant + Σ coefficient · mean`` (see :mod:`lmassay.statistics.estimation`). A :class:`Term` holds the
 values of one mean, a :class:`TermSummary` their mean and variance and how many pseudo-observations they need.
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Labels = Sequence[str] | NDArray[np.int64]
 
-# Pseudo-observations of a bounded mean close to its bound, and of a difference that is mostly 0. Two, one on either
-# side, are what Agresti and Caffo (2000) and Bonett and Price (2012) add.
+# The number of pseudo-observations that are added to a bounded mean close to its bound, and to a difference if most
+# values are 0. Agresti and Caffo (2000) and Bonett and Price (2012) add two, one on either side.
 PSEUDO_OBSERVATIONS = 2.0
-# Differences below this are rounding.
+# Smaller differences are rounding errors.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One mean of an estimate, and how much it counts in it.
+    """The values of one mean of an estimate, and its coefficient in the sum.
 
-    ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two for rows
-    that share a noun or a verb. ``weights`` says how much each row counts in the mean. If ``weights_are_counts``, each
-    weight is a number of rows, and the value is the share of right answers among them.
+    ``clusters`` holds one sequence of labels for each grouping of the rows: none for independent rows, two if rows
+    may share a noun and may share a verb. ``weights`` says how much each row counts in the mean. If
+    ``weights_are_counts``, each weight is a number of answers, and the value is the fraction of them that are right.
     """
 
     values: Floats
@@ -44,28 +44,31 @@ class Term:
     step: float | None = None
     """How far from 0 a value is expected to be if it is not 0, e.g. 1 for the difference of two right/wrong outcomes.
 
-    It places the pseudo-observations where all values are 0, and is averaged in where some are not. Default: half the
-    range of the estimate, divided by the coefficient; without bounds, only the observed values count.
+    It is the distance of the pseudo-observations from 0 if all values are 0; otherwise, it counts like one more
+    observed value in their distance. Default: half the range of the estimate, divided by the coefficient; without
+    bounds, only the observed values count.
     """
     unchanged: NDArray[np.bool_] | None = None
-    """Which rows count as 0 although their values are not: linearised values of a ratio, such as a relative drop."""
+    """Which rows did not change, although their values are not 0. A ratio of means, such as a relative drop, is
+    estimated from linearised values, and those of unchanged rows are not 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermSummary:
-    """What an estimate needs to know of a term, except its clusters."""
+    """Mean, variance and pseudo-observations of a term: everything that an estimate needs except its clusters."""
 
     coefficient: float
     rows: int
     equal_rows: float
-    """The number of rows; with weights, of equally weighted rows that would be as precise (Kish 1965)."""
+    """The number of rows; with weights, the number of equally weighted rows that would be as precise (Kish 1965)."""
     mean: float
     variance: float
     events: float
-    """Rows that differ from the common value: see :func:`lmassay.statistics.variance.design_effect`."""
+    """The number of rows that differ from the common value, such as the errors of a model that is mostly right: see
+    :func:`lmassay.statistics.variance.design_effect`."""
     is_binary: bool
     pseudo_values: tuple[float, float] | None = None
-    """Where pseudo-observations of a difference are placed; None where it needs none."""
+    """The two values of the pseudo-observations; None if there are none."""
     pseudo_count: float = 0.0
     """The number of pseudo-observations."""
 
@@ -75,13 +78,13 @@ class TermSummary:
         return self.variance * self.rows / max(self.rows - 1, 1)
 
     def with_pseudo_observations(self, design_effect: float) -> tuple[float, float]:
-        """The mean and its variance with pseudo-observations on both sides, counted in effective rows."""
+        """The mean and its variance after adding the pseudo-observations; each counts as one effective row."""
         effective_rows = self.equal_rows / design_effect
         if self.pseudo_values is None or self.pseudo_count <= 0:
             return self.mean, self.sample_variance / effective_rows
         low, high = self.pseudo_values
         total = effective_rows + self.pseudo_count
-        # Half of the pseudo-observations are at either value.
+        # Half of the pseudo-observations have the lower value, half the higher one.
         pseudo_sum = self.pseudo_count * (low + high) / 2
         pseudo_sum_of_squares = self.pseudo_count * (low**2 + high**2) / 2
         mean = (self.mean * effective_rows + pseudo_sum) / total
@@ -91,18 +94,18 @@ class TermSummary:
 
 
 def without_weight_0(term: Term) -> Term:
-    """Drop rows of weight 0; otherwise their zeros would be counted as observed "no difference"."""
+    """Drop rows of weight 0. Otherwise, they would count as rows in which no difference was observed."""
     import numpy as np
 
     if term.weights is None or bool((term.weights > 0).all()):
         return term
-    counts = np.asarray(term.weights) > 0
+    has_weight = np.asarray(term.weights) > 0
     return replace(
         term,
-        values=np.asarray(term.values)[counts],
-        weights=term.weights[counts],
-        clusters=[np.asarray(labels)[counts] for labels in term.clusters],
-        unchanged=None if term.unchanged is None else term.unchanged[counts],
+        values=np.asarray(term.values)[has_weight],
+        weights=term.weights[has_weight],
+        clusters=[np.asarray(labels)[has_weight] for labels in term.clusters],
+        unchanged=None if term.unchanged is None else term.unchanged[has_weight],
     )
 
 
@@ -115,7 +118,7 @@ def values_exceed_bounds(terms: Sequence[Term], constant: float, bounds: FiniteB
         lowest = float(scores.min())
         highest = float(scores.max())
     else:
-        # Bounds of a sum do not say which values each of the means can have, so only the sum can be checked.
+        # The bounds of a sum do not limit the values of each single mean, so only the sum can be checked.
         value = constant
         for term in terms:
             value += term.coefficient * float(np.average(term.values, weights=term.weights))
@@ -138,9 +141,9 @@ def summaries_of(
 
 
 def _is_signed(terms: Sequence[Term], constant: float, bounds: FiniteBounds | None) -> bool:
-    """True for a single mean whose bounds allow both signs (unless it is a rescaled rate).
+    """True for a single mean whose bounds allow both signs, even if no observed value is negative.
 
-    That holds even if no observed value is negative.
+    A rescaled rate, such as BBQ's 2 · rate - 1, does not count as signed.
     """
     if len(terms) > 1 or bounds is None:
         return False
@@ -149,7 +152,7 @@ def _is_signed(terms: Sequence[Term], constant: float, bounds: FiniteBounds | No
 
 
 def _summary(term: Term, step: float | None, *, is_signed: bool) -> TermSummary:
-    """The summary of one term; ``step`` is how far a value could be from 0."""
+    """The summary of one term; ``step`` is how far from 0 a value is expected to be (see :attr:`Term.step`)."""
     import numpy as np
 
     if term.weights is not None and term.weights_are_counts:
@@ -160,15 +163,16 @@ def _summary(term: Term, step: float | None, *, is_signed: bool) -> TermSummary:
     else:
         is_nonzero = ~term.unchanged
     summary = _moments(term, values)
-    # Differences that are all 0 or 1 are not a rate: they could have been -1, and the result must not depend on which
-    # of two runs comes first.
+    # Differences that are all 0 or 1 are not treated as a rate: they could have been -1, and the result must not depend
+    # on which of the two runs comes first.
     if not is_signed and bool(np.isin(values, (0.0, 1.0)).all()):
         ones = int(is_nonzero.sum())
         return replace(
             summary,
             events=float(min(ones, len(values) - ones)),
             is_binary=True,
-            # One success and one failure more, if the rate is part of a difference (Agresti and Caffo 2000).
+            # One additional success and failure, which are used if the rate is part of a difference (Agresti and Caffo
+            # 2000).
             pseudo_values=(0.0, 1.0),
             pseudo_count=PSEUDO_OBSERVATIONS,
         )
@@ -180,7 +184,7 @@ def _summary(term: Term, step: float | None, *, is_signed: bool) -> TermSummary:
 
 
 def _moments(term: Term, values: Floats) -> TermSummary:
-    """Mean and variance of the values, and how many equally weighted rows they are worth."""
+    """A summary with the mean, the variance and the effective number of rows; without pseudo-observations."""
     weights = term.weights
     if weights is None:
         mean = float(values.mean())
@@ -207,7 +211,7 @@ def _moments(term: Term, values: Floats) -> TermSummary:
 
 
 def _summary_of_counts(term: Term, counts: Floats) -> TermSummary:
-    """Each value stands for many rows, which are right or wrong: sum up the rows, not the values."""
+    """The summary of a term whose values are rates among several answers: its rate is that of all answers together."""
     import numpy as np
 
     values = np.asarray(term.values, dtype=float)
@@ -229,7 +233,7 @@ def _summary_of_counts(term: Term, counts: Floats) -> TermSummary:
 def _with_pseudo_values(
     summary: TermSummary, observed_size: float | None, step: float | None, *, is_signed: bool
 ) -> TermSummary:
-    """Graded values or differences, with the pseudo-observations that they need.
+    """Add pseudo-observations, if they are needed, to the summary of graded values or differences.
 
     ``observed_size`` is the root mean square of the values that are not 0; None if all are 0.
     """
@@ -239,11 +243,12 @@ def _with_pseudo_values(
     if size is None:
         return summary
     if is_signed and summary.variance == 0:
-        # All differences are the same: the spread is unknown, not 0, and so is how similar clusters are.
+        # All differences are the same. This does not mean that the spread is 0, but that it is unknown, as is the
+        # correlation within clusters. So no row counts as an event.
         if observed_size is not None:
             size = observed_size
         return replace(summary, events=0.0, pseudo_values=(-size, size), pseudo_count=PSEUDO_OBSERVATIONS)
-    # The share of zeros says how much protection a mean needs: one of graded values, all different, needs none.
+    # The more values are 0, the more protection a mean needs. If no value is 0, it needs none.
     share_of_zeros = 1 - summary.events / summary.rows
     if share_of_zeros <= 0:
         return summary
@@ -251,10 +256,9 @@ def _with_pseudo_values(
 
 
 def _pseudo_size(events: float, observed_size: float | None, step: float) -> float:
-    """How far from 0 a pseudo-observation is: as far as the values that are not 0.
+    """How far from 0 a pseudo-observation is: the root mean square of the values that are not 0 and of ``step``.
 
-    One value of the size ``step`` is averaged in (by the mean of squares), so that a few observed values do not decide
-    alone.
+    ``step`` counts as one value, so that the distance does not depend on a few observed values alone.
     """
     if observed_size is None:
         return step

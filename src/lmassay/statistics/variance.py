@@ -1,22 +1,24 @@
-"""How precise a mean is when its examples belong together in clusters.
+"""The precision of a mean whose examples are grouped into clusters.
 
 Questions made from one template tend to get similar answers, so a thousand questions from ten templates say less than a
 thousand independent ones. Three quantities express that for every estimate:
 
-- the *cluster-robust variance* of Bell and McCaffrey (2002), known as CR2: what each cluster adds to the deviation of
-  the estimate, squared, and corrected for the weight of the cluster;
-- the *degrees of freedom* of that variance by the same authors: few clusters, or one that dominates, leave few;
-- the *design effect* (Kish 1965): by how much the variance exceeds that of independent examples,
-  ``1 + (size - 1) · correlation``. The intra-cluster correlation is estimated from the CR2 variance and shrunk towards
-  0.3 where the data say little about it: few clusters, a dominating cluster, or few errors.
+- the *cluster-robust variance* of Bell and McCaffrey (2002), known as CR2: the sum of the squared contributions of the
+  clusters to the deviation of the estimate, corrected for the weight of each cluster;
+- the *degrees of freedom* of that variance by the same authors, which are low if there are few clusters or if one
+  dominates;
+- the *design effect* (Kish 1965): the factor by which the variance exceeds that of independent examples,
+  ``1 + (size - 1) · correlation``. The intra-cluster correlation is estimated from the CR2 variance. It is shrunk
+  towards 0.3 if the data say little about it because there are few clusters, a dominating cluster, or few errors.
 
-Why the correlation is shrunk: the CR2 variance of a mean near a bound rests on very few clusters. Used as it is, one
-more error can narrow the interval and raise its lower bound. The constants below were chosen by simulation so that this
-almost never happens.
+The correlation is shrunk because the CR2 variance of a mean near a bound depends on very few clusters. Without
+shrinkage, one more error could narrow the interval and raise its lower bound. The constants below were chosen by
+simulation so that this almost never happens.
 
 Rates whose rows are grouped once do not use this design effect: see :mod:`lmassay.statistics.clustered_rate`.
 
-Functions work along the last axis, so that a simulation can pass many data sets at once.
+The variances and events that :func:`design_effect` takes may be arrays with one element for each data set, so that a
+simulation can pass many data sets at once.
 """
 
 from __future__ import annotations
@@ -31,31 +33,34 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 # The intra-cluster correlation that is assumed if the data contain little information about it. Chosen by simulation:
-# smaller values cover too little if answers within clusters are similar, larger ones make intervals needlessly wide.
+# with smaller values, intervals cover the true value too rarely if answers within clusters are similar; with larger
+# ones, intervals are needlessly wide.
 PRIOR_CORRELATION = 0.3
-# How many clusters full of errors the data must contain to weigh as much as that assumption. Three times the assumed
-# correlation: with less, the design effect would fall so quickly from one error to the next that the lower bound rises.
+# With this many clusters full of errors, the data and the assumption have the same weight. It is three times the
+# assumed correlation: if it were less, one more error could lower the design effect so much that the lower bound rises.
 PRIOR_CLUSTERS = 3 * PRIOR_CORRELATION
-# How much a dominating cluster weakens the estimate: with half of all rows in one cluster, 1 / (1 + 30 / 4) is left.
+# How much a dominating cluster reduces the weight of the estimated correlation: if one cluster has half of all rows, it
+# is divided by 1 + 30 / 4.
 LARGEST_SHARE_PENALTY = 30.0
-# The correlation that intervals allow for where no error was seen. With smaller values, rates of .95 in many clusters
-# with a correlation of 0.5 are covered in less than 92 %; with larger ones, perfect results say less than they could.
+# The correlation that intervals allow for if there was no error. With smaller values, a true rate of 0.95 in many
+# clusters with a correlation of 0.5 is covered in less than 92 % of data sets; with larger values, the intervals of
+# perfect results are wider than necessary.
 LARGEST_CORRELATION = 0.6
-# Means and differences have no end at which their variance vanishes, so the assumption need only fill in for clusters
-# that do not differ at all.
+# The same as PRIOR_CLUSTERS for means and differences. Unlike that of a rate, their variance does not vanish at an end
+# of the range, so the assumption matters only if hardly any rows differ from 0.
 PRIOR_CLUSTERS_OF_MEANS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """How the rows of an estimate are spread over clusters."""
+    """How the rows of an estimate are distributed over clusters."""
 
     shares: Floats
     """Each cluster's share of all rows (or of their total weight)."""
     rows: float
-    """The number of rows; with weights, of equally weighted rows that would be as precise."""
+    """The number of rows; with weights, the number of equally weighted rows that would be as precise."""
     size: float
-    """How many rows the average row shares its cluster with, itself included: ``Σ m² / Σ m``."""
+    """The size of the cluster of an average row: ``Σ m² / Σ m`` for clusters of m rows."""
 
     @property
     def count(self) -> int:
@@ -64,7 +69,7 @@ class Clusters:
 
     @property
     def effective(self) -> float:
-        """How many clusters of equal size would be as precise."""
+        """The effective number of clusters: this many clusters of equal size would give the same precision."""
         return self.rows / self.size
 
     @property
@@ -73,14 +78,14 @@ class Clusters:
         return self.size <= 1 + 1e-12
 
     def degrees_of_freedom(self) -> float:
-        """Bell and McCaffrey's, for independent rows; ``count - 1`` where all clusters have the same size."""
+        """Bell and McCaffrey's degrees of freedom of a mean; ``count - 1`` if all clusters have the same size."""
         import numpy as np
 
         return degrees_of_freedom(self.shares[None, :], np.ones(1))
 
 
 def clusters_of(sizes: Floats, squares: float | None = None) -> Clusters:
-    """The clusters with these numbers of rows, or these sums of weights with the sum of the squared weights.
+    """The clusters with these numbers of rows; with weights, ``sizes`` are sums of weights, ``squares`` is Σ weight².
 
     >>> import numpy as np
     >>> clusters_of(np.array([12.0, 12.0, 12.0])).effective
@@ -99,10 +104,11 @@ def clusters_of(sizes: Floats, squares: float | None = None) -> Clusters:
 def degrees_of_freedom(shares: Floats, variances: Floats) -> float:
     """Bell and McCaffrey's degrees of freedom of a CR2 variance, by Satterthwaite's method.
 
-    ``shares`` has a row for each column that the estimate combines, ``variances`` what each column adds to the variance
-    of the estimate if rows are independent. Under independence the contributions of the clusters have the covariance
-    ``diag(d + Σ aₖ bₖ²) - Σ aₖ bₖ bₖᵀ`` with ``bₖ = hₖ / √(1 - hₖ)`` for shares ``hₖ`` and ``d = Σ aₖ hₖ``; the result
-    is its squared trace over the trace of its square.
+    ``shares`` has a row for each of the means that the estimate combines and a column for each cluster. ``variances``
+    are what each mean adds to the variance of the estimate if rows are independent. In that case, the contributions of
+    the clusters have the covariance ``diag(d + Σ aₖ bₖ²) - Σ aₖ bₖ bₖᵀ``, where k numbers the means, ``hₖ`` are the
+    shares, ``aₖ`` the variances, ``bₖ = hₖ / √(1 - hₖ)`` and ``d = Σ aₖ hₖ``. The result is the squared trace of this
+    matrix divided by the trace of its square.
     """
     import numpy as np
 
@@ -121,10 +127,11 @@ def degrees_of_freedom(shares: Floats, variances: Floats) -> float:
 def design_effect(
     cluster_variance: Floats, independent_variance: Floats, events: Floats, clusters: Clusters, *, of_rate: bool
 ) -> Floats:
-    """By how much clusters inflate the variance, at least 1; where the data say little, by the assumed correlation.
+    """The factor by which clusters inflate the variance, at least 1.
 
-    ``events`` is the number of rows that differ from the common value: errors of a model that is mostly right, or
-    right answers of one that is mostly wrong.
+    The less information the data contain about the correlation, the closer it is to the factor at the assumed
+    correlation. ``events`` is the number of rows that differ from the common value: errors of a model that is mostly
+    right, or right answers of one that is mostly wrong.
     """
     import numpy as np
 
@@ -135,7 +142,7 @@ def design_effect(
     np.divide(cluster_variance, independent_variance, out=inflation, where=has_spread)
     # Kish's formula, solved for the correlation.
     correlation = np.clip((inflation - 1) / (clusters.size - 1), 0.0, 1.0)
-    # Errors, counted in clusters full of them.
+    # The number of events in units of the average row's cluster.
     information = events / clusters.size
     if of_rate:
         weight = information / (information + PRIOR_CLUSTERS)

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 
 def wilson(rate: Floats | float, n: Floats | float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval of a rate in ``n`` tosses, which need not be a whole number; arrays are taken elementwise."""
+    """Wilson's interval of a rate of ``n`` independent rows; ``n`` need not be a whole number.
+
+    Arrays are processed element by element. ``quantile`` is that of the normal distribution or of Student's t.
+    """
     import numpy as np
 
     middle, half = _middle_and_half_width(rate, n, quantile)
-    # At a rate of 0 or 1 one end is exact; elsewhere rounding must not leave the range.
+    # At a rate of 0 or 1, one end is known exactly. Elsewhere, rounding must not move an end out of 0…1.
     lower = np.where(rate == 0, 0.0, np.maximum(middle - half, 0.0))
     upper = np.where(rate == 1, 1.0, np.minimum(middle + half, 1.0))
     if lower.ndim == 0:
@@ -33,7 +36,7 @@ def wilson_lower_ends(rates: Floats, n: Floats, quantile: float) -> Floats:
 
 
 def extreme_ends(n: float, quantile: float) -> tuple[float, float]:
-    """The lower end of Wilson's interval of a rate of 1, and the upper end of that of a rate of 0."""
+    """The lower end of Wilson's interval for a rate of 1, and the upper end for a rate of 0."""
     square = quantile**2
     return n / (n + square), square / (n + square)
 
@@ -41,7 +44,7 @@ def extreme_ends(n: float, quantile: float) -> tuple[float, float]:
 def _middle_and_half_width(
     rate: Floats | float, n: Floats | float, quantile: float
 ) -> tuple[Floats | float, Floats | float]:
-    """Solve for the rates that a score test at this quantile does not reject: middle ± half width."""
+    """The middle and half the width of Wilson's interval: the rates that a score test at this quantile accepts."""
     import numpy as np
 
     square = quantile**2

@@ -1,4 +1,8 @@
-"""Blanks out secrets in what the store writes, and in what it reads for display."""
+"""Replaces secrets by a placeholder in what the store writes, and in what it reads for display.
+
+The *keys in use* are the API keys that this process knows, such as those it read from environment variables. They are
+found by comparison with the known values, wherever they occur (see :mod:`lmassay.redaction`).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from lmassay.types import Result, RowBatch, RunRecord, compact, provenance_from_
 
 
 def json_without_keys(text: str) -> str:
-    """Return JSON without the keys in use.
+    """Return a JSON text in which the keys in use are blanked out.
 
-    The JSON is parsed only if its text contains a key. Keys are blanked out of the parsed values, because a key that
-    consists of digits also matches parts of unrelated numbers in the text.
+    The text is parsed only if it contains a key. Keys are then blanked out of the parsed strings, not of the text: a
+    key that consists of digits also matches parts of unrelated numbers.
     """
     if without_keys(text) == text:
         return text
@@ -23,7 +27,8 @@ def json_without_keys(text: str) -> str:
 
 
 def batch_without_keys(batch: RowBatch) -> RowBatch:
-    """Return a batch without the keys in use. Most runs that are scored in batches ask no model and have no keys."""
+    """Return a batch of rows in which the keys in use are blanked out."""
+    # The usual case: most runs that are scored in batches use a local model or none, so no API key was read.
     if not has_keys_in_use():
         return batch
     return replace(
@@ -41,7 +46,8 @@ def _columns_without_keys(columns: Mapping[str, Sequence[Any]]) -> dict[str, Seq
 
 
 def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
-    # Many examples share a group, and a search takes longer than looking up a text.
+    # Many examples have the same text, such as the name of their group. Searching a text for keys takes longer than
+    # looking up the result of an earlier search.
     blanked_texts: dict[str, str] = {}
     blanked: list[Any] = []
     for value in column:
@@ -55,12 +61,15 @@ def _column_without_keys(column: Sequence[Any]) -> Sequence[Any]:
 
 
 def record_without_keys(record: RunRecord) -> RunRecord:
-    """Return a run as it would be stored now; id, sweep and task stay, because the run is found by them."""
+    """Return a run in which secrets are blanked out, as this version would store it.
+
+    Its id, sweep and task are not changed, because runs are found by them.
+    """
     annotation = record.annotation
     texts = [record.name, record.model, record.label, record.note, record.signature, annotation.note]
-    # What looks like a key is blanked out of these texts even if no key is in use.
+    # Everything that looks like an API key is blanked out of these texts, even if it is not one of the keys in use.
     (name, model, label, note, signature, user_note), tags = redacted_value([texts, annotation.tags])
-    shown = replace(
+    blanked = replace(
         record,
         name=name,
         model=model,
@@ -70,15 +79,18 @@ def record_without_keys(record: RunRecord) -> RunRecord:
         annotation=replace(annotation, note=user_note, tags=tuple(tags)),
     )
     if not has_keys_in_use():
-        return shown
+        return blanked
     return replace(
-        shown,
+        blanked,
         config=value_without_keys(record.config),
         provenance=provenance_from_dict(value_without_keys(record.provenance.as_dict())),
         results=[Result(**value_without_keys(result.as_dict())) for result in record.results],
     )
 
 
-def altered_response_key(key: str) -> str:
-    """Return the key under which an altered response is stored; it is shown, but never reused as an answer."""
-    return f"{key}-redacted"
+def altered_response_key(cache_key: str) -> str:
+    """Return the cache key under which a response is stored whose text was changed by blanking out a secret.
+
+    Responses with such a key are shown to users, but never used again as an answer.
+    """
+    return f"{cache_key}-redacted"

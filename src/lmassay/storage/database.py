@@ -26,7 +26,7 @@ KEPT_MODELS = "models"
 """The folder inside the results folder with the trained models that runs kept."""
 SCHEMA = 7
 APPLICATION_ID = 0x6C6D6173  # "lmas"
-# Tables with long texts keep their rowid: in a table WITHOUT ROWID, every row beyond a kilobyte takes a whole page.
+# Tables with long texts have a rowid: in a table WITHOUT ROWID, every row of more than a kilobyte takes a whole page.
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, sweep TEXT NOT NULL, name TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,
@@ -46,18 +46,18 @@ CREATE TABLE rows (
 CREATE INDEX rows_in_order ON rows (run, position);
 """
 TABLES_OF_RUN = ("rows", "batches", "spending", "asked", "digests")
-"""The tables whose rows belong to one run each. Not ``responses``: later runs use the responses of earlier ones."""
+"""The tables in which each row belongs to one run. Not ``responses``, because runs share them."""
 # Since schema 2. If the price of one answer is unknown, so is the sum: in SQL, adding NULL gives NULL.
 SPENDING = """
 CREATE TABLE IF NOT EXISTS spending (
   run TEXT PRIMARY KEY, answers INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, usd REAL
 ) WITHOUT ROWID
 """
-# Since schema 3: the keys under which the responses to an example's requests are stored.
+# Since schema 3: the cache keys of the responses to an example's requests.
 ASKED = "CREATE TABLE IF NOT EXISTS asked (run TEXT, id TEXT, keys TEXT NOT NULL, PRIMARY KEY (run, id)) WITHOUT ROWID"
 OWN_ANSWER_MARK = "@"
-"""Between the usual key of an answer and the suffix that it gets if two merged folders have different answers to the
-same request; see ``merging``."""
+"""If two merged folders have different answers to the same request, one of them is stored under its usual cache key,
+this mark and a suffix; see ``merging``."""
 # Since schema 4: digests of the parts of a run ("record", "results"), and the number of its rows ("rows"). The digests
 # of rows and answers are in a column of their tables.
 DIGESTS = """
@@ -73,14 +73,14 @@ _FIRST_SCHEMA_WITH_DIGESTS = 4
 _FIRST_SCHEMA_WITH_OUTCOMES = 5
 # Since schema 6: batches of scored examples as columns, see lmassay.storage.batches.
 _FIRST_SCHEMA_WITH_BATCHES = 6
-# Since schema 7: digests of everything that is shown, see lmassay.storage.digests. What has no digest is damaged.
+# Since schema 7: digests of everything that is shown, see lmassay.storage.digests. Anything without one is damaged.
 _FIRST_SCHEMA_WITH_ALL_DIGESTS = 7
-# The table of digests also has the schema: under this part, with an empty run.
+# The table of digests also records the number of the schema, with this part and an empty run.
 _SCHEMA_PART = "schema"
 _TABLES_OF_EVERY_SCHEMA = {"runs", "rows", "responses"}
 OWN_TABLES = {*_TABLES_OF_EVERY_SCHEMA, *TABLES_OF_RUN}
-# What the statements that create lmassay's own tables do not contain: views, virtual tables, computed columns and
-# defaults, and CHECK constraints.
+# Keywords of views, virtual tables, computed columns and defaults, and CHECK constraints. The statements that create
+# lmassay's own tables contain none of them.
 _COMPUTED = re.compile(r"\b(?:VIRTUAL|VIEW|GENERATED|AS|CHECK|WHERE)\b|\bDEFAULT\s*\(", re.IGNORECASE)
 # An index that calls no functions, with or without a WHERE clause: the only pair of brackets has its columns, and there
 # is no operator that SQLite implements as a function.
@@ -102,7 +102,7 @@ _NOT_DAMAGE = {
 }
 
 
-# SQLite reports these instead of SQLITE_FULL if a file may not grow.
+# SQLite reports these errors instead of SQLITE_FULL if the file must not grow, for example because of a limit.
 _WRITE_ERRORS = {
     sqlite3.SQLITE_IOERR_WRITE,
     sqlite3.SQLITE_IOERR_FSYNC,
@@ -129,13 +129,13 @@ class _Connection(sqlite3.Connection):
 
 
 def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
-    """Open a SQLite file that may be damaged, or made by somebody else."""
-    # A text is a URI. Every URI here is opened read-only, and then SQLite does not apply a journal.
+    """Open a SQLite file that may be damaged or made by somebody else. A text is the URI of a file, a Path its path."""
+    # The check is not necessary for URIs: all of them are opened read-only, so SQLite does not apply a journal.
     if isinstance(file, Path) and has_foreign_journal(file):
         raise sqlite3.DatabaseError("its journal names another file, which SQLite would delete")
     connection = sqlite3.connect(file, factory=_Connection, **options)
     connection.set_authorizer(_only_own_statements)
-    # Functions that act on more than their arguments are not called for an index or a column of the file.
+    # With this setting, an index or column of the file cannot call SQL functions that have side effects.
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
@@ -143,10 +143,10 @@ def connect(file: Path | str, **options: Any) -> sqlite3.Connection:
 def _only_own_statements(
     action: int, argument: str | None, other: str | None, database: str | None, view_or_trigger: str | None
 ) -> int:
-    """Refuse what a view or a trigger of the file asks for; this is SQLite's authorizer callback.
+    """SQLite's authorizer callback: refuse everything that a view or a trigger of the file does.
 
-    lmassay writes neither. In a file from somebody else, they are programs: reading a view may never end.
-    SQLite reports a named WITH query in the same way, so lmassay's own statements have subqueries instead.
+    lmassay writes neither. In a file from somebody else, they are programs: reading a view may never end. SQLite
+    reports a common table expression (``WITH name AS …``) like a view, so lmassay's own statements use subqueries.
     """
     return sqlite3.SQLITE_OK if view_or_trigger is None else sqlite3.SQLITE_DENY
 
@@ -154,11 +154,11 @@ def _only_own_statements(
 def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
     """Raise StoreError if a table of lmassay is a view or a virtual table, or if it or an index of it computes values.
 
-    In such a file, reading a table runs a program that somebody else wrote, and its rows are whatever that computes.
-    lmassay never writes such tables, so this is not damage that could be repaired. Tables and views with other names,
-    which a user may have added, are not used; triggers are not run.
+    In such a file, reading a table would run a program that somebody else wrote. lmassay never writes such tables, so
+    this is not damage that could be repaired. Tables and views with other names, which a user may have added, are not
+    used; triggers are not run.
     """
-    # SQLite itself refuses a file in which the type or name contradicts the statement, so both can be relied on.
+    # Type and name are reliable, because SQLite refuses a file in which they contradict the statement.
     query = (
         "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master"
     )
@@ -174,7 +174,7 @@ def require_plain_tables(connection: sqlite3.Connection, file: Path) -> None:
                 f"{file}: '{shown_name}' is not a plain table as lmassay writes it, so lmassay does not use the file; "
                 "ask for another copy of the folder, or choose another --results folder"
             )
-        # The index of a primary key has no statement.
+        # SQLite creates the index of a primary key itself, so it has no statement.
         if kind == "index" and statement and not _PLAIN_INDEX.fullmatch(statement):
             raise StoreError(
                 f"{file}: the index '{shown_name}' may compute values, so lmassay does not use the file; if the index "
@@ -204,7 +204,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 if create or not _is_full(error) or self._has_log():
                     raise
-                # On a full disk, results can still be looked at.
+                # On a full disk, the file can still be read if SQLite writes no files next to it.
                 self.connection.close()
                 self.connection = self._connect_to_file_only()
                 self._open_schema(create)
@@ -234,14 +234,15 @@ class Database:
         self.execute("COMMIT")
 
     def all_digests(self) -> dict[str, dict[str, str]]:
-        """Return the digests of every run by part."""
+        """Return a dict from run to a dict from part (such as ``results``) to digest."""
         digests: dict[str, dict[str, str]] = {}
         if not self.has_digests:
             return digests
-        # As bytes: otherwise, one text that is not UTF-8 would end the query, and all later digests would be missing.
+        # The cells are read as bytes: otherwise, a single text that is not UTF-8 would abort the query, and all later
+        # digests would be missing.
         query = "SELECT CAST(run AS BLOB), CAST(part AS BLOB), CAST(value AS BLOB) FROM digests"
         with suppress(sqlite3.DatabaseError):
-            # Digests that cannot be read are missing, so their runs are damaged.
+            # If digests cannot be read, they are missing, which makes their runs damaged.
             for columns in self.execute(query):
                 run, part, value = map(decoded_cell, columns)
                 if run:
@@ -249,7 +250,7 @@ class Database:
         return digests
 
     def digests(self, run: str) -> dict[str, str]:
-        """Return the digests of one run by part."""
+        """Return a dict from part (such as ``results``) to the digest of this part of a run."""
         if not self.has_digests:
             return {}
         query = "SELECT CAST(part AS BLOB), CAST(value AS BLOB) FROM digests WHERE run = ?"
@@ -261,7 +262,7 @@ class Database:
 
     def copy_to(self, backup: Path) -> None:
         """Copy the whole database to another file."""
-        # The copy gets its name when it is complete. Two processes may get here at the same time.
+        # The copy gets its final name when it is complete, because two processes may do this at the same time.
         unfinished = self.file.with_name(f".{backup.name}-{secrets.token_hex(4)}")
         try:
             with closing(connect(unfinished)) as copy:
@@ -286,33 +287,35 @@ class Database:
         return (log.is_file() and log.stat().st_size > 0) or has_open_journal(self.file)
 
     def _connect_to_file_only(self) -> sqlite3.Connection:
-        """Connect without the files that SQLite otherwise writes next to the store, even for reading.
+        """Connect so that SQLite neither writes nor reads files next to the store, which it otherwise does to read it.
 
-        It is for folders that cannot be written to, and for full disks. The file is complete unless it has a log.
+        This is for folders that cannot be written to and for full disks. The caller must check that the file has no
+        log, without which it would be incomplete.
         """
         return connect(f"{self.file.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
 
     def _open_schema(self, create: bool) -> None:
+        """Check whose file it is, create or update its tables if ``create`` is set, and note what its schema has."""
         require_plain_tables(self.connection, self.file)
-        # Read before the version: another process may be creating the tables right now. The version that is read below
-        # is then that of the tables found here, or a later one.
+        # Table names are read before the version, because another process may be creating tables now. So the version
+        # read below is never older than the tables found here.
         tables = self._table_names()
         version = self._schema(tables)
         (application,) = self.execute("PRAGMA application_id").fetchone()
         if version > SCHEMA and application == APPLICATION_ID:
             raise StoreError(f"{self.file} was written by a newer lmassay (schema {version} > {SCHEMA}); upgrade")
-        # The number that identifies the program may be damaged; then the tables show whose file it is.
+        # If the number that identifies the program is damaged, the tables show whether the file is lmassay's.
         if tables and application != APPLICATION_ID and not tables >= _TABLES_OF_EVERY_SCHEMA:
             raise StoreError(f"{self.file} is a database of another program; choose another --results folder")
         if not tables and not create:
             raise StoreError(f"{self.file} is empty; run something first, or give --results FOLDER")
         if create:
             self.execute("PRAGMA journal_mode = WAL")
-            # With NORMAL, a killed process loses nothing; only a power failure may lose the last commits.
+            # With NORMAL, nothing is lost if the process is killed; the last commits may be lost if the power fails.
             self.execute("PRAGMA synchronous = NORMAL")
         if not tables:
             with self.transaction():
-                # Two processes may get here at the same time; the second one finds the tables.
+                # Another process may have created the tables since they were listed above.
                 if not self._table_names():
                     for statement in TABLES.strip().split(";\n"):
                         self.execute(statement)
@@ -360,7 +363,7 @@ class Database:
         return [name for name in self._column_names(table) if name in others]
 
     def has_damaged_header(self) -> bool:
-        """Return whether the numbers that identify the program and the schema are not what lmassay writes."""
+        """Return whether the numbers that identify the program and the schema differ from what lmassay writes."""
         (application,) = self.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION_ID:
             return True
@@ -368,11 +371,11 @@ class Database:
             return False
         (version,) = self.execute("PRAGMA user_version").fetchone()
         tables = self._table_names()
-        # Not SCHEMA: a file that is only read keeps its earlier schema.
+        # The numbers are not compared with SCHEMA, because a file that is only read keeps its earlier schema.
         return {version, self._recorded_schema(tables)} != {self._schema(tables)}
 
     def _schema(self, tables: set[str]) -> int:
-        """Return the schema of the file. It is stored twice since schema 7, because either number may be damaged."""
+        """Return the schema of the file. Since schema 7, the number is stored twice, because one may be damaged."""
         version = int(self.execute("PRAGMA user_version").fetchone()[0])
         recorded = self._recorded_schema(tables)
         if recorded is None:
@@ -381,7 +384,7 @@ class Database:
         return max(possible, default=max(version, recorded, _FIRST_SCHEMA_WITH_ALL_DIGESTS))
 
     def _recorded_schema(self, tables: set[str]) -> int | None:
-        """Return the schema that is recorded in a table since schema 7."""
+        """Return the schema number that the table of digests records since schema 7; None if it has none."""
         if "digests" not in tables:
             return None
         query = "SELECT CAST(value AS BLOB) FROM digests WHERE run = '' AND part = ?"
@@ -392,7 +395,7 @@ class Database:
         return None
 
     def _add_column(self, table: str, declaration: str) -> None:
-        # Two processes may get here at the same time; the second one finds the column.
+        # Another process may have added the column already.
         if declaration.split()[0] not in self._column_names(table):
             self.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
@@ -404,7 +407,7 @@ def _create_and_check_writable(folder: Path) -> None:
         try:
             probe.write_bytes(b"x")
         finally:
-            # On a full disk, an empty file has been created.
+            # If the disk is full, the file exists although nothing could be written to it.
             probe.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write to the results folder {folder}: {error.strerror or error}") from error
@@ -413,7 +416,7 @@ def _create_and_check_writable(folder: Path) -> None:
 def _schema_of_tables(tables: set[str], asked_columns: Sequence[str]) -> int:
     """Return the earliest schema that has these tables and columns; 0 if that is before schema 4.
 
-    It is for files whose own schema number is damaged or missing.
+    It is used if the schema number in the file is damaged or missing.
     """
     if "digest" in asked_columns:
         return _FIRST_SCHEMA_WITH_ALL_DIGESTS
@@ -435,7 +438,7 @@ def plain_errors(file: Path) -> Iterator[None]:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error of SQLite means that the file is damaged."""
-    # An extended code has the primary one in its last byte. Errors that Python itself raises have no code.
+    # The last byte of an extended error code is the primary code. Errors that Python itself raises have no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF not in _NOT_DAMAGE
 
@@ -488,7 +491,7 @@ def _is_full(error: sqlite3.Error) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error in one short line; SQLite may repeat a whole cell in it."""
+    """Return the message of an error as one short line. It may be long, because SQLite may quote a whole cell in it."""
     line = " ".join(str(error).split()) or type(error).__name__
     if len(line) <= _MAX_MESSAGE_LENGTH:
         return line

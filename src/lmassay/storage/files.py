@@ -30,15 +30,16 @@ from lmassay.errors import DataError
 from lmassay.storage.file_names import spelled_on_disk
 
 _BLOCK_SIZE = 1 << 20
-# Seconds; file systems store times in steps of up to two seconds.
+# In seconds: the digest of a file is remembered only if the file is older. File systems store times in steps of up to
+# two seconds.
 _SETTLED_AFTER = 3.0
 STANDARD_INPUT = Path("-")
-"""Standard input, where a command takes a text file."""
+"""The path that stands for standard input if a command expects a text file."""
 NO_STANDARD_INPUT = (
     "a configuration cannot read standard input (-), because a run that is resumed needs it again; save the input to a "
     "file"
 )
-"""Why ``-`` is refused where a configuration names a file."""
+"""The error message if a configuration has ``-`` in place of a file."""
 _GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
 """The byte-order mark, which some programs write at the beginning of a file."""
@@ -56,10 +57,10 @@ class TextFile:
     bom: bool
     """Whether it begins with a byte-order mark."""
     name: str
-    """What error messages call it. A stream is read from a copy, whose path would tell the user nothing."""
+    """The name of the file in error messages. It differs from the path for a stream, which is read from a copy."""
 
     def read(self, *, keep_bom: bool = False) -> Iterator[str]:
-        """Yield its lines without trailing white space and, unless ``keep_bom`` is set, without byte-order mark."""
+        """Yield the lines without trailing white space and, unless ``keep_bom`` is set, without the byte-order mark."""
         for number, line in enumerate(_decoded_lines(self.path)):
             text = line.rstrip()
             if number == 0 and self.bom and not keep_bom:
@@ -136,7 +137,7 @@ _reads: ContextVar[list[Path] | None] = ContextVar("lmassay_reads", default=None
 
 @contextmanager
 def record_reads() -> Iterator[list[Path]]:
-    """Record the files that are read through lmassay within a ``with`` block, each once, in the order of reading."""
+    """Yield a list to which each file is added, once, that lmassay reads within the ``with`` block."""
     files: list[Path] = []
     token = _reads.set(files)
     try:
@@ -168,10 +169,10 @@ def data_file(path: Path | str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ParallelText:
-    """Text files with the same number of lines, whose lines belong together."""
+    """Text files with the same number of lines, in which lines with the same number belong together."""
 
     files: Mapping[str, TextFile]
-    """Role → file."""
+    """A dict from role, such as ``src``, to file."""
 
     @property
     def lines(self) -> int:
@@ -179,13 +180,13 @@ class ParallelText:
         return next(iter(self.files.values())).lines
 
     def rows(self, *, keep_bom: bool = False) -> Iterator[dict[str, str]]:
-        """Yield a mapping from role to line for each line number."""
+        """Yield a dict from role to line for each line number."""
         readers = [file.read(keep_bom=keep_bom) for file in self.files.values()]
         for texts in zip(*readers, strict=True):
             yield dict(zip(self.files, texts, strict=True))
 
     def columns(self, positions: range, size: int) -> Iterator[dict[str, list[str]]]:
-        """Yield the lines at these positions, counted from 0, as columns by role, at most ``size`` lines at a time."""
+        """Yield the lines at these positions, counted from 0: dicts from role to a list of up to ``size`` lines."""
         readers: dict[str, Iterator[str]] = {}
         for role, file in self.files.items():
             readers[role] = islice(file.read(), positions.start, positions.stop)
@@ -209,7 +210,7 @@ class ParallelText:
 
 
 def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
-    """Check several text files, and that they have the same number of lines."""
+    """Check that several text files can be read and have the same number of lines."""
     # Missing files are reported before the first large file is read.
     for role, path in paths.items():
         require_file(path, role)
@@ -232,7 +233,10 @@ def open_parallel(paths: Mapping[str, Path]) -> ParallelText:
 
 
 def forbid_overwriting(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path]) -> None:
-    """Raise DataError if an output would overwrite an input or another output. Both are keyed by option."""
+    """Raise DataError if an output would overwrite an input or another output.
+
+    The keys of ``outputs`` and ``inputs`` are the options with which the user named the files, for the message.
+    """
     option_of_file = {path.resolve(): option for option, path in inputs.items()}
     for option, path in outputs.items():
         if path is None:
@@ -276,14 +280,14 @@ def _sha256(path: Path) -> str:
 def git_blob_id(content: bytes) -> str:
     """Return git's id of the content of a file.
 
-    It is a SHA-1 digest, which recognises a file here and protects nothing.
+    It is a SHA-1 digest. Here, it only identifies a file and has no security purpose.
     """
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @contextmanager
 def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
-    """Open a text file for writing that appears under its name only when it is complete.
+    """Open a text file for writing; it gets its name only when it is complete.
 
     Bytes can be written to the stream's ``buffer``. If the block raises an exception, an existing file stays unchanged.
     """
@@ -326,9 +330,9 @@ def atomic_write(path: Path, *, newline: str = "\n") -> Iterator[TextIO]:
 
 @contextmanager
 def atomic_write_compressed(path: Path) -> Iterator[TextIO]:
-    """Like :func:`atomic_write`; a file whose name ends in .gz is gzip-compressed, as all commands that read it expect.
+    """Like :func:`atomic_write`, but a file whose name ends in .gz is compressed with gzip.
 
-    Equal texts give equal files: the time and the name, which gzip would store, are left out.
+    Equal texts give equal files, because the time and the name are left out of the gzip header.
     """
     with atomic_write(path) as stream:
         if path.suffix.lower() != ".gz":
@@ -342,7 +346,7 @@ def atomic_write_compressed(path: Path) -> Iterator[TextIO]:
 
 
 def format_suffix(path: Path) -> str:
-    """The file extension that states the format, in lower case; the .gz of a compressed file is ignored.
+    """The file extension of the format in lower case; the .gz of a compressed file is ignored.
 
     >>> format_suffix(Path("pairs.JSONL.gz"))
     '.jsonl'
@@ -353,7 +357,7 @@ def format_suffix(path: Path) -> str:
 
 
 def stem_of(path: Path) -> str:
-    """The name of a file without the ending of its format and without .gz.
+    """The name of a file without the extension of its format and without .gz.
 
     >>> stem_of(Path("data/pairs.jsonl.gz")), stem_of(Path("pairs.jsonl"))
     ('pairs', 'pairs')
@@ -395,17 +399,17 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 
 
 def _detected_encoding(path: Path) -> str:
-    """UTF-32 or UTF-16 if a byte-order mark or NUL bytes at the beginning indicate it; otherwise empty."""
+    """Return a UTF-32 or UTF-16 encoding if a byte-order mark or NUL bytes at the beginning indicate it; else empty."""
     with open_bytes(path) as stream:
         beginning = stream.read(64)
-    # UTF-32 comes first: its mark begins with that of UTF-16.
+    # UTF-32 is checked first, because its byte-order mark begins with that of UTF-16.
     for encoding, marks in (
         ("utf-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
         ("utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
     ):
         if beginning.startswith(marks):
             return encoding
-    # Every second byte of Latin letters is NUL in UTF-16 without a mark.
+    # Without a byte-order mark, NUL bytes indicate UTF-16: every second byte of Latin letters is NUL.
     if beginning[1:2] == b"\0" and beginning[:1] != b"\0":
         return "utf-16le"
     if beginning[:1] == b"\0" and beginning[1:2] != b"\0":
@@ -414,7 +418,10 @@ def _detected_encoding(path: Path) -> str:
 
 
 def _not_utf8_message(path: Path) -> str:
-    """Find the line and column of the first byte that is not UTF-8; the exception only knows its buffer."""
+    """Return an error message with the line and column of the first byte that is not UTF-8.
+
+    They are searched for here, because the exception has only the position in its buffer.
+    """
     encoding = _detected_encoding(path)
     if encoding:
         return f"{path} is {encoding.upper()}, not UTF-8; convert it: iconv -f {encoding} -t utf-8"

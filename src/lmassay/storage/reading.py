@@ -1,4 +1,4 @@
-"""Reads the examples of a run, single rows and batches in one order, and verifies what it reads."""
+"""Reads and verifies the examples of a run: single rows and batches together, in the order of the data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ class RowReader:
     """Reads the examples of the runs in a results folder."""
 
     def __init__(self, database: Database, *, for_display: bool = False) -> None:
-        """``for_display`` blanks the keys in use out of all that is read, except the ids of examples."""
+        """Read from an open database.
+
+        With ``for_display``, all API keys that the process knows are blanked out of everything that is read, except the
+        ids of examples.
+        """
         self.database = database
         self.for_display = for_display
         self.file = database.file
@@ -55,9 +59,9 @@ class RowReader:
 
     @contextmanager
     def reading(self, run: str) -> Iterator[None]:
-        """Turn whatever SQLite or a parser raises while a run is read from a damaged file into a DamageError.
+        """Convert errors that SQLite or a parser raises because of a damaged file to a DamageError about the run.
 
-        Everything that is read about the examples of a run is read within this context.
+        All code that reads the examples of a run must be within this context.
         """
         try:
             with plain_errors(self.file):
@@ -82,15 +86,15 @@ class RowReader:
         return DamageError(message, problem)
 
     def parsed_row(self, row: StoredRow) -> Row:
-        """Return a row, which is not damaged, as an example with its score."""
+        """Return a row, which must not be damaged, as an example with its score."""
         return (row.without_secrets() if self.for_display else row).parsed()
 
     def shown_json(self, text: str) -> str:
-        """Return stored JSON, without the keys in use if it is for display."""
+        """Return stored JSON; if the store was opened for display, with API keys blanked out."""
         return json_without_keys(text) if self.for_display else text
 
     def damage_of(self, run: str) -> DamageError | None:
-        """Verify all examples of a run, and return what is damaged; None if nothing is."""
+        """Verify all examples of a run, and return an error about the first damage; None if there is none."""
         try:
             with self.reading(run):
                 for row, is_damaged in self.single_rows(run):
@@ -108,13 +112,14 @@ class RowReader:
         return None
 
     def rows_are_whole(self, run: str) -> bool:
-        """Return whether all rows of a run are there and undamaged."""
+        """Return whether no row of a run is missing or damaged."""
         return self.damage_of(run) is None
 
     def needs_digests(self, run: str) -> bool:
-        """Return whether all examples of a run must have digests: those that were recorded before schema 4 have none.
+        """Return whether all examples of a run must have digests.
 
-        A store is updated to the current schema when something is written to it, and then everything has one.
+        Examples that were recorded before schema 4 have none, until the store is updated to the current schema, which
+        happens when something is written to it.
         """
         return self.database.has_all_digests or digests.RECORD in self.database.digests(run)
 
@@ -128,7 +133,7 @@ class RowReader:
         return self.damage_error(run, f"{positions} are not what lmassay wrote")
 
     def check_counts(self, run: str) -> None:
-        """Compare the numbers of examples with those that the results were computed from."""
+        """Raise DamageError if the numbers of examples are not those from which the results were computed."""
         self._check_counts(run, self._counts(run))
 
     def _check_counts(self, run: str, counts: Mapping[str, int]) -> None:
@@ -173,7 +178,7 @@ class RowReader:
             return {state: int(counts[state]) for state in STATES}
 
     def counts_text(self, run: str) -> str:
-        """Return the numbers of examples as they are recorded with the results."""
+        """Return the current numbers of examples as the text that is recorded with the results."""
         return digests.counts_text(self._counts(run))
 
     def _counts(self, run: str) -> dict[str, int]:
@@ -196,9 +201,10 @@ class RowReader:
         return sorted(counts.items(), key=_by_frequency)[:limit]
 
     def unscored_reasons(self, record: RunRecord) -> list[tuple[str, int]]:
-        """Return why examples have no score, each reason with its number of examples, the most frequent first.
+        """Return the reasons why examples have no score, with the number of examples, the most frequent first.
 
-        An example without any score counts with all its reasons; of the others, only the main metrics count.
+        For an example without any score, the reasons of all metrics count; for others, only those of the headline
+        metrics.
         """
         if record.results and not any(result.n_unscored for result in record.results):
             return []
@@ -219,7 +225,7 @@ class RowReader:
     # --- which examples are there ---------------------------------------------------------------------------------
 
     def finished_ids(self, run: str) -> set[str]:
-        """Return the ids of examples that need no further work; those with errors are tried again."""
+        """Return the ids of examples that need no further work. Examples with errors are not among them."""
         query = "SELECT id FROM rows WHERE run = ? AND state != 'error'"
         with self.reading(run):
             ids = {example_id for (example_id,) in self.database.execute(query, (run,))}
@@ -247,10 +253,10 @@ class RowReader:
     def single_rows(
         self, run: str, condition: str = "TRUE", values: Sequence[Any] = (), *, first: int = 0, count: int = -1
     ) -> Iterator[tuple[StoredRow, bool]]:
-        """Yield the rows of a run as they are stored, and whether they are damaged, in the order of the data.
+        """Yield the rows of a run as they are stored, each with whether it is damaged, in the order of the data.
 
-        ``values`` are for the placeholders in the condition. Of the rows that match it, ``count`` rows are yielded,
-        beginning with the one that has the number ``first``, counted from 0.
+        ``condition`` is an SQL condition, ``values`` are the values of its placeholders. Of the rows that match it, the
+        first ``first`` are skipped, and up to ``count`` are yielded (by default, all).
         """
         needs_digest = self.needs_digests(run)
         matching = f"FROM rows WHERE run = ? AND {condition} ORDER BY position LIMIT ? OFFSET ?"
@@ -260,7 +266,7 @@ class RowReader:
             yield row, row.is_damaged(stored_digest, needs_digest=needs_digest)
 
     def stored_keys(self, run: str) -> Iterator[tuple[str, str, bool]]:
-        """Yield the ids of examples, the keys of their answers as JSON, and whether these are damaged."""
+        """Yield the id of each example, the cache keys of its answers as JSON, and whether these are damaged."""
         if not self.database.has_asked:
             return
         query = f"SELECT id, keys, {self.database.asked_digest_column} FROM asked WHERE run = ?"  # noqa: S608
@@ -293,7 +299,7 @@ class RowReader:
         return self._verified_batches(run, self.stored_batches(run))
 
     def verified_score_batches(self, run: str) -> Iterator[RowBatch]:
-        """Yield the batches of a run without their texts, without comparing their number with the record."""
+        """Yield the batches of a run without their texts, and without checking whether some are missing."""
         return self._verified_batches(run, self._stored_scores(run))
 
     def batch_at(self, run: str, first: int) -> RowBatch:
@@ -314,17 +320,17 @@ class RowReader:
         return self._in_order(run, self._parsed_single_rows(run), self.batches(run))
 
     def selected_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
-        """Yield some rows of a run, in the order of its data. Other rows and their batches are not read.
+        """Yield the rows of a run with these numbers, in the order of its data. If possible, others are not read.
 
-        ``numbers`` are sorted and count the rows of :meth:`rows` from 0.
+        ``numbers`` must be sorted; they count the rows that :meth:`rows` yields from 0.
         """
         batches = self.finished_positions(run)
         if not batches:
             yield from self._selected_single_rows(run, numbers)
             return
         if self.has_single_rows(run):
-            # A run that was resumed after damage has both. How many rows come before a given row is not known without
-            # reading them.
+            # A run that was resumed after damage has both single rows and batches. Then the number of a row is known
+            # only after all rows before it have been read.
             selected_numbers = set(numbers)
             for number, row in enumerate(self.rows(run)):
                 if number in selected_numbers:
@@ -340,7 +346,7 @@ class RowReader:
             start += len(positions)
 
     def _selected_single_rows(self, run: str, numbers: Sequence[int]) -> Iterator[Row]:
-        """Yield the rows with these numbers, consecutive ones with one query."""
+        """Yield the rows with these numbers. Consecutive rows are read with one query."""
         with self.reading(run):
             for _, group in itertools.groupby(enumerate(numbers), key=_start_of_sequence):
                 consecutive = [number for _, number in group]
@@ -386,7 +392,7 @@ class RowReader:
         ``with_test_scores`` adds the score on each test item (few-shot).
         """
         if with_test_scores:
-            # They are stored with the details, which make up most of a large run and are otherwise not read.
+            # They are stored in the column with the details, which is most of a large run and is otherwise not read.
             for row in self.rows(run):
                 example = Example(row.example.id, {}, None, row.example.groups)
                 score = Score(row.score.values, test_scores=row.score.test_scores)
@@ -395,9 +401,9 @@ class RowReader:
         yield from self._in_order(run, self.single_score_rows(run), self.verified_score_batches(run))
 
     def score_batches(self, run: str) -> Iterator[RowBatch]:
-        """Yield the batches of a run without their texts. Raises StoreError if one is damaged or missing.
+        """Yield the batches of a run without their texts. Raises DamageError if one is damaged or missing.
 
-        It is for runs whose examples are all in batches, see :meth:`has_single_rows`.
+        All examples of the run must be in batches: see :meth:`has_single_rows`.
         """
         count = 0
         for batch in self.verified_score_batches(run):
@@ -445,17 +451,17 @@ class RowReader:
 
 
 def _start_of_sequence(indexed_number: tuple[int, int]) -> int:
-    """Return what is the same for all numbers of a sequence without gaps."""
+    """Return a key that is the same for all numbers of a sequence without gaps, for ``itertools.groupby``."""
     index, number = indexed_number
     return number - index
 
 
 def _by_frequency(text_and_count: tuple[str, int]) -> tuple[int, str]:
-    """Sort the most frequent texts first."""
+    """Return a sort key that puts the most frequent texts first, and equally frequent ones in alphabetical order."""
     text, count = text_and_count
     return -count, text
 
 
 def position_of(entry: tuple[int, object]) -> int:
-    """Return the position of an entry, by which rows and batches are merged."""
+    """Return the position of an entry: the key by which sorted rows and batches are merged."""
     return entry[0]

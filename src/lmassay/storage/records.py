@@ -1,4 +1,4 @@
-"""Reads the record of a run and verifies it: what does not match its digests is damaged and shows no numbers."""
+"""Reads and verifies the record of a run. If it does not match its digests, the run is damaged and shows no numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmassay.types import Annotation, Provenance, Result, RunRecord, provenance_
 DAMAGED = "damaged"
 """The status of a run whose record or results are not what was written."""
 FIELDS = tuple(RECORD_COLUMNS.split(", "))
-# As bytes, because one text that is not UTF-8 would stop the reading of all runs.
+# The cells are read as bytes, because a single text that is not UTF-8 would abort the query for all runs.
 _COLUMNS_READ = ", ".join(name if name == "planned" else f"CAST({name} AS BLOB)" for name in FIELDS)
 RECORDS_QUERY = f"SELECT {_COLUMNS_READ} FROM runs ORDER BY rowid"  # noqa: S608
 RECORD_QUERY = f"SELECT {_COLUMNS_READ} FROM runs WHERE id = ?"  # noqa: S608
@@ -27,17 +27,18 @@ _OPTIONAL = ("planned", "finished")
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A run as it is stored, with its digests."""
+    """The record of a run as it is stored, with its digests."""
 
     fields: Mapping[str, Any]
-    """Column → value; a text that is not UTF-8 has escapes."""
+    """A dict from column to value. Bytes that are not UTF-8 are replaced by escapes."""
     digests: Mapping[str, str]
+    """A dict from part (such as ``results``) to digest."""
     is_readable: bool = True
     """Whether no required column is empty, and all texts are UTF-8."""
 
     @staticmethod
     def of(columns: Sequence[Any], stored_digests: Mapping[str, Mapping[str, str]]) -> StoredRecord:
-        """Return a run as :data:`RECORDS_QUERY` returns it."""
+        """Return the record of a run from the ``columns`` that :data:`RECORDS_QUERY` yields."""
         fields: dict[str, Any] = {}
         is_readable = True
         for name, value in zip(FIELDS, columns, strict=True):
@@ -59,33 +60,37 @@ class StoredRecord:
         return str(self.fields["id"])
 
     def has_damaged_record(self, *, needs_digest: bool) -> bool:
-        """Return whether what was recorded about a run before it started is not what was written."""
+        """Return whether the part of the record that was written before the run started does not match its digest.
+
+        ``needs_digest`` says whether a missing digest is damage.
+        """
         expected = self.digests.get(digests.RECORD)
         if expected is None:
             return needs_digest or not self.is_readable
         return not self.is_readable or expected != digests.record_digest(self.fields)
 
     def has_damaged_state(self, *, needs_digest: bool) -> bool:
-        """Return whether status, note or times are not what was written."""
+        """Return whether status, note and times do not match their digest."""
         expected = self.digests.get(digests.STATE)
         if expected is None:
             return needs_digest
         return expected != digests.state_digest(self.fields)
 
     def has_damaged_results(self) -> bool:
-        """Return whether the results are not what was written."""
+        """Return whether the results do not match their digest."""
         expected = self.digests.get(digests.RESULTS)
         if expected is None:
-            # The results have not been computed, so they must be empty. Before schema 4, there were no digests.
+            # Without a digest, the results have not been computed, so they must be empty. A run without any digest was
+            # recorded before schema 4, when there were none.
             return digests.RECORD in self.digests and self.fields["results"] != "[]"
         return expected != digests.results_digest(self.id, self.fields["results"])
 
     def has_damaged_annotation(self) -> bool:
-        """Return whether the user's note and tags are not what was written."""
+        """Return whether the user's note and tags do not match their digest."""
         return annotation_from_text(self.id, self.digests.get(digests.ANNOTATION)) is None
 
     def parsed(self, **changes: Any) -> RunRecord:
-        """Return the run; ``changes`` replace columns."""
+        """Parse the record. ``changes`` replace the values of columns."""
         fields = {**self.fields, **changes}
         parsed = {
             "config": json.loads(fields["config"]),
@@ -96,12 +101,12 @@ class StoredRecord:
         return RunRecord(**{**fields, **parsed})
 
     def damaged(self, file: Path, problem: str) -> RunRecord:
-        """Return the run without configuration and numbers, because its record cannot be trusted."""
+        """Return a record with the status ``damaged``, without configuration and numbers, which cannot be trusted."""
         return _damaged_record(self.fields, file, problem)
 
 
 def lost_record(run: str, file: Path) -> RunRecord:
-    """Return a run of which only the id is left."""
+    """Return a record with the status ``damaged`` for a run of which only the id is left."""
     fields = {**dict.fromkeys(FIELDS, ""), "id": run, "planned": None, "finished": None}
     return _damaged_record(fields, file, "cannot be read")
 

@@ -1,17 +1,23 @@
 """The results folder: one SQLite file with the records of all runs and a cache of all answers.
 
-Answers are committed one by one as they arrive, rows batch by batch, so a run that is killed loses only the requests
-that were on their way. A run in progress holds a lock that the operating system releases when the process dies. So no
-two processes write to the same run, and an interrupted run can be distinguished from a running one.
+Scored examples are stored in one of two forms. *Rows* are for examples that sent requests: each is one record in the
+table ``rows``, and the cache keys of its answers are in the table ``asked``. *Batches* are for tasks that score many
+examples at once without requests: a batch is one record in the table ``batches`` and holds thousands of consecutive
+examples by columns, which is much smaller and faster.
+
+Each answer is committed as soon as it arrives, and rows are committed several at a time, so a run that is killed loses
+only the requests whose answers had not arrived. A run in progress holds a lock that the operating system releases when
+the process dies. So no two processes write to the same run, and an interrupted run can be distinguished from a running
+one.
 
 Records, results, rows and answers are stored with a digest, which is verified when they are read, so that a defective
 disk or a manual edit cannot change a result unnoticed. A run whose record or results do not match is called damaged and
 shows no numbers; reading a row that does not match is an error; an answer that does not match is requested again.
-Versions before schema 4 did not write digests; their data is read as it is.
+Before schema 4, no digests were written; such data is read without verification.
 
-Secrets are blanked here, before anything is written. In configurations, results, examples and answers, these are the
-API keys in use; in names, labels, signatures, provenance, notes and errors, also everything that looks like an API key.
-Reports and exports are written from the store, so they have no secrets either.
+Secrets are blanked out here, before anything is written. In configurations, results, examples and answers, these are
+the API keys that the process knows; in names, labels, signatures, provenance, notes and errors, also everything that
+looks like an API key. Reports and exports are written from the store, so they contain no secrets either.
 """
 
 from __future__ import annotations
@@ -83,8 +89,7 @@ __all__ = [
     "is_cacheable_response",
 ]
 
-# Answers about more candidate words than this are not stored: a local model computes them again in milliseconds, and
-# those of a large data set would fill a disk.
+# Answers with probabilities of more candidate words than this are not stored: see ``is_cacheable_request``.
 MAX_CACHED_CANDIDATES = 64
 _MAX_LISTED_RUNS = 5
 # The id of a run begins with the time at which it was recorded.
@@ -108,8 +113,8 @@ def is_cacheable_response(response: Response) -> bool:
 def is_cacheable_request(request: Request) -> bool:
     """Return whether the answer to a request is worth storing.
 
-    Answers about hundreds of candidate words would fill the disk, and a local model gives them again in milliseconds.
-    The scores that are computed from them are in the rows.
+    Answers with the probabilities of hundreds of candidate words would fill the disk, and a local model computes them
+    again in milliseconds. The scores that are computed from them are stored with the examples.
     """
     if not isinstance(request, Slot):
         return True
@@ -151,9 +156,9 @@ class Store(RowReader):
         """Open a results folder.
 
         With ``create``, it is created if necessary, and an old schema is updated. With ``read_only``, SQLite refuses
-        everything that would change it. With ``for_display``, the API keys in the environment and the other API keys in
-        use are blanked out of what is read, because an old version may have stored them. It is too late to do this in
-        a finished page: there, a key may be cut, wrapped or escaped, and would not be found.
+        everything that would change it. With ``for_display``, the API keys in the environment and all others that the
+        process knows are blanked out of what is read, because an old version may have stored them. This cannot wait
+        until a page is finished: there, a key may be cut, wrapped or escaped, and would not be found.
         """
         if for_display:
             remember_environment()
@@ -178,7 +183,7 @@ class Store(RowReader):
         return f"{datetime.now(UTC).strftime(_ID_TIME_FORMAT)}-{_slug(redact(label))}-{secrets.token_hex(3)}"
 
     def add_run(self, run: NewRun, status: str = "running") -> None:
-        """Record a run. Hold its lock, so that no other process considers it interrupted."""
+        """Record a run. The caller must hold its lock; otherwise, other processes consider the run interrupted."""
         with plain_errors(self.file), self.database.transaction():
             self._insert_run(run, status)
 
@@ -190,13 +195,13 @@ class Store(RowReader):
             "task": run.task,
             "model": redact(run.model),
             "label": redact(run.label),
-            # In the original order of keys, which may affect the requests.
+            # Not ``canonical``, which sorts keys: their order in the configuration may affect the requests.
             "config": json.dumps(value_without_keys(run.config), allow_nan=False),
             "signature": redact(run.signature),
             "provenance": canonical(redacted_value(run.provenance.as_dict())),
             "planned": run.planned,
         }
-        # The time in the id, so that a damaged time can be restored exactly.
+        # Use the time that is in the id, so that the stored time can be restored from the id if it is damaged.
         created = _time_of_id(run.id) or datetime.now(UTC).isoformat(timespec="seconds")
         # The keys are in the order of the columns below.
         self.database.execute(
@@ -209,7 +214,7 @@ class Store(RowReader):
         self.database.set_digest(run.id, digests.STATE, state_digest(state))
 
     def add_waiting(self, runs: Sequence[NewRun]) -> None:
-        """Record runs that wait for their turn; either all are recorded or none."""
+        """Record runs that wait for other runs of the same command to finish; either all are recorded or none."""
         with plain_errors(self.file), self.database.transaction():
             for run in runs:
                 self._insert_run(run, "waiting")
@@ -220,7 +225,8 @@ class Store(RowReader):
         if status not in ("running", "waiting"):
             finished = datetime.now(UTC).isoformat(timespec="seconds")
         safe_note = redact(note)
-        # One transaction: after a crash between the two, the digest would not match and the run would look damaged.
+        # Status and digest are written in one transaction: after a crash between the two, they would not match, and the
+        # run would look damaged.
         with plain_errors(self.file), self.database.transaction():
             created = self._creation_time(run)
             self.database.execute(
@@ -233,8 +239,8 @@ class Store(RowReader):
     def _creation_time(self, run: str) -> str | None:
         """The time at which a run was recorded; None if there is no such run.
 
-        If the stored time is damaged, it is restored from the id of the run, so that the next digest does not confirm
-        a wrong time.
+        If the stored time is damaged, it is restored from the id of the run. Otherwise, the digest that is written next
+        would confirm a wrong time.
         """
         query = "SELECT id, status, note, created, finished FROM runs WHERE id = ?"
         stored = self.database.execute(query, (run,)).fetchone()
@@ -300,7 +306,8 @@ class Store(RowReader):
         """Read the records of all runs that can be read, in the order in which they were recorded."""
         records: list[StoredRecord] = []
         try:
-            # SQLite numbers rows as they are inserted. The times are not reliable: a clock may be wrong or set back.
+            # The query sorts by the number that SQLite gives to each row when it is inserted. The stored times are not
+            # a reliable order, because a clock may be wrong or set back.
             for columns in self.database.execute(RECORDS_QUERY):
                 records.append(StoredRecord.of(columns, stored_digests))
         except sqlite3.DatabaseError:
@@ -316,11 +323,12 @@ class Store(RowReader):
         return records
 
     def _verified_record(self, stored: StoredRecord) -> RunRecord:
-        """Return a run; if it is not what was written, its status is ``damaged``."""
+        """Return a run, for display without secrets; if it is not what was written, its status is ``damaged``."""
         record = self._checked_record(stored)
         return record_without_keys(record) if self.for_display else record
 
     def _checked_record(self, stored: StoredRecord) -> RunRecord:
+        """Return a run with everything that was stored; if it is not what was written, its status is ``damaged``."""
         needs_digest = self.database.has_all_digests
         if stored.has_damaged_record(needs_digest=needs_digest):
             return stored.damaged(self.file, "is not what lmassay wrote")
@@ -344,7 +352,10 @@ class Store(RowReader):
             return stored.damaged(self.file, f"cannot be read ({one_line(error)})")
 
     def with_damage(self, record: RunRecord) -> RunRecord:
-        """Verify all examples and answers of a run. If something is damaged, return the run without its numbers."""
+        """Verify all examples and answers of a run, and return it.
+
+        If something is damaged, the returned run has the status ``damaged``, the problem as its note, and no results.
+        """
         if record.status == DAMAGED:
             return record
         damage = self.damage_of(record.id) or self.damage_of_answers(record.id)
@@ -354,6 +365,7 @@ class Store(RowReader):
 
     def run(self, name: str) -> RunRecord:
         """Return a run by its id, by a unique beginning or end of its id, or by ``latest``."""
+        # Without reading all runs, if the name is a complete id.
         record = self._undamaged_run(name)
         if record is not None:
             return record
@@ -389,7 +401,7 @@ class Store(RowReader):
 
     @contextmanager
     def lock(self, run: str) -> Iterator[None]:
-        """Lock a run for this process. The lock ends with the process, however it ends."""
+        """Lock a run for this process. The operating system releases the lock when the process ends, even if killed."""
         with exclusive(self._lock_file(run), f"the run {run}"):
             yield
 
@@ -403,12 +415,12 @@ class Store(RowReader):
             self.forget_lock(f"sweep-{sweep}")
 
     def forget_lock(self, run: str) -> None:
-        """Remove the lock file of a run that is complete; call it while holding the lock."""
+        """Remove the lock file of a run that is complete. The caller must hold the lock."""
         with suppress(OSError):
             self._lock_file(run).unlink(missing_ok=True)
 
     def is_in_progress(self, record: RunRecord) -> bool:
-        """Return whether a process is working on a run, or on the sweep in which the run waits for its turn."""
+        """Return whether a process is working on this run, or on another run of the sweep in which this run waits."""
         if record.status == "running":
             return True
         return record.status == "waiting" and is_held(self._lock_file(f"sweep-{record.sweep}"))
@@ -416,27 +428,29 @@ class Store(RowReader):
     # --- answers --------------------------------------------------------------------------------------------------
 
     def cached(self, keys: Iterable[str]) -> dict[str, Response]:
-        """Return the stored responses to those of the keys that have one."""
+        """Return a dict from cache key to stored response, without the keys that have no intact response."""
         responses: dict[str, Response] = {}
         with plain_errors(self.file):
             for key in keys:
                 stored = self._stored_response(key)
                 if stored is not None:
-                    # Only an answer of an old store, which has no digest, may be unreadable. The model is asked again.
+                    # An answer that cannot be read is left out, so the model is asked again. This can only be an
+                    # answer from an old store without digests, because damage was excluded by the digest otherwise.
                     with suppress(*UNREADABLE):
                         responses[key] = response_from_dict(json.loads(stored))
         return responses
 
     def own_answer_keys(self, run: str) -> dict[str, str]:
-        """Return the keys of answers that only this run uses, by the usual keys of their requests.
+        """Return a dict from a request's cache key to the key of this run's own answer, if it has one.
 
-        A run has such answers if its folder was merged with one that had other answers to the same requests.
+        A run has its own answers to some requests if its folder was merged with another one that had different answers
+        to the same requests.
         """
         own_keys: dict[str, str] = {}
         with plain_errors(self.file):
             query = "SELECT keys FROM asked WHERE run = ? AND keys LIKE ?"
             for (stored_keys,) in self.database.execute(query, (run, f"%{OWN_ANSWER_MARK}%")):
-                # Keys that were changed from outside lead to no answer, and the model is asked again.
+                # If the stored keys were edited and cannot be read, they are ignored, and the model is asked again.
                 with suppress(*UNREADABLE):
                     for own_key in json.loads(stored_keys):
                         key, mark, _ = own_key.partition(OWN_ANSWER_MARK)
@@ -445,7 +459,7 @@ class Store(RowReader):
         return own_keys
 
     def cached_keys(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys that have a stored response."""
+        """Return the subset of the cache keys that have an intact stored response."""
         with plain_errors(self.file):
             return {key for key in keys if self._stored_response(key) is not None}
 
@@ -461,10 +475,10 @@ class Store(RowReader):
         return response
 
     def add_response(self, key: str, run: str, model: str, request: Mapping[str, Any], response: Response) -> None:
-        """Store a response immediately, because it may have been paid for.
+        """Store a response under its cache key, and commit it immediately, because it may have been paid for.
 
-        If the response contains an API key, the API key is blanked out, and the response is not used again: otherwise a
-        task would score a text that the model did not write.
+        If the response contains an API key, the API key is blanked out, and the response is stored under another cache
+        key, so that it is shown but never reused: otherwise, a task would score a text that the model did not write.
         """
         original = compact(response_as_dict(response))
         stored = json_without_keys(original)
@@ -476,7 +490,7 @@ class Store(RowReader):
             self.database.execute(_RESPONSE_INSERTION, row.with_digest())
 
     def add_spending(self, run: str, response: Response, usd: float | None) -> None:
-        """Add the tokens and the cost of a response to what the run has spent, whether it is stored or not."""
+        """Add the tokens and the cost of a response to those of the run, even if the response is not stored."""
         # A request that failed may have cost tokens, but it is not an answer.
         answers = 0 if response.error else 1
         with plain_errors(self.file), self.database.transaction():
@@ -526,9 +540,9 @@ class Store(RowReader):
     def add_rows(
         self, run: str, rows: Iterable[tuple[int, Row]], response_keys: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """Store a batch of scored examples, each with its position; either all are stored or none.
+        """Store scored examples as rows, each with its position in the data; either all are stored or none.
 
-        ``response_keys`` has the keys of the responses to each example.
+        ``response_keys`` is a dict from the id of an example to the cache keys of the responses to its requests.
         """
         stored_keys = []
         for example_id, keys in (response_keys or {}).items():
@@ -548,7 +562,7 @@ class Store(RowReader):
             self._forget_row_count(run)
 
     def add_batch(self, run: str, batch: RowBatch) -> None:
-        """Store consecutive examples that are scored, as columns."""
+        """Store consecutive scored examples as one batch, which holds their scores and texts by columns."""
         with plain_errors(self.file), self.database.transaction():
             self.database.execute(
                 f"INSERT OR REPLACE INTO batches ({BATCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
@@ -561,12 +575,12 @@ class Store(RowReader):
         self.database.execute("DELETE FROM digests WHERE run = ? AND part = ?", (run, digests.ROWS))
 
     def drop_damaged_rows(self, run: str) -> int:
-        """Delete damaged rows and batches, so that their examples are scored again; return how many there were.
+        """Delete damaged rows and batches, so that their examples are scored again; return the number of examples.
 
-        Hold the run's lock.
+        The caller must hold the run's lock.
         """
         with self.reading(run):
-            # Also if only the keys of the answers are damaged: scoring the example again stores them again.
+            # An example is also scored again if only the keys of its answers are damaged, because this restores them.
             damaged_ids = {example_id for example_id, _, is_damaged in self.stored_keys(run) if is_damaged}
             damaged_rows = []
             for row, is_damaged in self.single_rows(run):
@@ -580,13 +594,14 @@ class Store(RowReader):
                     self.database.execute("DELETE FROM rows WHERE run = ? AND id IS ?", (run, row.id))
                 for batch in damaged_batches:
                     self.database.execute("DELETE FROM batches WHERE run = ? AND first IS ?", (run, batch.first))
-        in_batches = sum(batch.examples for batch in damaged_batches if isinstance(batch.examples, int))
-        return len(damaged_rows) + in_batches
+        examples_in_batches = sum(batch.examples for batch in damaged_batches if isinstance(batch.examples, int))
+        return len(damaged_rows) + examples_in_batches
 
     def requests_and_responses(self, run: str) -> Iterator[_ExampleExchanges]:
         """Yield each example's id with its requests and responses, as far as they are stored.
 
-        The examples come in the order of the data. Those in batches have none, because no requests were sent for them.
+        The examples come in the order of the data. Examples in batches have an empty list, because no requests were
+        sent for them.
         """
         for _, exchanges in heapq.merge(self._exchanges(run), self._examples_without_exchanges(run), key=position_of):
             yield exchanges
@@ -611,7 +626,8 @@ class Store(RowReader):
                 if stored is None:
                     stored = self._whole_response(run, altered_response_key(key))
                 if stored is None:
-                    # Answers to long lists of words are not kept, and ``lmassay rm --answers`` deletes answers.
+                    # Not damage: answers about many candidate words are not stored, and ``lmassay rm --answers``
+                    # deletes answers.
                     continue
                 request = json.loads(self.shown_json(stored.request))
                 response = response_from_dict(json.loads(self.shown_json(stored.response)))
@@ -619,7 +635,7 @@ class Store(RowReader):
         return pairs
 
     def damage_of_answers(self, run: str) -> DamageError | None:
-        """Verify the answers that a run used, as far as they are stored; return what is damaged."""
+        """Verify the answers that a run used, as far as they are stored; return the first damage, or None."""
         try:
             with self.reading(run):
                 keys = self._all_response_keys(run)
@@ -631,7 +647,7 @@ class Store(RowReader):
         return None
 
     def _all_response_keys(self, run: str) -> Iterator[str]:
-        """Yield the keys of the answers to the requests of all examples."""
+        """Yield the cache keys of all answers that the run used."""
         for example_id, keys, is_damaged in self.stored_keys(run):
             if is_damaged:
                 raise self._requests_error(run, example_id)
@@ -648,7 +664,7 @@ class Store(RowReader):
         return [key for key in keys if key not in stored_keys]
 
     def _response_keys(self, run: str, example_id: str) -> list[str]:
-        """Return the keys of the answers to an example's requests. Stores before schema 3 do not have them."""
+        """Return the cache keys of the answers to an example's requests; empty for a store before schema 3."""
         if not self.database.has_asked:
             return []
         query = f"SELECT keys, {self.database.asked_digest_column} FROM asked WHERE run = ? AND id = ?"  # noqa: S608
@@ -664,7 +680,7 @@ class Store(RowReader):
         return self.damage_error(run, f"the requests of example '{example_id}' are not what lmassay wrote")
 
     def _whole_response(self, run: str, key: str) -> StoredResponse | None:
-        """Return a stored response with its request; None if there is none."""
+        """Return a stored response with its request; None if there is none. Raises DamageError if it is damaged."""
         query = f"SELECT {RESPONSE_COLUMNS}, {self.database.digest_column} FROM responses WHERE key = ?"  # noqa: S608
         row = self.database.execute(query, (key,)).fetchone()
         if row is None:
@@ -683,9 +699,9 @@ class Store(RowReader):
         return response
 
     def copy_with_single_rows(self, folder: Path, runs: Sequence[str], limit: int) -> None:
-        """Copy runs to a new folder, with a row for each example also where this store has batches.
+        """Copy runs to a new folder in which every example is a row; batches are converted to rows.
 
-        It is for tools that read the tables themselves. At most the first ``limit`` examples in batches of each run
+        The copy is for tools that read the tables with SQL. Of each run's examples in batches, only the first ``limit``
         are copied. Damaged answers are left out.
         """
         with Store(folder, create=True) as copy, plain_errors(self.file):
@@ -700,7 +716,8 @@ class Store(RowReader):
                 for run in runs:
                     copy.database.execute(f"{insertion} WHERE {key} = ?", (run,))
             copy.database.execute("DETACH original")
-            # The cache belongs to all runs. Without it, examples are still shown.
+            # All answers are copied, because the cache is shared by all runs. If it cannot be read, the copy is still
+            # useful without answers.
             with suppress(sqlite3.DatabaseError), copy.database.transaction():
                 copy.database.executemany(_RESPONSE_INSERTION, self._intact_responses())
             for run in runs:
@@ -708,8 +725,8 @@ class Store(RowReader):
                     copy.add_rows(run, rows)
 
     def _intact_responses(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the columns of all answers that are not damaged, with digests as the current schema has them."""
-        # As bytes: otherwise, one text that is not UTF-8 would end the query.
+        """Yield the columns of all answers that are not damaged, with the digests of the current schema."""
+        # The cells are read as bytes: otherwise, a single text that is not UTF-8 would abort the query.
         columns = ", ".join(f"CAST({name} AS BLOB)" for name in StoredResponse._fields)
         query = f"SELECT {columns}, {self.database.digest_column} FROM responses"  # noqa: S608
         for *cells, stored_digest in self.database.execute(query):
@@ -724,7 +741,7 @@ class Store(RowReader):
 
 
 def _with_lost_records(records: Sequence[RunRecord], lost: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return all runs in their order. Those of which only the id is left are inserted by the time in their id."""
+    """Return all runs in order. A lost run, of which only the id is left, is inserted by the time in its id."""
     ordered = list(records)
     for record in lost:
         later = (number for number, other in enumerate(ordered) if other.id > record.id)
@@ -742,7 +759,7 @@ def _rows_up_to(batches: Iterable[RowBatch], limit: int) -> Iterator[list[tuple[
 
 
 def _matching_runs(name: str, runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the run with this id; without one, all runs whose id begins or ends with the name."""
+    """Return the run whose id is ``name``; if there is none, all runs whose id begins or ends with it."""
     for run in runs:
         if run.id == name:
             return [run]
@@ -752,7 +769,7 @@ def _matching_runs(name: str, runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _suggestion(name: str, runs: Sequence[RunRecord]) -> str:
-    """Return what to do about a name that no run has."""
+    """Return the part of an error message that suggests what to do about a name that no run has."""
     accepted_names = ["latest"]
     for run in runs:
         accepted_names.append(run.id)
@@ -766,7 +783,7 @@ def _suggestion(name: str, runs: Sequence[RunRecord]) -> str:
 
 
 def _time_of_id(run: str) -> str | None:
-    """Return the time at which the id of a run was made; None if the id has no time."""
+    """Return the time with which the id of a run begins, in ISO format; None if it does not begin with a time."""
     digits = _TIME_IN_ID.match(run)
     if digits is None:
         return None

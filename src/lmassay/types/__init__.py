@@ -5,7 +5,7 @@ yields an :class:`Example` and turns it into requests (:class:`Generate`, :class
 :class:`Substitute`, :class:`Train`); a model answers each with a :class:`Response`; the task gives the example a
 :class:`Score`; the scores of a run are aggregated into a list of :class:`Result`.
 
-Import them from here: which module of this package defines a type may change.
+Import them from this package. A future version may move a type to another of its modules.
 """
 
 from __future__ import annotations

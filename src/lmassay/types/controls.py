@@ -1,17 +1,19 @@
-"""Remove characters that control a terminal or reorder text from what a model, a file or a server sends."""
+"""Removes characters that control a terminal or reorder text from texts of models, files and servers."""
 
 from __future__ import annotations
 
 import re
 
-# C0 and C1 controls except tab and line feed (escape sequences start with one), and the marks that reorder text.
+# The C0 and C1 control characters (with which the escape sequences of terminals begin) except tab and line feed, and
+# the Unicode marks that change the direction of text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# The same and lone surrogates, which UTF-8 cannot represent, in a text that is JSON already. JSON escapes C0 itself.
+# The same characters and lone surrogates, which UTF-8 cannot represent, in a text that is already JSON. C0 control
+# characters cannot occur there, because JSON requires that they are escaped.
 _ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def replace_controls(text: str) -> str:
-    r"""Return a text in which each control character is a replacement character; a line break stays one.
+    r"""Return a text in which each control character is replaced by U+FFFD; line breaks and tabs stay.
 
     >>> replace_controls("a\r\nb\x1b[2J") == "a\nb\N{REPLACEMENT CHARACTER}[2J"
     True

@@ -1,4 +1,4 @@
-"""What the statistics need to know: the design that a task declares, and the settings for intervals."""
+"""The statistical design that a task declares, and the settings for intervals."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INTERVAL_RULE = "cr2.3"
-"""The version of the rules for intervals, which is part of every signature. ``Result.method`` says which rule a single
-result used."""
+"""The version of the method for intervals, which is part of every signature. ``Result.method`` says how the interval of
+a single result was computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class Combination:
     """
 
     terms: Mapping[str, float]
-    """Column → weight."""
+    """A dict from column to weight."""
     constant: float = 0.0
     """The constant that is added to the weighted means."""
     each: str | None = None
-    """If given, the value is computed within every label of this group and averaged over the labels, so that each label
-    has the same weight."""
+    """If given, the value is computed separately for each label of this group and then averaged over the labels, so
+    that each label has the same weight."""
     bounds: tuple[float, float] = (0.0, 1.0)
-    """The least and the largest possible value. They limit the interval and decide how it is computed."""
+    """The least and the largest possible value. They limit the interval and affect how it is computed."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON."""
@@ -35,7 +35,7 @@ class Combination:
 
 
 def combination_from_dict(data: Mapping[str, Any]) -> Combination:
-    """Read what :meth:`Combination.as_dict` wrote; JSON has turned the bounds into a list."""
+    """Read what :meth:`Combination.as_dict` wrote. In JSON, the bounds are a list."""
     return Combination(**{**data, "bounds": tuple(data["bounds"])})
 
 
@@ -49,7 +49,8 @@ class Replicates:
     group: str
     """The group whose labels distinguish repetitions, such as ``split``."""
     correlation: Mapping[str, float] = field(default_factory=dict)
-    """Metric → correlation between the results of two repetitions that is due to shared data; 0 if not named."""
+    """A dict from metric to the correlation between the results of two repetitions that is due to shared data. It is 0
+    for metrics that are not named."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON."""
@@ -58,29 +59,31 @@ class Replicates:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What the statistics need to know about a task."""
+    """The statistical design of a task: which examples are independent, and how metrics are computed from scores."""
 
     clusters: tuple[str, ...] = ()
-    """The group whose members are not independent of each other, such as questions made from one template; empty if all
-    examples are independent. A task may name only one group."""
+    """The group whose labels define clusters: examples with the same label, such as questions made from one template,
+    are not independent. Empty if all examples are independent. A task may name only one group."""
     headline: tuple[str, ...] = ()
     """The metrics that tables and comparisons show by default; all metrics if empty."""
     weights: Mapping[str, str] = field(default_factory=dict)
-    """For metrics that are means over something other than examples: metric → column with the number of items."""
+    """For metrics that are means over items other than examples, such as words: a dict from metric to the column with
+    the number of items of each example."""
     combinations: Mapping[str, Combination] = field(default_factory=dict)
-    """Metrics that are computed from several columns."""
+    """A dict from metric to its combination, for metrics that are computed from several columns."""
     pair_by: tuple[str, ...] = ()
     """The group by which two runs are paired if they have no examples in common; at most one, like ``clusters``."""
     replicates: Replicates | None = None
     """Set if examples are repetitions of one experiment."""
     crossed: Mapping[str, str] = field(default_factory=dict)
-    """For metrics whose examples share more than their clusters: metric → what the labels of its ``Score.outcomes``
-    are, in the singular. In ``{"tse": "verb_pair"}``, contexts with different nouns test the same pairs of verbs.
-    Intervals and comparisons are then clustered both ways."""
+    """For metrics whose examples consist of several outcomes, where the same labels occur in examples of different
+    clusters: a dict from metric to a singular noun that says what the labels of its ``Score.outcomes`` are. With
+    ``{"tse": "verb_pair"}``, contexts with different nouns test the same pairs of verbs. Intervals and comparisons are
+    then clustered in both ways, by ``clusters`` and by these labels."""
 
     @property
     def unit(self) -> str:
-        """What one row of scores is about, in the singular: an example, or a repetition such as a split."""
+        """A singular noun for what one row of scores is: ``example``, or a repetition such as ``split``."""
         return "example" if self.replicates is None else self.replicates.group
 
     @property
@@ -144,7 +147,7 @@ class Settings:
     """The random seed for the bootstrap."""
 
     def signature(self, clusters: Sequence[str] = ()) -> str:
-        """Return the part of the signature that identifies the rule for intervals, with what examples are clustered by.
+        """Return the part of the signature that identifies the method for intervals and the groups used as clusters.
 
         >>> Settings(confidence=0.9).signature(["template"])  # doctest: +ELLIPSIS
         '0.9,...,clusters=template'

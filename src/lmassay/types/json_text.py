@@ -1,4 +1,4 @@
-"""Values as JSON text, in one canonical spelling, and their digests."""
+"""Writes values as JSON text of which there is exactly one form, so that equal values have equal digests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import hashlib
 import json
 from typing import Any
 
-# json.dumps with options, and json.loads, spend more time on every call than a short value takes.
+# Created once, because json.dumps with options creates an encoder for each call. For short values, this and the checks
+# of json.loads take longer than the conversion itself.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 _DECODER = json.JSONDecoder()
 
 
 def canonical(value: Any) -> str:
-    """Return a value as JSON in its one canonical spelling, for hashing and storing.
+    """Return a value as canonical JSON, for hashing and storing: keys are sorted, and there is no white space.
 
     All characters beyond ASCII are escaped, because a lone surrogate is legal in a Python string but not in UTF-8.
     """
@@ -21,9 +22,10 @@ def canonical(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return a value as JSON for storing, with characters beyond ASCII as they are.
+    """Return a value as JSON for storing, in which characters beyond ASCII are not escaped.
 
-    Korean takes half the space that it takes in :func:`canonical`: three bytes of UTF-8 instead of six for ``\\uXXXX``.
+    Korean text takes half the space that it takes in :func:`canonical`: three bytes of UTF-8 per character instead of
+    six for ``\\uXXXX``.
     """
     text = _COMPACT.encode(value)
     if is_utf8(text):
@@ -33,7 +35,7 @@ def compact(value: Any) -> str:
 
 
 def from_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text as ``json.loads`` does, which takes twice as long for a short text.
+    """Parse a JSON text like ``json.loads``, but in half the time for short texts.
 
     >>> from_json('{"accuracy": 0.5}')
     {'accuracy': 0.5}
@@ -45,7 +47,7 @@ def from_json(text: str | bytes) -> Any:
             end = -1
         if end == len(text):
             return value
-    # Bytes, blanks at the beginning or the end, or a mistake, which is reported.
+    # The text is bytes, has white space around it, or is not JSON, which raises an error.
     return json.loads(text)
 
 

@@ -1,4 +1,4 @@
-"""What a metric declares about itself."""
+"""Declarations of metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Better = Literal["higher", "lower", "zero"]
 def is_detail(metric: str) -> bool:
     """Whether the name of a result is that of a detail, which short tables and lists leave out.
 
-    Details are statistics and parts of a metric, and the points of a curve.
+    Details are statistics of a metric (such as its standard deviation), parts of it, and the points of a curve.
 
     >>> [name for name in ("ew", "ew@top0.5", "d_tgt.std") if is_detail(name)]
     ['ew@top0.5', 'd_tgt.std']
@@ -25,7 +25,7 @@ def is_detail(metric: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """The declaration of a metric: what tables, comparisons, gates, exports and pages need to know about it.
+    """The declaration of a metric, which tables, comparisons, gates, exports and pages use.
 
     >>> Metric("word_error_rate", "words that are wrong", better="lower", bounds=(0, 1)).better
     'lower'
@@ -34,17 +34,17 @@ class Metric:
     name: str
     """The name in results, options and files."""
     title: str = ""
-    """A few words that say what it is; the name if left out."""
+    """A few words that describe the metric; the name if left out."""
     better: Better = "higher"
     """Which values are better: ``higher``, ``lower``, or ``zero`` if deviations to both sides are bad."""
     bounds: tuple[float | None, float | None] | None = None
-    """The smallest and largest possible value. None stands for an end without a limit; so does infinity."""
+    """The smallest and largest possible value. None or infinity means that there is no limit on this side."""
     chance: float | None = None
     """The expected value of guessing."""
     meaning: str = ""
     """One sentence for readers who do not know the metric."""
     verdict: bool = False
-    """Whether every example is simply right (1) or wrong (0), rather than scored by degree."""
+    """Whether the score of every example is a verdict: right (1) or wrong (0), with no values in between."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -61,7 +61,7 @@ class Metric:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The bounds as two numbers; None if an end has no limit."""
+        """The bounds as two numbers; None if there is no limit on one of the sides."""
         low, high = self.bounds or (None, None)
         if low is None or high is None:
             return None
@@ -69,7 +69,7 @@ class Metric:
 
 
 def _checked_bounds(metric: Metric) -> tuple[float | None, float | None] | None:
-    """Return the bounds in the form in which they are stored, since JSON has neither tuples nor infinity."""
+    """Check the bounds, and replace infinity by None and a list by a tuple: JSON has neither infinity nor tuples."""
     if metric.bounds is None:
         return None
     message = f"Metric {metric.name!r}: bounds must be two numbers, the smaller first, not {metric.bounds!r}"
@@ -109,10 +109,10 @@ def _is_finite_number(value: object) -> bool:
 
 
 def find_metric(name: str, declared: Iterable[Metric]) -> Metric | None:
-    """Return the declaration of a metric among several, or None.
+    """Return the declaration of a metric among several; None if it is not declared.
 
-    A point of a curve (``ew@top0.5``) and a statistic of a metric (``d_tgt.std``) share the declaration of the metric
-    they belong to, except that they are not verdicts on single examples.
+    A point of a curve (``ew@top0.5``) and a statistic of a metric (``d_tgt.std``) have the declaration of the metric to
+    which they belong, except that they are not verdicts on single examples.
     """
     by_name = {metric.name: metric for metric in declared}
     if name in by_name:
@@ -124,7 +124,7 @@ def find_metric(name: str, declared: Iterable[Metric]) -> Metric | None:
 
 
 def metric_as_dict(metric: Metric) -> dict[str, Any]:
-    """Return the fields that differ from their defaults; all fields would take much space for a hundred metrics."""
+    """Return the fields that differ from their defaults. With all fields, a hundred metrics would take much space."""
     data: dict[str, Any] = {}
     for declared in dataclasses.fields(metric):
         value = getattr(metric, declared.name)

@@ -1,4 +1,4 @@
-"""Examples, and the requests that a task makes from them."""
+"""Examples, and the requests to a model that a task creates from them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Verb = Literal["generate", "logprobs", "slot", "train", "gradients"]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One item of a data set: the input, and what a good answer looks like."""
+    """One item of a data set: the input and, if there is one, the expected answer."""
 
     id: str
     """A name that is unique within the task."""
     inputs: Mapping[str, Any]
-    """The texts and other values that the task's requests are made from."""
+    """The texts and other values from which the task creates its requests."""
     reference: Any = None
     """The expected answer, if the data has one."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class Generate:
     """Texts at which generation stops."""
     choices: tuple[str, ...] = ()
     """If given, the answer is the one of these texts that the model finds most probable."""
-    # The two fields below do not change what the model is asked. They are excluded from comparisons, and thereby from
-    # the cache key.
+    # The two fields below do not change the question to the model. ``compare=False`` excludes them from comparisons,
+    # and thereby from the cache key (see ``request_as_dict``).
     location: SourceLocation | None = field(default=None, compare=False)
     """Where the request is in its data set."""
     draw: str = field(default="", compare=False)
@@ -108,7 +108,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """A request for the substitutions in a text that hurt the model most, judged by a gradient (a white-box attack).
+    """A request for the substitutions in a text that harm the model most, estimated with a gradient.
+
+    This is what a white-box attack needs.
 
     The model reads ``left + text + right``. A substitution is scored by the first-order approximation of how much it
     increases the loss of ``target``: the gradient at the old token, times the difference of the two embeddings.
@@ -118,46 +120,46 @@ class Substitute:
     text: str
     """The text in which a token or word is replaced."""
     target: str
-    """What the model should no longer write; its loss (negative log-probability) is to increase."""
+    """The text that the model should no longer write. The attack increases its loss, the negative log-probability."""
     candidates: Literal["any", "neighbours", "unknown"] = "any"
-    """What replaces a token: any other token, one of its nearest neighbours in embedding space, or, instead of a whole
-    word, the same word with swapped letters, so that the vocabulary does not have it."""
+    """What replaces a token: ``any`` other token, or one of its nearest ``neighbours`` in embedding space. With
+    ``unknown``, whole words are replaced: two letters are swapped so that the word is not in the vocabulary."""
     neighbours: int = 10
     """The number of nearest neighbours."""
     count: int = 1
-    """How many substitutions to return at most."""
+    """The largest number of substitutions to return."""
     keep: tuple[tuple[int, int], ...] = ()
-    """Parts of the text, as (start, end), that must stay as they are."""
+    """Parts of the text, as pairs of start and end positions, that must not be changed."""
     seed: int = 0
     """Decides between substitutions with equal scores."""
     left: str = ""
-    """What the model reads before the text, such as an instruction."""
+    """The text that the model reads before ``text``, such as an instruction."""
     right: str = ""
-    """What the model reads after the text."""
+    """The text that the model reads after ``text``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """A request to train something. Any process can do the work, and the outcome is cached like an answer."""
+    """A request to train a model on examples. Any worker can do it, and the outcome is cached like an answer."""
 
     verb: ClassVar[Verb] = "train"
     trainer: str
     """The registered name of the function that does the training."""
     spec: Mapping[str, Any]
-    """What to train, as plain JSON; the trainer defines the keys."""
+    """What to train, as plain JSON. The trainer defines the keys."""
     after: tuple[Train, ...] = ()
-    """Trainings that must be done first, because this one uses their outcomes."""
+    """Trainings that must be finished first, because this one uses their outcomes."""
     data_paths: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Where the data is on this machine. The paths do not affect the outcome, so they are not part of the cache key."""
+    """Paths to the data on this machine. They do not affect the outcome, so they are not part of the cache key."""
     keeps: bool = field(default=False, compare=False)
-    """Whether the trained model is kept in the results folder. It does not affect the outcome either; the trainer finds
-    the folder to write under ``keep`` in ``data_paths``."""
+    """Whether the trained model is kept in the results folder. This does not affect the outcome either. The key
+    ``keep`` of ``data_paths`` is the folder to which the trainer writes the model."""
     key: str = field(init=False, compare=False, repr=False)
     """A digest that identifies the training, without the model."""
 
     def __post_init__(self) -> None:
-        # Computed once per object: an earlier training is shared by many later ones, which would otherwise compute
-        # the digests of the whole chain again. The JSON key "by" is that of stored answers.
+        # Computed once per object: many later trainings share an earlier one, and each of them would otherwise compute
+        # the digests of the whole chain again. The JSON key is "by", not "trainer", because stored answers have it.
         earlier_keys = [earlier.key for earlier in self.after]
         key = digest({"by": self.trainer, "spec": self.spec, "after": earlier_keys})
         object.__setattr__(self, "key", key)
@@ -171,10 +173,10 @@ Request = Generate | LogProbs | Slot | Train | Substitute
 
 
 def request_as_dict(request: Request) -> dict[str, Any]:
-    """Return what the model is asked as plain JSON, without fields that do not change the answer."""
+    """Return a request as plain JSON, without the fields that do not affect the answer."""
     if isinstance(request, Train):
         earlier_keys = [training.key for training in request.after]
-        # The key "by" is that of stored requests.
+        # The JSON key is "by", not "trainer", because stored requests have it.
         return {"verb": request.verb, "by": request.trainer, "spec": dict(request.spec), "after": earlier_keys}
     data: dict[str, Any] = {"verb": request.verb}
     for declared in dataclasses.fields(request):
@@ -184,7 +186,7 @@ def request_as_dict(request: Request) -> dict[str, Any]:
 
 
 def request_key(request: Request) -> dict[str, Any]:
-    """Return what distinguishes a request from others, as plain JSON; its digest is part of the cache key."""
+    """Return plain JSON that distinguishes a request from all others; its digest is part of the cache key."""
     if isinstance(request, Train):
         return {"verb": request.verb, "training": request.key}
     if not isinstance(request, Slot):
@@ -195,7 +197,10 @@ def request_key(request: Request) -> dict[str, Any]:
 
 
 def is_text(request: Request) -> bool:
-    """Return whether a model can be asked this: half of a surrogate pair is not text, and no tokenizer takes it."""
+    """Return whether all texts of a request are valid Unicode text.
+
+    A Python string may contain half of a surrogate pair, which no tokenizer accepts.
+    """
     if isinstance(request, Generate):
         texts = [request.prompt, *request.stop, *request.choices, *(content for _, content in request.messages)]
     elif isinstance(request, LogProbs):

@@ -1,4 +1,4 @@
-"""What a model returns: an answer to a request, or the reason why there is none."""
+"""Responses of a model: an answer to a request, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     Column = Sequence[float | None] | NDArray[np.float64]
 
 Finish = Literal["stop", "length", "content_filter", "refusal", "empty", "too_long", "not_text"]
-"""Why a model stopped generating, or why it was not asked: the request is too long, or is not text (it has half of a
-surrogate pair, which no tokenizer takes)."""
+"""Why a model stopped generating, or why it was not asked: the request is too long, or is not valid Unicode text (it
+contains half of a surrogate pair, which no tokenizer accepts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,10 @@ class Candidate:
     """The score of one word in a blank."""
 
     logprob: float | None
-    """The natural log-probability; None if the vocabulary cannot spell the word as requested."""
+    """The natural log-probability; None if the word cannot be scored because it is not a single token (and the request
+    did not allow for several)."""
     rank: int | None = None
-    """How many tokens of the vocabulary are more probable."""
+    """The number of tokens in the vocabulary that are more probable."""
     mass_above: float | None = None
     """The total probability of all more probable tokens."""
     mass_below: float | None = None
@@ -51,9 +52,9 @@ class Candidates:
     """
 
     logprobs: Column
-    """Natural log-probabilities; NaN or None for a word that the vocabulary cannot spell as requested."""
+    """Natural log-probabilities; NaN or None for a word that cannot be scored (see :class:`Candidate`)."""
     ranks: Column | None = None
-    """How many tokens of the vocabulary are more probable; None if the model does not rank its vocabulary."""
+    """The number of more probable tokens in the vocabulary; None if the model does not rank its vocabulary."""
     masses_above: Column | None = None
     """The total probability of all more probable tokens."""
     masses_below: Column | None = None
@@ -72,7 +73,7 @@ class Candidates:
             return Candidate(None)
         rank = self._value(self.ranks, index)
         if rank is not None:
-            # A column of a numpy array has floats only.
+            # In a numpy array, ranks are floats.
             rank = int(rank)
         return Candidate(
             logprob,
@@ -98,7 +99,7 @@ class Candidates:
 
 
 def candidates_from_rows(rows: Iterable[Candidate]) -> Candidates:
-    """Build the columns of :class:`Candidates` from single words."""
+    """Build :class:`Candidates`, which has columns, from single words."""
     logprobs: list[float | None] = []
     ranks: list[float | None] = []
     masses_above: list[float | None] = []
@@ -134,10 +135,11 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Substitutions:
-    """The answer to a :class:`Substitute` request: the best substitution of each position, then the second best …"""
+    """The answer to a :class:`Substitute` request."""
 
     items: tuple[Substitution, ...]
-    """The substitutions; none if the text has nothing that can be replaced."""
+    """The substitutions: the best one at each position, then the second best at each position, and so on. Empty if
+    nothing in the text can be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +147,12 @@ class TrainingOutcome:
     """The answer to a :class:`Train` request."""
 
     outcome: Mapping[str, Any]
-    """What the trainer returned, as plain JSON."""
+    """The return value of the trainer, as plain JSON."""
 
 
 Answer = str | Continuation | Candidates | TrainingOutcome | Substitutions
-"""The answer to a request, by its kind: text, log-probabilities, words in a blank, a training, substitutions."""
+"""The answer to a request. Its type depends on the kind of request: text, the log-probability of a continuation, scores
+of words in a blank, the outcome of a training, or substitutions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ def response_as_dict(response: Response) -> dict[str, Any]:
 
 
 def _answer_as_json(answer: Answer) -> str | dict[str, Any]:
-    """Return an answer as plain JSON. The key of a mapping tells which kind of answer it is."""
+    """Return an answer as plain JSON. If it is a dict, its keys show what type of answer it is."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, Continuation):

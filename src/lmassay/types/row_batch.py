@@ -1,4 +1,4 @@
-"""Scored examples as columns: what a task and a store exchange when there are millions of them."""
+"""Scored examples as columns, in which a task passes millions of them to the store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class RowBatch:
     """Consecutive examples of a run, all of them scored, as columns.
 
-    It has the same content as a list of :class:`Row`, without several objects for each example. All columns have one
-    entry for each example.
+    It has the same content as a list of :class:`Row`, but does not need several objects for each example. All columns
+    have one element for each example.
     """
 
     first: int
@@ -27,21 +27,22 @@ class RowBatch:
     ids: Sequence[str]
     """The ids of the examples."""
     values: Mapping[str, NDArray[np.float64]]
-    """Metric → scores; NaN for an example without a score of this metric. Each example has at least one score."""
+    """A dict from metric to the score of each example; NaN for an example without a score of this metric. Each example
+    has at least one score."""
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Group → label of each example."""
+    """A dict from group to the label of each example."""
     inputs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Name → input of each example."""
+    """A dict from the name of an input to its value for each example."""
     references: Sequence[Any] | None = None
     """The expected answers; None if the data has none."""
     details: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Name → further value for the report of each example."""
+    """A dict from the name of a further value for the report to its value for each example."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def columns(self) -> Iterator[tuple[str, int]]:
-        """Yield the name and the length of each column, for checks."""
+        """Yield the name and the length of each column, so that a caller can check that they have the same length."""
         for kind, columns in (("values", self.values), ("groups", self.groups), ("inputs", self.inputs)):
             for name, column in columns.items():
                 yield f"{kind} {name}", len(column)
@@ -51,8 +52,8 @@ class RowBatch:
             yield f"details {name}", len(column)
 
     def selected(self, indices: Sequence[int]) -> RowBatch:
-        """Return a batch with some of the examples, given by their indices in this batch."""
-        # numpy needs a list: it would read a tuple as an index into several dimensions.
+        """Return a batch with only the examples that have these indices in this batch."""
+        # numpy needs a list, because it interprets a tuple as an index into several dimensions.
         index_list = list(indices)
         references = None
         if self.references is not None:
@@ -69,7 +70,7 @@ class RowBatch:
 
     def rows(self) -> Iterator[Row]:
         """Yield the examples one by one."""
-        # Python's floats, because numpy's would end up in JSON and in messages.
+        # Convert to Python's floats: numpy's cannot be written as JSON and look different in messages.
         value_columns = {name: column.tolist() for name, column in self.values.items()}
         references: Sequence[Any] = [None] * len(self)
         if self.references is not None:
@@ -95,13 +96,13 @@ def _entries_of_columns(columns: Mapping[str, Sequence[Any]], indices: Sequence[
 
 
 def _entries(column: Sequence[Any], indices: Sequence[int]) -> list[Any]:
-    # A stored column of texts is decoded whenever it is read, so it is read once, not entry by entry.
+    # Every access to a stored column of texts decodes the whole column, so access it only once.
     values = list(column)
     return [values[index] for index in indices]
 
 
 def _dicts(columns: Mapping[str, Sequence[Any]], length: int) -> Iterator[dict[str, Any]]:
-    """Yield a mapping from name to value for each row."""
+    """Yield one dict from name to value for each row of the columns."""
     if not columns:
         for _ in range(length):
             yield {}

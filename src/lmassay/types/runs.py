@@ -1,4 +1,4 @@
-"""A run as it is stored, and where its numbers come from."""
+"""The record of a run: its configuration, status, results and provenance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from lmassay.types.wording import NO_MODEL, run_title
 
 @dataclass(frozen=True, slots=True)
 class CardPart:
-    """What a run that belongs to a card records about the card."""
+    """What a run records about the card to which it belongs.
+
+    A card (`lmassay card`) runs all evaluations on one or several models and summarises them on one page.
+    """
 
     size: str
-    """quick, standard or full."""
+    """The size of the card: ``quick``, ``standard`` or ``full``."""
     absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Model → evaluation → why the evaluation does not apply to the model."""
+    """A dict from model to a dict from evaluation to the reason why the evaluation does not apply to the model."""
     data: str = "own"
     """``own`` for the sentences that come with lmassay, ``published`` for published data sets."""
     language: str = "en"
@@ -34,7 +37,7 @@ class Provenance:
     """Where the numbers of a run come from: software, machine, command, inputs and the declarations of its task."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Package → version."""
+    """A dict from package to version."""
     platform: str = ""
     """The operating system."""
     machine: str = ""
@@ -46,12 +49,12 @@ class Provenance:
     signature: Mapping[str, str] = field(default_factory=dict)
     """The parts of the signature by name: everything that the numbers depend on."""
     evaluation: str | None = None
-    """The evaluation that the task belongs to. Empty if it belongs to none; None for runs of early versions, which did
+    """The evaluation to which the task belongs. Empty if it belongs to none; None for runs of early versions, which did
     not record it."""
     base_task: str = ""
-    """The task of the evaluation that was run; if the run's task is a subclass, the task that it extends."""
+    """The task of the evaluation that was run. If the run's task is a plug-in that extends it, this is the original."""
     base_label: str = ""
-    """The label without the options that the sweep varies; empty in runs of early versions."""
+    """The run's label without the options that the sweep varies; empty in runs of early versions."""
     design: Design = field(default_factory=Design)
     """The design that the task declares."""
     metrics: tuple[Metric, ...] = ()
@@ -59,7 +62,7 @@ class Provenance:
     notes: tuple[str, ...] = ()
     """Notes of the task and the model for the user."""
     card: CardPart | None = None
-    """The card that the run belongs to, if any."""
+    """The card to which the run belongs, if any."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON; the fields of the design are stored next to the others."""
@@ -107,7 +110,7 @@ def provenance_from_dict(data: Mapping[str, Any]) -> Provenance:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is known about a run before it starts; see :class:`RunRecord` for the fields."""
+    """The part of a run's record that is known before it starts. :class:`RunRecord` describes the fields."""
 
     id: str
     sweep: str
@@ -123,7 +126,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What a user has written about a run."""
+    """The note and the tags that a user gave to a run."""
 
     note: str = ""
     """Free text."""
@@ -138,7 +141,7 @@ class RunRecord:
     id: str
     """A unique id, such as ``20260101-120000-charswap-1a2b3c``."""
     sweep: str
-    """An id that all runs of one command share."""
+    """The id of the sweep: all runs of one command have the same one."""
     name: str
     """The name of the configuration."""
     task: str
@@ -146,7 +149,7 @@ class RunRecord:
     model: str
     """The label of the model; ``none`` for a task without one."""
     label: str
-    """A short name for what was run, which distinguishes the runs of a sweep."""
+    """A short name, such as ``charswap``, that distinguishes the run from others of its sweep."""
     status: str
     """One of
 
@@ -158,10 +161,10 @@ class RunRecord:
     - ``cancelled``: the user pressed Ctrl-C;
     - ``failed``: an exception ended it;
     - ``interrupted``: its process died;
-    - ``damaged``: its record in the results folder is not what was written.
+    - ``damaged``: its record or its results in the results folder are not what lmassay wrote.
     """
     config: Mapping[str, Any]
-    """The configuration of this run, without lists of values to try."""
+    """The configuration of this run. If the user gave a list of values, it has only the value of this run."""
     signature: str
     """One line with everything that the numbers depend on."""
     provenance: Provenance
@@ -169,9 +172,9 @@ class RunRecord:
     results: Sequence[Result]
     """The results; empty until the run is finished."""
     note: str
-    """Why the run is not done, if it is not. The user's own note is in :attr:`annotation`."""
+    """If the run is not done, the reason. The note that the user wrote is in :attr:`annotation`."""
     planned: int | None
-    """The number of examples, if it was known beforehand."""
+    """The number of examples, if it was known before the run started."""
     created: str
     """When the run was recorded."""
     finished: str | None
@@ -184,7 +187,7 @@ class RunRecord:
 
     @property
     def title(self) -> str:
-        """Label and model, as the run is named in sentences and headings; the label if there is no model."""
+        """The name of the run in sentences and headings: label and model, or only the label without a model."""
         return run_title(self.label, self.model)
 
     @property
@@ -204,30 +207,30 @@ class RunRecord:
 
     @property
     def unit(self) -> str:
-        """What the run scores, in the singular: ``example``, or ``split`` in few-shot runs."""
+        """A singular noun for what the run scores: ``example``, or ``split`` in few-shot runs."""
         return self.design.unit
 
     @property
     def depends_on(self) -> Mapping[str, str]:
-        """The parts of the signature by name."""
+        """The parts of the signature by name: everything that the numbers depend on."""
         return self.provenance.signature
 
     @property
     def base_task(self) -> str:
-        """The task of the evaluation that was run; if the run's task is a subclass, the task that it extends.
+        """The task of the evaluation that was run. If the run's task is a plug-in that extends it, the original task.
 
-        The run's task itself if it belongs to no evaluation, and in runs of early versions, which did not record it.
+        For tasks that do not belong to an evaluation, and for runs of early versions, it is the run's own task.
         """
         return self.provenance.base_task or self.task
 
     @property
     def base_label(self) -> str:
-        """The label without the options that the sweep varies. In runs of early versions, that is the whole label."""
+        """The label without the options that the sweep varies; in runs of early versions, the whole label."""
         return self.provenance.base_label or self.label
 
     @property
     def settings(self) -> Settings:
-        """How the run computes its intervals. Early versions did not record all settings."""
+        """The settings for intervals. For those that an early version did not record, the defaults are used."""
         recorded: dict[str, Any] = {}
         for field_name in ("confidence", "resamples", "seed"):
             if field_name in self.config:

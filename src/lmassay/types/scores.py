@@ -10,7 +10,7 @@ from typing import Any, Literal
 from lmassay.types.requests import Example
 
 State = Literal["scored", "unscored", "error"]
-"""The states of an example: scored; not scorable, with a reason; or the model failed to answer."""
+"""The state of an example: it has a score; it cannot be scored, for a stated reason; or the model failed to answer."""
 
 OVERALL = "overall"
 """The group of results that cover all examples."""
@@ -18,14 +18,14 @@ OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True)
 class PerTestScores:
-    """Scores on single test items, for tasks in which an example is a training and its score a mean over a test set."""
+    """Scores on single test items, for tasks in which each example is a training and is scored on a whole test set."""
 
     tests: str
     """A digest of the test set. Only scores on the same tests, in the same order, can be paired."""
     scores: Mapping[str, Sequence[float | None]]
-    """Metric → one score per test; None for a test without a usable answer."""
+    """A dict from metric to one score per test item; None for an item without a usable answer."""
     groups: Sequence[int] = ()
-    """The number of the group that each test belongs to, such as its passage; empty if tests are independent."""
+    """The number of the group to which each test item belongs, such as its passage; empty if items are independent."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON."""
@@ -38,7 +38,7 @@ class Outcome:
     """The mean of a metric over those rows of an example that share a label, such as one pair of verbs."""
 
     label: str
-    """What these rows have in common with rows of other examples, such as the pair of verbs."""
+    """What these rows have in common with rows of other examples, such as the name of the pair of verbs."""
     value: float
     """The mean of the metric over these rows."""
     rows: float = 1.0
@@ -47,24 +47,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The scores of one example: a number per metric, or the reason why a metric has none. Values are never NaN."""
+    """The scores of one example: for each metric a number, or the reason why there is none. Values are never NaN."""
 
     values: Mapping[str, float] = field(default_factory=dict)
-    """Metric → score."""
+    """A dict from metric to score."""
     unscored: Mapping[str, str] = field(default_factory=dict)
-    """Metric → reason why the example has no score."""
+    """A dict from metric to the reason why the example has no score."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further values for the report, as plain JSON."""
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
-    """For metrics in ``Design.crossed``: the value split by label. The mean over the outcomes, weighted by their rows,
-    must equal the metric's value. Only statistics use them; tables and pages show the value."""
+    """For metrics in ``Design.crossed``: a dict from metric to one outcome for each label. The mean over the outcomes,
+    weighted by their rows, must equal the metric's value. Only intervals and comparisons use the outcomes; tables and
+    pages show the value."""
     test_scores: PerTestScores | None = None
     """For a task with ``Design.replicates``: the single scores whose means are in ``values``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One example of a run as it is stored: with its state, its score and its error."""
+    """One example of a run with its state and its score or error, as it is stored."""
 
     example: Example
     state: State

@@ -1,15 +1,15 @@
-"""Counts, lists of names, durations, languages and titles of runs, as they appear in sentences and headings."""
+"""Formats counts, lists of names, durations, languages and titles of runs for sentences and headings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NO_MODEL = "none"
-"""Recorded as the model of a run that has none. :func:`model_name` shows it as ``no model``."""
+"""What is recorded as the model of a run without a model. :func:`model_name` shows it as ``no model``."""
 
 
 def model_name(model: str) -> str:
-    """Return the label of a model as a heading or entry; ``no model`` for a run without one."""
+    """Return the label of a model for a heading or a list; ``no model`` for a run without a model."""
     return "no model" if model in ("", NO_MODEL) else model
 
 
@@ -41,7 +41,7 @@ _LANGUAGES = {
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language, as it follows "in".
+    """Return the English name of a language in a form that can follow the word "in".
 
     >>> language_name("ko"), language_name("eo")
     ('Korean', "the language 'eo'")
@@ -50,7 +50,7 @@ def language_name(code: str) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
+    """Return a number with a noun in the singular or plural.
 
     >>> counted(1, "run"), counted(2000, "run"), counted(0, "reply", "replies")
     ('1 run', '2,000 runs', '0 replies')
