@@ -149,7 +149,7 @@ class _Alignment:
                 yield _Position(start + len(content))
 
     def _ends_of_fragment(self, offset: int, text: str) -> Iterator[_Position]:
-        """The ends of a token with parts of characters, each of which appears as U+FFFD."""
+        """The possible ends of a token that contains parts of characters, each of which appears as U+FFFD."""
         offsets = {offset}
         for character in text:
             reached: set[int] = set()
@@ -164,14 +164,14 @@ class _Alignment:
             yield _Position(end)
 
     def _ends_of_part(self, offset: int) -> range:
-        """The ends of a part of a character: at least one byte, and not the whole character."""
+        """The possible ends of a token that is part of a character: at least one byte, but not the whole character."""
         end = self._character_end(offset)
         if self._is_boundary(offset):
             return range(offset + 1, end)
         return range(offset + 1, end + 1)
 
     def _is_boundary(self, offset: int) -> bool:
-        """Whether a character begins here: in UTF-8, the bytes 10xxxxxx continue one."""
+        """Whether a character begins at this byte. In UTF-8, bytes of the form 10xxxxxx continue a character."""
         return offset >= len(self._prompt) or self._prompt[offset] & 0xC0 != 0x80
 
     def _character_end(self, offset: int) -> int:

@@ -27,12 +27,12 @@ IndexedResponse = tuple[int, Response]
 SendRequest = Callable[[Any], Awaitable[Response]]
 """Sends one request, of the type that the executor was given, and returns the response."""
 
-# Turns of the event loop until headers and body of a request that was started are sent.
+# How many turns of the event loop it takes until the headers and the body of a started request are sent.
 _TURNS_TO_SEND = 3
-# Once there was an answer, key and address are known to be good: then these statuses concern one request only. A
-# gateway may redirect single requests, e.g. to a login page; they are not followed.
+# After the first answer, key and address are known to be right: from then on, these statuses concern one request only.
+# A gateway may redirect single requests, e.g. to a login page; redirects are not followed.
 _ABOUT_ONE_REQUEST = frozenset({403, 404, *range(300, 400)})
-# Seconds between two attempts, before the jitter is added.
+# Maximum number of seconds between two attempts, before the jitter is added.
 _MAX_BACKOFF = 60.0
 # After this many failed requests in a row, the run stops: a server that answers nothing is not sent thousands of
 # requests, each several times.
@@ -47,8 +47,8 @@ REFUSED_PATIENCE = 8.0
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
 _ANSWERS_FOR_ONE_MORE = 19
-# How far above the concurrency the limit may rise, so that the first rejections after a good time change nothing.
-_FORGIVEN = 2.0
+# How far above the concurrency the limit may rise, so that after many answers the first rejections change nothing.
+_SPARE_LIMIT = 2.0
 
 
 # --- how often a request is tried -------------------------------------------------------------------------------------
@@ -113,21 +113,21 @@ class Limiter:
     The limiter has no clock; callers pass the time.
 
     Each rejection means "one too many" and lowers the limit by one. Answers raise it again: quickly up to half of what
-    it was before, then slowly. A rejection now and then thus changes nothing, and a server that takes three requests at
-    a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
+    it was before, then slowly. So an occasional rejection changes nothing, and a server that takes three requests at a
+    time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
     rejects everything. Then nothing is sent until the latest time that the server asked for, and after that one request
     alone, as a probe.
     """
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
-        # May be above the concurrency: after a long time without rejections, the first ones are forgiven.
+        # May be above the concurrency, see _SPARE_LIMIT.
         self._limit = float(min(concurrency, _FIRST_LIMIT))
         # Below this, each answer raises the limit by one: TCP's slow-start threshold.
         self._fast_growth_until = float(concurrency)
         self._in_flight = 0
         self._sent = 0
-        # The last ticket that was given out when the threshold was set.
+        # The latest ticket at the time when the threshold was last lowered.
         self._threshold_ticket = 0
         self._rejected_in_a_row = 0
         self._asked_to_wait_until = -math.inf
@@ -158,7 +158,10 @@ class Limiter:
         return max(0.0, self._held_until - now)
 
     def sent(self) -> int:
-        """Count a request that is sent, and return its ticket for :meth:`rejected`, in case the server rejects it."""
+        """Count a request that is sent, and return its ticket: its number in the order of sending.
+
+        If the server rejects the request, the ticket is passed to :meth:`rejected`.
+        """
         self._in_flight += 1
         self._sent += 1
         return self._sent
@@ -170,7 +173,7 @@ class Limiter:
         self._asked_to_wait_until = -math.inf
         self._probing = False
         step = 1.0 if self._limit < self._fast_growth_until else 1 / _ANSWERS_FOR_ONE_MORE
-        self._limit = min(self._concurrency + _FORGIVEN, self._limit + step)
+        self._limit = min(self._concurrency + _SPARE_LIMIT, self._limit + step)
 
     def failed(self) -> None:
         """Count a request that failed for a reason that has nothing to do with how many are in flight."""
@@ -185,7 +188,8 @@ class Limiter:
             self._probing = True
         self._in_flight -= 1
         if ticket > self._threshold_ticket:
-            # The first rejection among the requests in flight. Further ones among them have the same cause.
+            # The first rejection since the threshold was lowered. Requests that were already in flight then may be
+            # rejected for the same reason, so they do not lower it again.
             self._fast_growth_until = self._limit / 2
             self._threshold_ticket = self._sent
         self._limit = max(1.0, self._limit - 1)
@@ -201,7 +205,7 @@ class RequestExecutorOptions:
     policy: RequestPolicy
     budget: Budget | None = None
     server_has_answered: bool = False
-    """The server has answered before, so no request needs to be sent alone first."""
+    """Whether the server has answered before; if not, the first request is sent alone."""
     server: str = "the server"
     """The address, for messages."""
 
@@ -237,7 +241,7 @@ class _Job:
     busy_tries: int = field(default=0, compare=False)
     """Attempts for which the server was too busy."""
     probe_tries: int = field(default=0, compare=False)
-    """Those of them that were sent alone, as a probe."""
+    """How many of ``busy_tries`` were sent alone, as a probe."""
     busy_since: float = field(default=math.inf, compare=False)
     """When the server first was too busy for it, by the clock of the event loop."""
 
@@ -257,7 +261,7 @@ class _Executor:
         self._policy = options.policy
         self._budget = options.budget
         self._server = options.server
-        # Whether a request has got its final response, be it an answer or an error. Until then, one is sent at a time.
+        # Whether any request has its final response, an answer or an error. Until then, one is sent at a time.
         self._has_response = options.server_has_answered
         # Whether a connection to the server could be made.
         self._has_connected = options.server_has_answered
@@ -270,9 +274,11 @@ class _Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Requests in flight, or answered and not yet taken by the consumer.
         self._unsaved = 0
-        # Requests that were given up, and attempts that failed temporarily although the server was not too busy.
+        # How many requests in a row were given up.
         self._failed_in_a_row = 0
+        # How many attempts in a row failed temporarily for another reason than a busy server.
         self._broken_in_a_row = 0
+        # Since when all connections have been refused, by the clock of the event loop.
         self._refused_since = math.inf
         self._ending: LmassayError | None = None
         self._bug: Exception | None = None
@@ -292,7 +298,7 @@ class _Executor:
                     for _ in range(_TURNS_TO_SEND):
                         await asyncio.sleep(0)
                 elif not self._finished():
-                    await self._until_changed(wait)
+                    await self._wait_for_change(wait)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -308,7 +314,10 @@ class _Executor:
         return self._ending is not None or (self._next is None and not self._waiting)
 
     def _send_next(self) -> float:
-        """Send a request and return 0, or return the seconds until the next try: infinity if something must change."""
+        """Send a request and return 0. If none can be sent now, return the seconds until one can.
+
+        Infinity means that another request has to come back first.
+        """
         now = self._loop.time()
         if self._ending is not None or self._unsaved >= self._policy.concurrency:
             return math.inf
@@ -320,6 +329,7 @@ class _Executor:
         job = self._take_due(now)
         if job is None:
             return self._waiting[0].due - now if self._waiting else math.inf
+        # What the unsaved requests cost is not known yet, so `allows` assumes the average cost for each of them.
         if self._budget is not None and not self._budget.allows(self._unsaved):
             self._put_back(job)
             if self._unsaved == 0:
@@ -421,7 +431,7 @@ class _Executor:
     def _fatal_if_refused_for_long(self, failure: Failure) -> Failure:
         """Make a refused connection fatal if all connections have been refused for too long.
 
-        A restart of the server takes seconds. If it takes longer, the server has stopped, and retries are in vain.
+        A restart of the server takes seconds. If it takes longer, the server has stopped, and retries are useless.
         """
         if not failure.refused:
             self._refused_since = math.inf
@@ -466,7 +476,8 @@ class _Executor:
         self._unsaved -= 1
         self._changed.set()
 
-    async def _until_changed(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
+        """Wait until a request came back or its answer was taken, but at most this long."""
         alarm = None
         if seconds != math.inf:
             alarm = self._loop.call_later(seconds, self._changed.set)

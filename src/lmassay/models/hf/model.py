@@ -22,8 +22,8 @@ from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitut
 _MULTILINGUAL = ("m2m_100", "mbart")
 IndexedResponse = tuple[int, Response]
 
-# The engine of the model that was used last, by its key. The next run can reuse it, so a sweep over tasks loads the
-# weights once. There is at most one entry, so one model is in memory at a time.
+# The engine of the model that was used last: its key (see HuggingFace._key) → the engine. The next run can reuse it, so
+# a sweep over tasks loads the weights once. There is at most one entry, so one model is in memory at a time.
 _LOADED: dict[str, Any] = {}
 
 
@@ -31,7 +31,8 @@ class HuggingFace(Model):
     """A local language model.
 
     ``prefix`` is what precedes a text: ``auto``, ``none``, ``bos``, ``eos`` or a token. ``auto`` is what the tokenizer
-    itself puts there; before a text that is scored from its first token, it is the token between documents.
+    itself puts there; if that is nothing and a text is scored from its first token, it is the token that separates
+    documents in training.
     ``leading_space`` puts a space before a text; by default this is done only for blanks of RoBERTa-like models.
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
     message is plain text and several are a transcript.
@@ -112,7 +113,7 @@ class HuggingFace(Model):
         self._trust_remote_code = trust_remote_code
         self.label = label or _kept_label(model, base_dir) or Path(model).name.removesuffix(".gguf") or self.name
 
-    # --- what can be known without loading ----------------------------------------------------------------------------
+    # --- before the weights are loaded --------------------------------------------------------------------------------
 
     @cached_property
     def source(self) -> ModelSource:
@@ -172,7 +173,7 @@ class HuggingFace(Model):
         return ""
 
     def _check_options(self) -> None:
-        """Check what depends on both the files and the options."""
+        """Raise an error for options that do not suit the model's files."""
         if not self._trust_remote_code and not self._has_known_architecture():
             self._engine_module()
             from lmassay.models.hf.load import check_architecture
@@ -259,7 +260,7 @@ class HuggingFace(Model):
     def _has_known_architecture(self) -> bool:
         """Whether transformers certainly has the architecture: it has a module of this name. Nothing is imported."""
         if self.source.is_gguf:
-            # The conversion reports an unknown one.
+            # The conversion reports an unknown architecture.
             return True
         transformers = importlib.util.find_spec("transformers")
         model_type = str(self.source.config.get("model_type") or "").replace("-", "_")
@@ -428,7 +429,7 @@ class HuggingFace(Model):
     @property
     def _engine(self) -> Any:
         if self._key not in _LOADED:
-            # The weights of the other model are freed first.
+            # The weights of the previous model are freed first.
             _LOADED.clear()
             with plain_folder_errors(self.source.path):
                 _LOADED[self._key] = self._open_engine()
