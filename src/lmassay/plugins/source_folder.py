@@ -53,7 +53,7 @@ class SourceFolder:
         # Source file → the files of the folder that it imports directly.
         self._imported: dict[Path, list[Path]] = {}
         self._finders: dict[str, FileFinder] = {}
-        # Source file → data files that it read while it was loaded, with their digests.
+        # Source file → data files that it read while it was loaded → their digests.
         self._data_files: dict[Path, dict[Path, str]] = {}
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
