@@ -1,4 +1,4 @@
-"""Choose some of the runs of a sweep, and name the combinations that cannot be run."""
+"""Select some of the runs of a sweep (``--only``), and describe combinations that cannot be run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lmassay.errors import ConfigError, did_you_mean
 from lmassay.running.config import RunConfig, set_value
 from lmassay.running.differences import ABSENT, KeyPath, identity, value_text, varied_keys
 
+# How many values or keys an error message lists.
 _MOST_LISTED = 12
 
 
@@ -61,7 +62,7 @@ def combination_texts(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
-    """Return the path of a key that a user may have shortened. Every key of the configurations can be named."""
+    """Return the full path of a key, of which the user may have written only the end."""
     end_of_path = tuple(key.split("."))
     paths: dict[KeyPath, None] = {}
     for config in configs:

@@ -119,7 +119,7 @@ def local_model_of(model: str | Model) -> HuggingFace:
 
 
 def correction_note(model: HuggingFace, per: Per, correction: Correction) -> str:
-    """Say in a few words how words were corrected, or why not."""
+    """Describe in a few words how words were corrected for spaces, or why they were not."""
     if per == "token":
         return "tokens"
     if model.kind == "masked":
