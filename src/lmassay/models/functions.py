@@ -148,6 +148,7 @@ class FunctionModel(Model):
         return self._loop.result_of(reply)
 
     def _response(self, answer: Any, request: Generate, number: int) -> Response:
+        """Check an answer of the function ``generate``, and turn it into a response."""
         if isinstance(answer, Response):
             return answer
         if not isinstance(answer, str):
@@ -160,6 +161,7 @@ class FunctionModel(Model):
         return Response(answer[:end])
 
     def _continuation(self, answer: Any, number: int) -> Response:
+        """Check an answer of the function ``logprobs``, and turn it into a response."""
         if isinstance(answer, Response):
             return answer
         if isinstance(answer, Continuation):

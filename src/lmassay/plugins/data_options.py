@@ -76,6 +76,7 @@ class DataStorage:
         return stored
 
     def _value(self, value: Any, field: Any, key: str) -> Any:
+        """Store the data in the value of an option. ``field`` is its declaration in pydantic; None if there is none."""
         if field is None:
             return self._without_field(value, key)
         for mark in field.metadata:
@@ -154,6 +155,7 @@ class DataStorage:
             return False
 
     def _is_list_of_data(self, value: Any, mark: InMemory | None, key: str) -> bool:
+        """Whether a value is a list of texts or rows, and not a list of several values of the option."""
         if not self.lists_are_data or not isinstance(value, list | tuple):
             return False
         if not value:
@@ -214,6 +216,7 @@ class DataStorage:
 
 
 def _check_kind(data: Rows, mark: InMemory | None, key: str) -> None:
+    """Raise a DataError for rows where texts are expected, or texts where rows are expected."""
     if mark is None:
         return
     if mark.kind == "texts" and not data.texts:

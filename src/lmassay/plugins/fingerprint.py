@@ -104,6 +104,7 @@ class _Walk:
         self._add_object(value, name)
 
     def _add_object(self, value: Any, name: str) -> None:
+        """Add an object, in the way that its type needs."""
         if isinstance(value, tuple | list | set | frozenset):
             self._collection(value, name)
         elif isinstance(value, Mapping) and type(value).__module__ in ("builtins", "collections", "types"):
@@ -193,6 +194,7 @@ class _Walk:
         self._code(function.__code__, function.__globals__)
 
     def _code(self, code: types.CodeType, variables: Mapping[str, Any]) -> None:
+        """Add compiled code: its instructions, names and constants, and the global variables that it uses."""
         self._text("code", code.co_code.hex())
         self._text("names", repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)))
         for constant in code.co_consts:

@@ -55,6 +55,10 @@ _MAY_HOLD_SECRETS = re.compile(
 _PLAIN_WORDS = re.compile(r"secret|password|passphrase|token|credentials?|cookie|authorization", re.IGNORECASE)
 # Options whose values every table and the names of exported files show.
 _SHOWN_OPTIONS = ("label", "model", "name")
+MISTAKE = "mistake"
+"""The type of an error with a complete message: :func:`validation_messages` does not add the value to it."""
+# How many characters of a wrong value an error message shows.
+_MAX_SHOWN_VALUE = 80
 # A special token of a model, such as [MASK] or </s>, is not a secret.
 _SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
@@ -255,11 +259,6 @@ def _input_text(item: ErrorDetails) -> str:
     return shown_value(item["input"])[:_MAX_SHOWN_VALUE]
 
 
-MISTAKE = "mistake"
-"""The type of an error with a complete message: :func:`validation_messages` does not add the value to it."""
-_MAX_SHOWN_VALUE = 80
-
-
 def _path(key: str, location: Sequence[int | str]) -> str:
     """Return the path of a value as users write it: ``patterns[1].words``."""
     path = key
@@ -394,6 +393,7 @@ def refuse_written_keys(text: str, key: str) -> None:
 
 
 def _refuse_secret_variables(text: str, key: str) -> None:
+    """Refuse a text that every table shows if it refers to a variable with a secret."""
     for variable in _ENVIRONMENT.findall(text):
         if is_secret_variable(variable) and may_be_key(os.environ.get(variable, "")):
             raise ConfigError(
@@ -468,6 +468,7 @@ def _secrets(value: Any, key: str, *, may_be_labels: bool = False) -> Iterator[t
 
 
 def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
+    """Return a value with all paths in it absolute. Raises a ConfigError for a text that cannot be a path."""
     try:
         return _resolved(value, base, key)
     except UnicodeEncodeError:

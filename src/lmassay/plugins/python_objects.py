@@ -63,6 +63,7 @@ class PythonObjects:
         return self._add(kind, cls.__name__, PythonObject(cls, source))
 
     def _add(self, kind: str, name: str, plugin: PythonObject) -> str:
+        """Register a plug-in under a name that is not in use yet, and return the name."""
         plain_name = re.sub(r"\W+", "_", name).strip("_") or kind
         full_name = f"{PREFIX}{plain_name}"
         number = 2

@@ -211,6 +211,7 @@ class Registry:
         return None
 
     def _registered(self, kind: str, name: str) -> tuple[Any, str]:
+        """Return a registered plug-in and the file it comes from; None and an empty text if there is none."""
         if (kind, name) in self._own:
             return self._own[kind, name]
         if self._parent is not None:
@@ -241,6 +242,7 @@ class Registry:
         return None
 
     def _from_file(self, kind: str, name: str, base: Path | None) -> Any:
+        """Return the plug-in that ``file.py:NAME`` names, after loading the file."""
         file, attribute = _file_and_attribute(name)
         module = self.load_file(_path_in(name, base))
         if not attribute:

@@ -131,6 +131,7 @@ class WorkerModel:
         return self.model.resources
 
     def _decoding_tokens(self, verb: str) -> int:
+        """Return how many tokens the model processes together; 0 if the requests do not generate text."""
         if verb != Generate.verb:
             return 0
         tokens = self.model.decoding_tokens
@@ -227,7 +228,8 @@ def cut_into_batches(requests: Sequence[Request], workers: int, decoding_tokens:
 def _decreasing_ends(costs: Sequence[int], shared: Sequence[int], workers: int) -> list[int]:
     """Return where each batch ends if batches get smaller towards the end.
 
-    The smallest batches are so large that cutting between requests does not repeat too much text.
+    Requests that share a beginning may end up in different batches, whose workers then read it again. The minimum size
+    of a batch is increased until only little text is read again.
     """
     total = sum(costs)
     ends: list[int] = []
@@ -295,8 +297,11 @@ def _best_end(
             return best_end
         if cost >= earliest * target and (not best_end or shared[end] < shared[best_end]):
             best_end = end
-    is_small_rest = cost <= latest * target
-    return len(costs) if is_small_rest or not best_end else best_end
+    # The loop has reached the last request.
+    fits_in_one_batch = cost <= latest * target
+    if fits_in_one_batch or not best_end:
+        return len(costs)
+    return best_end
 
 
 def _sort_key(request: Request) -> tuple[Any, ...]:
@@ -322,6 +327,7 @@ def _text(request: Request) -> str:
 
 
 def _cost_of_answer(request: Request) -> int:
+    """Return the cost of a request in characters, apart from reading its text."""
     cost = _COST_OF_REQUEST
     if isinstance(request, Generate):
         if _is_decoded(request):

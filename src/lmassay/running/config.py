@@ -379,6 +379,7 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
 
 
 def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
+    """Replace the references in a text. Raises a ConfigError for those that cannot be replaced."""
     for _ in range(_MAX_REFERENCE_DEPTH):
         if not _REFERENCE.search(text):
             break
@@ -398,6 +399,7 @@ def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
 
 
 def _referenced_value(target: str, root: Mapping[str, Any], path: str) -> str:
+    """Return the value that a reference such as ``task.attack.name`` stands for, as text."""
     value: Any = root
     for part in target.split("."):
         # `attack: charswap` is short for `attack: {name: charswap}`.
@@ -429,6 +431,7 @@ def _apply_override(data: dict[str, Any], override: str) -> list[Any]:
 
 
 def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
+    """Return the warning about an override that replaced different values."""
     key = override.partition("=")[0]
     if is_secret_option(key.rpartition(".")[2]):
         return f"--set {key} replaces {len(replaced)} different values in the entries of a list"

@@ -287,6 +287,7 @@ def file_names(value: Any) -> list[str]:
 
 
 def _file_name(text: str) -> str:
+    """Return the name of the file if a text is a path, otherwise the text."""
     # A sentence may contain a slash, but it does not begin with one.
     is_path = "/" in text and "://" not in text and (" " not in text or text.startswith("/"))
     if not is_path:

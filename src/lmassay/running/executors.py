@@ -107,6 +107,7 @@ class ProcessExecutor:
         return worker.last_job
 
     def _idle_worker(self) -> _WorkerProcess:
+        """Return a worker for the next job: an idle one, a new one, or a busy one if there are enough."""
         for worker in list(self._workers):
             if worker.is_broken:
                 worker.stop()

@@ -79,15 +79,10 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
     summaries = []
     for numbers in _grouped(plans, _configuration_file):
         members = [plans[number] for number in numbers]
-        values_of_path: dict[KeyPath, dict[int, list[str]]] = {}
-        for key in varied_keys([plan.config.unresolved for plan in members]):
-            values_of_run = values_of_path.setdefault(key.shown_path, {})
-            for number, value in _values_or_defaults(key, members).items():
-                values_of_run.setdefault(number, []).append(identity(value))
         # The division of a key says which runs have the same value of it. Keys with the same division always change
-        # together: they belong to the items of one list.
+        # together: they belong to the items of one list. Division → the path of this list, and its number of values.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
-        for path, values_of_run in values_of_path.items():
+        for path, values_of_run in _values_by_path(members).items():
             distinct_values: set[str] = set()
             for values in values_of_run.values():
                 distinct_values.update(values)
@@ -111,6 +106,19 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
     return summaries
 
 
+def _values_by_path(plans: Sequence[Plan]) -> dict[KeyPath, dict[int, list[str]]]:
+    """Return the values of each varied key in each run, as JSON; keys are given by the path that labels show.
+
+    Two keys may be shown with the same path (``attack`` and ``attack.name``), so a run may have two values.
+    """
+    values_of_path: dict[KeyPath, dict[int, list[str]]] = {}
+    for key in varied_keys([plan.config.unresolved for plan in plans]):
+        values_of_run = values_of_path.setdefault(key.shown_path, {})
+        for number, value in _values_or_defaults(key, plans).items():
+            values_of_run.setdefault(number, []).append(identity(value))
+    return values_of_path
+
+
 def _division(values_of_run: Mapping[int, list[str]]) -> Hashable:
     """Return the groups of runs that have the same values, without the values themselves."""
     runs_of_values: dict[tuple[str, ...], list[int]] = {}
@@ -120,6 +128,7 @@ def _division(values_of_run: Mapping[int, list[str]]) -> Hashable:
 
 
 def _shared_beginning(first: KeyPath, second: KeyPath) -> KeyPath:
+    """Return the keys at the beginning that two paths share."""
     shared: list[str] = []
     for first_key, second_key in zip(first, second, strict=False):
         if first_key != second_key:
@@ -276,6 +285,7 @@ def _option_texts(texts: Mapping[KeyPath, str], configuration: Mapping[str, Any]
 
 
 def _short_name(path: KeyPath, configuration: Mapping[str, Any], label: str) -> str:
+    """Return a name of a key that is short, but clear in this label."""
     # An option of a plug-in that the label names needs no prefix.
     for depth in range(len(path) - 1, 1, -1):
         name = _plugin_name(_value_at(configuration, path[:depth]))
@@ -296,6 +306,7 @@ def _plugin_name(node: Any) -> str | None:
 
 
 def _value_at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
+    """Return the value at a path of a configuration; None if there is none."""
     node: Any = configuration
     for key in path:
         if not isinstance(node, Mapping):

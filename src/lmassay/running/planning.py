@@ -127,10 +127,10 @@ class Plan:
         return min(size, limit)
 
     def size_of(self, metric: str) -> int | None:
-        """Return the number of different examples that have a value of a metric: all, unless the task says otherwise.
+        """Return the number of different examples that can have a value of a metric.
 
-        Unlike in ``size``, an example counts once, however often it is sampled. None if the size is unknown. The task
-        decides in ``Task.is_about``.
+        These are all examples, unless ``Task.is_about`` says otherwise. Unlike in ``size``, an example counts once,
+        however often it is sampled. None if the size is unknown.
         """
         is_about_all_examples = type(self.task).is_about is Task.is_about
         if is_about_all_examples or self.size is None:
@@ -214,6 +214,7 @@ def _check_fit(task: Task, model: Model | None) -> None:
 
 
 def _check_budget(config: RunConfig, model: Model | None) -> None:
+    """Raise a ConfigError for a limit in USD if the prices of the model are unknown."""
     if not config.budget or config.budget.usd is None or model is None or not model.metered:
         return
     if model.prices is None:

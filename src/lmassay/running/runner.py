@@ -279,6 +279,7 @@ def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
 
 
 def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
+    """Set the status of a run whose results have been computed."""
     counts = store.count(run)
     if stopped_by_budget:
         store.set_status(run, "stopped", stopped_by_budget)
@@ -337,7 +338,7 @@ class _ChunkProgress:
 
 
 class Worker:
-    """Processes the examples of one run."""
+    """Processes the examples of one run: requests, scores and stores them. It is not a worker process."""
 
     def __init__(
         self,
@@ -369,9 +370,12 @@ class Worker:
             self.metered = self.model.metered
             self.prices = self.model.prices
         self.identity_digest = digest(identity)
+        # The cache key of a request → the key of the answer to it that only this run uses. Few runs have such answers.
         self.own_answers = store.own_answer_keys(run)
         self.budget = self._remaining_budget()
+        # Raised at the end of the chunk in which the budget was used up, see _process.
         self.budget_reached: BudgetReached | None = None
+        # The trainings that have failed, by key; they are not tried again.
         self.failed = failed or {}
         self.worker_model = self._worker_model(executor)
         self.is_connected = False
@@ -814,6 +818,7 @@ class Worker:
     # --- trained models that are kept ---------------------------------------------------------------------------------
 
     def _kept_in(self, key: str, request: Request) -> Path | None:
+        """Return the folder in which the trained model of a request is kept; None if it is not kept."""
         if isinstance(request, Train) and request.keeps:
             # Without a cache, the key is unique within the run only.
             training = key if self.cached else digest(key, self.run)
@@ -855,6 +860,7 @@ class Worker:
             trained_models.write_list(self.store.folder, self.run, folders)
 
     def _count_spending(self, response: Response) -> None:
+        """Add the tokens and the cost of a response to the budget and to the store."""
         self.budget.spend(response, self.prices)
         cost: float | None = None
         if self.prices is not None and not lacks_usage(response):

@@ -85,6 +85,7 @@ def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
 
 
 def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
+    """Return the paths of all keys in a configuration."""
     paths: list[KeyPath] = []
     for key, inner in value.items():
         path = (*above, str(key))
@@ -97,6 +98,7 @@ def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
 
 
 def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool:
+    """Return whether a run has one of the wanted values at a path."""
     value = _value_at(path, config.unresolved)
     if value is ABSENT:
         return False
@@ -123,6 +125,7 @@ def _is_same_number(value: Any, text: str) -> bool:
 
 
 def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
+    """Return the different values that runs have at a path, as texts."""
     texts: dict[str, None] = {}
     for config in configs:
         value = _value_at(path, config.unresolved)
@@ -134,6 +137,7 @@ def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _value_at(path: KeyPath, configuration: Mapping[str, Any]) -> Any:
+    """Return the value at a path of a configuration; ABSENT if there is none."""
     node: Any = configuration
     for key in path:
         if not isinstance(node, Mapping) or key not in node:

@@ -125,6 +125,7 @@ def _failure(message: str) -> dict[str, Any]:
 
 
 def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    """Train as the payload of a job describes, and return the outcome."""
     check_version(payload["version"])
     base_dir = Path(payload["base_dir"])
     train = current_registry().get("trainer", payload["trainer"], base_dir)
@@ -213,6 +214,7 @@ def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Re
 
 
 def _response(finished: FinishedJob[TrainingJob]) -> Response:
+    """Return the response to a finished training job, which may be an error."""
     if finished.gave_up:
         return Response(
             error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"

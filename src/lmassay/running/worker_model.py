@@ -73,7 +73,8 @@ def model_of(description: Mapping[str, Any]) -> Any:
         files_digest = description["files_digest"]
         if files_digest and files_digest != digest_of_model_files(description["spec"], base_dir, inputs):
             raise PluginError(
-                f"the files that {name} reads are not the same on this worker as where the run was started; copy them"
+                f"the files that {name} reads are not the same on this worker as where the run was started; copy them "
+                "to the worker"
             )
         _kept.model = model
         _kept.key = key

@@ -182,6 +182,10 @@ class _Alignment:
         return end
 
     def _mismatch(self, position: _Position, text: str | None) -> str:
+        """The message for tokens that are not those of the prompt.
+
+        ``text`` is the token that does not continue the prompt at ``position``; None if there are too few tokens.
+        """
         expected = self._prompt[position.offset : position.offset + _MAX_SHOWN].decode("utf-8", "replace")
         if text is None:
             return f"the server's tokens end before the prompt does: {expected!r} is missing"

@@ -86,6 +86,7 @@ class _LoopThread(Generic[T]):
         self._thread.join(timeout=_STOP_TIMEOUT)
 
     def _call_in_loop(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call a function in the thread of the event loop."""
         if self._loop is None:
             return
         # The loop may have ended by itself, and then refuses callbacks.
@@ -93,6 +94,7 @@ class _LoopThread(Generic[T]):
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _run(self) -> None:
+        """Run the event loop until the work has ended. This is what the thread executes."""
         try:
             asyncio.run(self._main())
             self._queue.items.put(None)

@@ -158,6 +158,7 @@ class Ledger:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a batch; empty if it cannot be parsed or no longer exists."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -338,6 +339,7 @@ class _BatchRun:
         return self._options.service.line(custom_id, self._options.dialect.body(request))
 
     async def _submit(self, part: Sequence[str]) -> OpenBatch:
+        """Create a batch at the provider, and record it."""
         service = self._options.service
         ledger = self._options.ledger
         lines = [self._line_of(custom_id) for custom_id in part]
@@ -379,6 +381,7 @@ class _BatchRun:
             self._put(custom_id, Failure(reason or "the batch gave no answer to this request"))
 
     def _put(self, custom_id: str, result: BatchResult) -> None:
+        """Pass the response to a request to the consumer, unless it already has one."""
         if custom_id not in self._unanswered:
             return
         self._unanswered.discard(custom_id)
@@ -386,6 +389,7 @@ class _BatchRun:
         self._results.put((index, self._read(self._requests[index], result)))
 
     def _read(self, request: Generate, result: BatchResult) -> Response:
+        """The response to a request, read from its result in the batch."""
         if isinstance(result, Failure):
             if result.finish:
                 return Response(finish=result.finish)

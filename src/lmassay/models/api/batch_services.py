@@ -206,6 +206,7 @@ def _id_of(raw: bytes) -> str:
 
 
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a file of results, as JSON objects."""
     for line in raw.splitlines():
         if not line.strip():
             continue
@@ -226,6 +227,7 @@ def _ending_reason(status: str, errors: Any) -> str:
 
 
 def _error_text(error: Any) -> str:
+    """What the provider says about an error, in one line without secrets."""
     if not error:
         return "an error without a reason"
     if not isinstance(error, dict):

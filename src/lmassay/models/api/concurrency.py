@@ -43,7 +43,7 @@ BUSY_PATIENCE = 90.0
 MAX_BUSY_PATIENCE = 300.0
 # Seconds. A server that refuses all connections for this long is not restarting, but has stopped.
 REFUSED_PATIENCE = 8.0
-# The limit at the start, if the concurrency is not lower.
+# The limit on requests in flight at the start, unless the user's concurrency is lower.
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
 _ANSWERS_FOR_ONE_MORE = 19
@@ -56,15 +56,16 @@ _SPARE_LIMIT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How all requests of a model are sent: requests in flight, timeout, attempts, and first pause between them.
-
-    ``timeout`` and ``wait`` are in seconds.
-    """
+    """The user's settings for all requests to a model."""
 
     concurrency: int
+    """The maximum number of requests in flight."""
     timeout: float
+    """Seconds until a response must be complete."""
     tries: int
+    """The maximum number of attempts at a request; if the server is too busy, there may be more."""
     wait: float
+    """Seconds before the second attempt; the pause doubles with each further attempt."""
 
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
@@ -86,7 +87,7 @@ class RequestPolicy:
             used_up = busy_for >= MAX_BUSY_PATIENCE or (used_up and busy_for >= BUSY_PATIENCE)
         if used_up or not failure.retryable:
             return None
-        # Exponential backoff with jitter. The exponent is bounded, for 2.0 ** 1024 is an error.
+        # Exponential backoff with jitter. The exponent is bounded, because 2.0 ** 1024 is an error.
         backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _MAX_BACKOFF)
         backoff += random.uniform(0, self.wait)
         if failure.wait is None:
@@ -113,10 +114,10 @@ class Limiter:
     The limiter has no clock; callers pass the time.
 
     Each rejection means "one too many" and lowers the limit by one. Answers raise it again: quickly up to half of what
-    it was before, then slowly. So an occasional rejection changes nothing, and a server that takes three requests at a
-    time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
-    rejects everything. Then nothing is sent until the latest time that the server asked for, and after that one request
-    alone, as a probe.
+    it was before the rejection, then slowly. So an occasional rejection changes nothing, and a server that takes three
+    requests at a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight,
+    the server rejects everything. Then nothing is sent until the latest time that the server asked for. After that, one
+    request is sent alone, as a probe.
     """
 
     def __init__(self, concurrency: int) -> None:
@@ -152,7 +153,7 @@ class Limiter:
         return self._in_flight
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may be sent: 0 for at once, infinity until another one has come back."""
+        """Seconds until a request may be sent: 0 for at once, infinity if another request must come back first."""
         if self._in_flight >= self.limit:
             return math.inf
         return max(0.0, self._held_until - now)
@@ -218,9 +219,9 @@ def answers_as_they_arrive(
     """Send all requests, several at a time; yield (index, response) in the order of arrival.
 
     One request is sent first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
-    are in flight or answered and not yet taken by the consumer, which bounds what a crash can cost. A request that has
-    to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are still
-    yielded.
+    are in flight, or answered but not yet taken by the consumer: a crash can lose only the answers to these. A request
+    that has to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are
+    still yielded.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:
@@ -307,6 +308,7 @@ class _Executor:
             raise self._ending
 
     def _finished(self) -> bool:
+        """Whether there is nothing left to do. Raises the exception of a request if it was a bug."""
         if self._bug is not None:
             raise self._bug
         if self._tasks:
@@ -339,7 +341,10 @@ class _Executor:
         return 0.0
 
     def _take_due(self, now: float) -> _Job | None:
-        """The next job. Those that failed before come first, and among them the one that was tried most often."""
+        """The job to send now; None if there is none.
+
+        Jobs that failed before come first, and among them the one that was tried most often.
+        """
         due = []
         while self._waiting and self._waiting[0].due <= now:
             due.append(heapq.heappop(self._waiting))
@@ -353,7 +358,7 @@ class _Executor:
             # Until there is a response to the first request, no other is sent, even if the first one has to wait.
             if not self._has_response:
                 return None
-            # A server that fails all requests gets no new ones while as many as allowed in flight are unanswered.
+            # If the server fails all requests, no new ones are started while ``concurrency`` of them are unanswered.
             concurrency = self._policy.concurrency
             unanswered = len(self._waiting) + len(self._tasks)
             if unanswered >= concurrency and self._broken_in_a_row >= concurrency:
@@ -374,6 +379,7 @@ class _Executor:
         task.add_done_callback(self._on_returned)
 
     async def _try(self, job: _Job, ticket: int, is_probe: bool) -> None:
+        """Send a request once, and decide what follows if that fails."""
         try:
             failure = await self._attempt(job)
             if failure is not None:
@@ -383,6 +389,7 @@ class _Executor:
             self._bug = self._bug or bug
 
     async def _attempt(self, job: _Job) -> Failure | None:
+        """Send a request once and pass the response on. Returns the failure if there is no response."""
         try:
             # The client's own timeouts start again with every byte, so a server that sends a byte now and then would
             # never time out.
@@ -400,6 +407,7 @@ class _Executor:
         return None
 
     def _on_failure(self, job: _Job, ticket: int, failure: Failure, is_probe: bool) -> None:
+        """Decide what follows from a failed attempt: another attempt, an error as the response, or the end of all."""
         if failure.unreachable and not self._has_connected:
             # Nothing ever answered at this address: every further request would fail in the same way, slowly.
             failure = Failure(no_connection_message(self._server, failure), fatal=True)
@@ -443,6 +451,7 @@ class _Executor:
         return Failure(f"{message}; start it again", fatal=True)
 
     def _pause(self, job: _Job, failure: Failure, is_probe: bool) -> float | None:
+        """Seconds until the next attempt; None to give the request up."""
         if not failure.busy:
             # Attempts for which the server was too busy say nothing about this request.
             return self._policy.pause(failure, job.tries, uncounted=job.busy_tries)
@@ -455,6 +464,7 @@ class _Executor:
         return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:
+        """Pass the final response to a request, an answer or an error, to the consumer."""
         self._has_response = True
         self._has_connected = True
         self._results.put((job.index, response))

@@ -360,6 +360,7 @@ def gbnf(choices: Sequence[str]) -> str:
 
 
 def _gbnf_escaped(text: str) -> str:
+    """A text as it is written between quotes in llama.cpp's grammar format."""
     escaped = []
     for character in text:
         if character in _GBNF_ESCAPES:
@@ -372,6 +373,7 @@ def _gbnf_escaped(text: str) -> str:
 
 
 def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
+    """A JSON schema for an object that contains one of these choices."""
     answer = {"type": "string", "enum": list(choices)}
     schema = {
         "type": "object",

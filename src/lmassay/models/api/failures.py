@@ -109,6 +109,7 @@ class ErrorInAnswerError(ModelError):
 
 
 def _failure_in_body(data: Mapping[str, Any], body: str, message: str) -> Failure:
+    """Classify an error that was sent with a successful HTTP status."""
     if _contains_any(body, _OUT_OF_CREDIT):
         return Failure(f"the account is out of credit ({message})", fatal=True)
     if _contains_any(body, _FILTERED):
@@ -172,6 +173,7 @@ def _int_or_infinity(digits: str) -> int | float:
 
 
 def _is_too_deep(data: Any) -> bool:
+    """Whether JSON data are nested more than ``_DEEPEST`` levels deep."""
     containers = [data]
     for _ in range(_DEEPEST):
         inner_containers: list[Any] = []
@@ -209,6 +211,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def _failure_of_connection(error: Exception) -> Failure | None:
+    """Classify an exception of the HTTP library; None for any other exception."""
     reason = redact(str(error) or type(error).__name__)
     causes = _causes(error)
     if isinstance(error, httpx2.ConnectError):

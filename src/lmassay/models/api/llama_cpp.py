@@ -179,6 +179,7 @@ class LlamaCppScorer:
         return (*prompt.ids, *reply.ids), len(prompt.ids)
 
     async def _render(self, messages: Sequence[tuple[str, str]]) -> RenderedPrompt:
+        """Chat messages as the text that the model continues; the server applies its chat template."""
         turns = list(messages)
         if self._settings.system:
             turns.insert(0, ("system", self._settings.system))
@@ -289,6 +290,7 @@ class LlamaCppScorer:
     # --- words in a blank ---------------------------------------------------------------------------------------------
 
     async def _candidates(self, request: Slot, distribution: Distribution, is_first_word: bool) -> Candidates:
+        """The log-probabilities of the words that are single tokens, with ranks if the request needs them."""
         # -1 stands for a word that is not a single token.
         rows = np.full(len(request.candidates), -1, dtype=np.int64)
         for index, word in enumerate(request.candidates):

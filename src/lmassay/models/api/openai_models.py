@@ -45,10 +45,10 @@ class OpenAICompatible(ScoringModel):
     default_address = OPENAI_URL
 
     option_help: ClassVar[Mapping[str, str]] = {
-        "api": "completions uses plain completions instead of chat",
+        "api": "chat uses /chat/completions; completions uses the older /completions",
         "organization_env": "the environment variable with the organization",
         "probabilities": "how the server returns log-probabilities; none if it does not",
-        "prefix": "what precedes a text whose probability is computed: auto, none, or a token",
+        "prefix": "the token before a text whose probability is computed: auto, none, or a token of the model",
     }
     config_example = "model: {name: openai, model: gpt-4o-mini, prices: {input: 0.15, output: 0.6}, concurrency: 16}"
 

@@ -103,6 +103,8 @@ class ScoringModel(ApiModel):
         )
 
     def _probe(self, needs: frozenset[str]) -> ProbeResult:
+        """Test the server, and keep the result for the requests."""
+
         async def work(results: ResultQueue[ProbeResult]) -> None:
             async with self._client(MAX_SCORES_BODY) as client:
                 connection = ServerConnection(client, self._settings, self._policy, redact(self.base_url))

@@ -193,6 +193,7 @@ class _Attempt:
     # --- OpenAI-compatible completions --------------------------------------------------------------------------------
 
     async def _test_completions(self) -> ProbeResult:
+        """Test the methods ``echo`` and ``prompt_logprobs``."""
         post = self._with_retries(self.connection.post)
         settings = self.connection.settings
         native = self._with_retries(self.connection.post_native)
@@ -368,6 +369,7 @@ class _Attempt:
     # --- llama.cpp ----------------------------------------------------------------------------------------------------
 
     async def _test_llama_cpp(self) -> ProbeResult:
+        """Test llama.cpp's own endpoints."""
         post = self._with_retries(self.connection.post_native)
         settings = self.connection.settings
         prefix = await find_prefix(post, settings)

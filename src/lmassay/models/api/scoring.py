@@ -161,6 +161,7 @@ READERS: Mapping[ProbabilityMethod, Reader] = {"echo": read_echo, "prompt_logpro
 
 
 def _choice_and_usage(data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first choice in a response, and its token counts, which are empty if the server sends none."""
     refuse_error(data)
     try:
         choice = data["choices"][0]

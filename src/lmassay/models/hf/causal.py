@@ -39,7 +39,10 @@ Work = Callable[[Sequence[int], BatchLayout], Iterator[Result]]
 
 
 class CausalLM:
-    """A causal language model over token sequences."""
+    """A causal language model that computes logits and log-probabilities for token sequences.
+
+    ``nodes`` is the maximum size of a batch, in nodes of a prefix tree or in padded tokens.
+    """
 
     def __init__(self, model: Any, device: torch.device, nodes: int) -> None:
         self._model = model
@@ -186,6 +189,7 @@ class CausalLM:
         take: Take,
         work: Callable[[Sequence[int]], Iterator[Result]],
     ) -> Iterator[tuple[int, Result | ModelError]]:
+        """Do the work in batches; yield the index of each sequence with its result."""
         ordered = [sequences[index] for index in indices]
 
         def take_indices(_: Sequence[int], start: int, budget: int) -> int:
@@ -194,6 +198,7 @@ class CausalLM:
         yield from zip(indices, self._batcher.run(indices, take_indices, work), strict=True)
 
     def _logprobs(self, layout: BatchLayout, cells: Sequence[tuple[int, int]], targets: Sequence[int]) -> Floats:
+        """The log-probability of each target token, from the logits at the cell with the same number."""
         # Sequences with a common beginning share cells there, so the logits of each distinct cell are computed once.
         row_of_cell: dict[tuple[int, int], int] = {}
         rows_needed = [row_of_cell.setdefault(cell, len(row_of_cell)) for cell in cells]
@@ -216,6 +221,7 @@ class CausalLM:
         targets: Sequence[int],
         boundary: NDArray[np.int64],
     ) -> tuple[Floats, Floats]:
+        """The log-probability of each target token, and that of a boundary at the same position."""
         logits = logits_at(self._model, layout.inputs, cells).float()
         log_totals = torch.logsumexp(logits, dim=-1)
         if not bool(torch.isfinite(log_totals).all()):

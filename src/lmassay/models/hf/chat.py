@@ -59,6 +59,7 @@ class Chat:
         return RenderedPrompt(self._from_template(messages), templated=True)
 
     def _from_template(self, messages: Messages) -> str:
+        """Write messages with the tokenizer's chat template, within limits of time and memory."""
         turns = [{"role": role, "content": content} for role, content in messages]
         try:
             refuse_huge_multiplications(self._tokenizer.chat_template)

@@ -89,6 +89,7 @@ class ChoiceSelector:
                 yield index, _answer(requests[index], questions[index], logprobs.pop(index))
 
     def _question(self, request: Generate) -> ChoiceQuestion:
+        """Tokenize the prompt of a request, and the spellings of its choices."""
         prompt = self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
         texts = [_texts(prompt.text, choice) for choice in request.choices]
         # One call for the texts of all choices: each call tokenizes the prompt again.
@@ -117,6 +118,7 @@ def _texts(prompt: str, choice: str) -> tuple[str, ...]:
 def _answer(
     request: Generate, question: ChoiceQuestion, results: Mapping[Tokens, float | ModelError]
 ) -> Response | ModelError:
+    """The most probable choice, or a sampled one if the request has a temperature above 0."""
     logprobs: dict[Tokens, float] = {}
     for spelling, result in results.items():
         if isinstance(result, ModelError):

@@ -91,6 +91,7 @@ def require_language(tokenizer: Any, token: int | None) -> None:
 
 
 def _language_token(tokenizer: Any, code: str, option: str) -> int:
+    """The token of a language. Raises a ConfigError that names the model's option if there is none."""
     codes = _language_codes(tokenizer)
     # M2M100 puts the code between underscores, NLLB and mBART use the code itself as a token. M2M100 also has pieces of
     # words that look like codes, such as "en".
@@ -186,6 +187,7 @@ class EncoderDecoder:
     def _generate_group(
         self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], room: int
     ) -> Answers:
+        """Generate for requests with equal settings and room for ``room`` new tokens."""
         # A batch is padded to its longest source, so sources of similar length waste the least.
         order = sorted(indices, key=lambda index: len(sources[index]))
 

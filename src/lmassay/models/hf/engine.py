@@ -288,6 +288,7 @@ class Engine:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _token_scores(self, text: str, logprobs: Floats, boundaries: Floats | None) -> TokenScores:
+        """Combine the scores of the tokens with their positions in the text."""
         spans = self._token_spans(text)
         # Without a prefix, nothing predicts the first token.
         unscored = np.full(len(spans) - len(logprobs), np.nan)
@@ -299,6 +300,7 @@ class Engine:
         return tuple(self._word_tokenizer.token_spans(text))
 
     def _boundary_ids(self, boundary: Boundary) -> NDArray[np.int64]:
+        """The tokens that mark a word boundary."""
         ids = self._word_tokenizer.ids_after_space
         end = self._word_tokenizer.tokenizer.eos_token_id
         if boundary == "none":
@@ -343,6 +345,7 @@ class Engine:
         return ChoiceSelector(self._causal.score, self._word_tokenizer, self._chat, self._loaded.window)
 
     def _candidates(self, request: Slot, logits: Logits) -> Candidates:
+        """Score the candidates that are single tokens, from the logits at the blank."""
         probabilities = None
         if request.ranked:
             # torch's softmax, as in refining-tse: numpy's may differ in the last bit, which decides ties.

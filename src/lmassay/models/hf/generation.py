@@ -134,6 +134,7 @@ class TextGenerator:
     def _generate_batch(
         self, prompts: Sequence[Tokens], requests: Sequence[Generate], room: int, reader: PrefixReader | None
     ) -> Iterator[Response]:
+        """Generate for one batch: in a tree of the prompts if there is a ``reader``, otherwise with padding."""
         loaded = self._loaded
         tokenizer = loaded.tokenizer
         # All requests of a batch have the same settings.

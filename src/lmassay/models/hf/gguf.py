@@ -99,6 +99,7 @@ def converted(path: Path, report: Callable[[str], None] = lambda _: None, *, nam
 
 
 def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
+    """Write the converted model and its tokenizer into the folder ``new``."""
     # Imported before standard error is silenced: transformers writes its warnings to the stream that was standard error
     # when it was imported.
     import transformers  # noqa: F401

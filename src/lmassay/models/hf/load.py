@@ -154,6 +154,7 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
 
 
 def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:
+    """Load the weights into the class for this kind of model. The files must have all weights of this class."""
     model_classes: dict[Kind, Any] = {
         "masked": AutoModelForMaskedLM,
         "causal": AutoModelForCausalLM,

@@ -35,7 +35,10 @@ class MaskedBlank:
 
 
 class MaskedLM:
-    """A masked language model over token sequences."""
+    """A masked language model that computes logits for token sequences with masks.
+
+    ``tokens`` is the maximum size of a batch with padding; ``pad`` is the padding token.
+    """
 
     def __init__(self, model: Any, device: torch.device, tokens: int, pad: int) -> None:
         self._model = model

@@ -36,7 +36,8 @@ class HuggingFace(Model):
     ``leading_space`` puts a space before a text; by default this is done only for blanks of RoBERTa-like models.
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
     message is plain text and several are a transcript.
-    ``pll`` is how masked models score a text. ``position: counted`` reads blanks where the released refining-tse does.
+    ``pll`` is how masked models score a text (its pseudo-log-likelihood). ``position: counted`` reads blanks at the
+    position that refining-tse (the program of Newman et al. 2021) computes, even if the blank is at another one.
     ``beams``, ``source_lang`` and ``target_lang`` are for encoder-decoder models: the width of the search (by default
     the model's own), and the languages of a multilingual model by its own codes, e.g. ``eng_Latn``.
     ``resources`` is what a worker of a Dask cluster must have, e.g. ``{GPU: 1}``. With it, the device need not exist on
@@ -50,7 +51,7 @@ class HuggingFace(Model):
         "model": "a folder, a .gguf file, or the name of a model on the hub that `lmassay models get NAME` has fetched",
         "revision": "the branch, tag or commit of a model on the hub",
         "label": "name in tables; by default the name of the model",
-        "kind": "what the model is, if its configuration does not say so",
+        "kind": "the kind of model; auto reads it from the model's config.json",
         "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
         "dtype": (
             "the number format of the weights; auto is that of the files, but float32 on a CPU unless the files are "
@@ -58,8 +59,14 @@ class HuggingFace(Model):
         ),
         "prefix": "what precedes a text: auto (what the tokenizer adds), none, bos, eos, or a token",
         "leading_space": "whether a space precedes the text; by default only for blanks of models like RoBERTa",
-        "pll": "how masked models score a text: within_word_l2r also masks the rest of the word, original does not",
-        "position": "counted reads blanks where the released refining-tse does, even if that position is wrong",
+        "pll": (
+            "pseudo-log-likelihood: how masked models score a text, one masked token at a time; within_word_l2r also "
+            "masks the rest of the token's word, original does not"
+        ),
+        "position": (
+            "where the prediction for a blank is read: found is the position of the blank; counted is the position "
+            "that refining-tse computes, which may be another one"
+        ),
         "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
         "batch_tokens": "maximum number of tokens per batch; the default depends on the device",
         "threads": "number of CPU threads; by default torch decides",
@@ -251,6 +258,7 @@ class HuggingFace(Model):
         return ""
 
     def _read_older_tokenizer(self) -> None:
+        """Read a tokenizer without a tokenizer.json, to find out early if that is not possible."""
         if self.kind == "encoder-decoder":
             # Marian and M2M100 have tokenizers without offsets, which only the other kinds need.
             self._engine_module().read_tokenizer(self.folder, self._trust_remote_code)
@@ -269,6 +277,7 @@ class HuggingFace(Model):
         return (Path(transformers.origin).parent / "models" / model_type).is_dir()
 
     def _check_encoder_decoder(self) -> None:
+        """Refuse options that an encoder-decoder model does not use, and languages that it does not have."""
         if not self.source.is_encoder_decoder:
             raise ConfigError(f"model.kind: {self.source.name} is not an encoder-decoder model; leave this option out")
         # Name, value and default of the options that only the other kinds of model use.

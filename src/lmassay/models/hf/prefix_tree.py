@@ -294,7 +294,7 @@ class DecodingTree:
     """The cache for sorted prompts and for the answers that grow after them.
 
     The last token of each prompt is not read here: it is the first input of :meth:`append`, which gives the first
-    logits.
+    logits. ``nodes`` is how many tokens of the prompts are read at a time.
     """
 
     def __init__(

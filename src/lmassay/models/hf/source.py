@@ -317,6 +317,7 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
 
 
 def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
+    """Find a model among those that were downloaded from the hub before. Nothing is downloaded here."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
