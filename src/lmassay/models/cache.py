@@ -25,7 +25,7 @@ NOT_HUB_FILES = ["[!0-9]*/*"]
 _CARD = "lmassay.json"
 # The version of the conversion of GGUF files, part of the folder's name: folders of older versions are no longer used.
 _CONVERSION = 1
-# Temporary folders begin with this; a folder older than a day was left behind by a killed process.
+# The names of temporary folders begin with this. One that is older than a day was left behind by a killed process.
 _UNFINISHED = ".part-"
 _DAY = 24 * 60 * 60
 
@@ -50,7 +50,7 @@ def populated(folder: Path, fill: Callable[[Path], None], *, cache: bool = True)
         return folder
     with temporary_folder(folder.parent, cache=cache) as new:
         fill(new)
-        _flush_and_open_up(new)
+        _flush_and_set_permissions(new)
         try:
             new.rename(folder)
         except OSError:
@@ -61,7 +61,11 @@ def populated(folder: Path, fill: Callable[[Path], None], *, cache: bool = True)
 
 @contextlib.contextmanager
 def temporary_folder(parent: Path, *, cache: bool = True) -> Iterator[Path]:
-    """A temporary folder in ``parent``, which is created if needed; deleted at the end unless it was renamed."""
+    """A new temporary folder in ``parent``, which is created if needed.
+
+    The temporary folder is deleted at the end of the ``with`` block, unless it was renamed. ``cache``: whether
+    ``parent`` is in lmassay's cache, for error messages.
+    """
     folder: Path | None = None
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +97,10 @@ def require_converter(purpose: str, then: str = "") -> None:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Record in a model folder what it contains and where that came from. This is not a model card."""
+    """Record in a file of a model folder what the folder contains and where that came from.
+
+    "Card" does not mean a model card here.
+    """
     (folder / _CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
 
 
@@ -106,7 +113,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card if isinstance(card, dict) else {}
 
 
-def _flush_and_open_up(folder: Path) -> None:
+def _flush_and_set_permissions(folder: Path) -> None:
     """Write all files to the disk, and give them the permissions of ordinary files.
 
     The content is on the disk before the folder gets its name: after a power failure, no folder with its final
@@ -127,6 +134,7 @@ def _flush_and_open_up(folder: Path) -> None:
 
 
 def _delete_leftovers(parent: Path) -> None:
+    """Delete temporary folders that killed processes left behind."""
     for path in parent.glob(f"{_UNFINISHED}*"):
         # Another process may delete it at the same time.
         with contextlib.suppress(FileNotFoundError):

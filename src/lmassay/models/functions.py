@@ -20,7 +20,7 @@ Generator = Callable[[list[str]], Any]
 LogProbability = Callable[[list[tuple[str, str]]], Any]
 """A function from pairs of context and continuation to log-probabilities; it may be asynchronous."""
 DEFAULT_BATCH_SIZE = 64
-# Characters of a wrong reply that an error message shows.
+# How many characters of a wrong reply an error message shows.
 _MAX_SHOWN = 60
 
 
@@ -72,7 +72,7 @@ class FunctionModel(Model):
         return identity
 
     def notes(self) -> Sequence[str]:
-        """Say if answers are reused in this Python process only."""
+        """Return a note if answers are reused in this Python process only."""
         for computed in self._digests().values():
             if computed.not_comparable and self.cached:
                 return [
@@ -148,6 +148,7 @@ class FunctionModel(Model):
         return self._loop.result_of(reply)
 
     def _response(self, answer: Any, request: Generate, number: int) -> Response:
+        """Check an answer of the function ``generate``, and turn it into a response."""
         if isinstance(answer, Response):
             return answer
         if not isinstance(answer, str):
@@ -160,6 +161,7 @@ class FunctionModel(Model):
         return Response(answer[:end])
 
     def _continuation(self, answer: Any, number: int) -> Response:
+        """Check an answer of the function ``logprobs``, and turn it into a response."""
         if isinstance(answer, Response):
             return answer
         if isinstance(answer, Continuation):

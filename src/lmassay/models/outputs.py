@@ -1,4 +1,8 @@
-"""Answers from text files: line i of the file for a role answers the request with that role for example i."""
+"""A model whose answers are lines of text files.
+
+Line i of the file for a role answers the request of example i in this role. A role is the purpose of a request in its
+task, such as ``out`` and ``adv_out``.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ class Outputs(StoredAnswers):
         self._files()
 
     def identity(self) -> Mapping[str, Any]:
-        # By content, so that a moved file is the same model and an edited one is not.
+        # Files are identified by their content: a moved file is the same model, an edited one is another.
         identity = {"name": self.name}
         for role, file in self._files().items():
             identity[role] = file.sha256[:8]
@@ -82,7 +86,7 @@ class Outputs(StoredAnswers):
 
 
 class _LineReader:
-    """Reads lines by number without keeping the file in memory: going back starts from the beginning again."""
+    """Reads lines by number without keeping the file in memory; to go back, it reads the file from the beginning."""
 
     def __init__(self, file: TextFile, keep_bom: bool) -> None:
         self._file = file

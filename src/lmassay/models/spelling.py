@@ -1,4 +1,4 @@
-"""Which candidates for a blank a causal model cannot compare, because one is spelled as the beginning of another."""
+"""Find candidates for a blank that a causal model cannot compare: the tokens of one are the beginning of another's."""
 
 from __future__ import annotations
 

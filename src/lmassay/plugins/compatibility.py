@@ -49,7 +49,7 @@ def as_task(plugin: Any, described_as: object) -> Task:
 def as_model(plugin: Any, described_as: object) -> Model:
     """Return a plug-in as a Model, after checking it against the contract."""
     model = _completed(plugin, Model, described_as)
-    # Before version 0.1, a model with prices was metered.
+    # Before version 0.1, there was no member ``metered``: a model that defined prices was metered.
     if not model.metered and _defining_class(model, "prices") is not None:
         model.metered = True
     _adopt_old_methods(model)
@@ -67,7 +67,7 @@ def _refuse(problems: Sequence[str], plugin: Task | Model, kind: str, described_
 
 
 def _completed(plugin: Any, base: type[P], described_as: object) -> P:
-    """Return the plug-in with the defaults of its base class, which an old plug-in does not inherit."""
+    """Return the plug-in with the defaults of the class ``base``, which an old plug-in does not inherit from."""
     kind = base.__name__.lower()
     page = _PAGES[base]
     missing = [name for name in _REQUIRED[base] if _defining_class(plugin, name) is None]

@@ -1,4 +1,4 @@
-"""Options that take data from memory: wherever a configuration names a data file, a Python program may pass the data.
+"""Options that take data from memory: where a configuration file names a data file, a Python program may pass the data.
 
 An option of type ``Path`` takes texts or rows. An option with another type declares what it takes with
 :class:`InMemory`. :meth:`DataStorage.store` writes the data in the options of a plug-in to files, and puts the paths of
@@ -30,10 +30,11 @@ class InMemory:
     columns: tuple[str, ...] = ()
     """The columns of a row that is given as a tuple; without them, rows must be mappings."""
     described_by: str = ""
-    """If the option also takes a description of data, which is otherwise a YAML file: the key of its data."""
+    """An option may also take a description of data as a mapping, in place of the YAML file that a configuration file
+    would name. This is the key of the mapping under which the data are; empty if the option takes no description."""
 
 
-# An option of type Path without a mark takes texts as well as rows.
+# In place of an InMemory: an option of type Path without one takes texts as well as rows.
 _ANYTHING = None
 
 
@@ -46,7 +47,7 @@ class DataStorage:
     base: Path
     """The folder that relative paths start from."""
     lists_are_data: bool
-    """Whether a list of texts or rows is data. If not, as in a configuration file, it starts one run per item."""
+    """Whether a list of texts or rows is data. If not, it starts one run per item, as in a configuration file."""
 
     def store(self, kind: str, spec: Any, key: str = "") -> Any:
         """Return the description of a plug-in with paths in place of data from memory.
@@ -75,6 +76,7 @@ class DataStorage:
         return stored
 
     def _value(self, value: Any, field: Any, key: str) -> Any:
+        """Store the data in the value of an option. ``field`` is its declaration in pydantic; None if there is none."""
         if field is None:
             return self._without_field(value, key)
         for mark in field.metadata:
@@ -153,6 +155,7 @@ class DataStorage:
             return False
 
     def _is_list_of_data(self, value: Any, mark: InMemory | None, key: str) -> bool:
+        """Whether a value is a list of texts or rows, and not a list of several values of the option."""
         if not self.lists_are_data or not isinstance(value, list | tuple):
             return False
         if not value:
@@ -178,7 +181,7 @@ class DataStorage:
         return False
 
     def _refuse_file_names(self, texts: Sequence[str], key: str) -> None:
-        """Refuse names of files where texts are expected: nobody wants the names themselves to be evaluated."""
+        """Refuse a list of file names where texts are expected: the names themselves would be evaluated as texts."""
         if not all(self._is_file(text) for text in texts):
             return
         raise ConfigError(f"{key}: these are names of files, but a list is data here; give one path, not a list")
@@ -201,7 +204,10 @@ class DataStorage:
         return str(write_description(stored, name if isinstance(name, str) else "", self.results))
 
     def _absolute(self, value: Any) -> Any:
-        """Return absolute paths: the description's paths start at the program's folder, but its file is elsewhere."""
+        """Return absolute paths.
+
+        Relative paths in a description start at ``base``, but the file that the description is written to is elsewhere.
+        """
         if isinstance(value, str | Path):
             return str((self.base / Path(value).expanduser()).absolute())
         if isinstance(value, list | tuple):
@@ -210,6 +216,7 @@ class DataStorage:
 
 
 def _check_kind(data: Rows, mark: InMemory | None, key: str) -> None:
+    """Raise a DataError for rows where texts are expected, or texts where rows are expected."""
     if mark is None:
         return
     if mark.kind == "texts" and not data.texts:

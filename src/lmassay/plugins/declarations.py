@@ -1,4 +1,4 @@
-"""Checks the members of an ``Evaluation`` before it is used. Each problem says what was given and what is expected.
+"""Checks the members of an ``Evaluation`` before it is used. Each message says what was given and what is expected.
 
 Python does not check the types of a dataclass, so a forgotten comma (``commands=(Command(…))``) would otherwise cause a
 confusing error somewhere else.
@@ -43,7 +43,7 @@ def describe_value(value: object) -> str:
 
 
 def expected_message(member: str, what: str, value: object, remedy: str = "") -> str:
-    """Return a problem in one line: the member, what it must be, what it is, and what to write instead."""
+    """Return a message in one line: the member, what it must be, what it is, and what to write instead."""
     message = f"{member} must be {what}, not {describe_value(value)}"
     if remedy:
         return f"{message}; {remedy}"
@@ -51,7 +51,7 @@ def expected_message(member: str, what: str, value: object, remedy: str = "") ->
 
 
 def evaluation_problems(evaluation: Evaluation) -> list[str]:
-    """Return all problems with the declaration of an evaluation; none if it can be used."""
+    """Return messages for all problems with the declaration of an evaluation; none if it can be used."""
     problems: list[str] = []
     if not isinstance(evaluation.name, str) or not evaluation.name:
         problems.append(expected_message("name", "a text that is not empty", evaluation.name))

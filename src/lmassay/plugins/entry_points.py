@@ -1,4 +1,4 @@
-"""Entry points of installed packages that belong to lmassay, all of whose groups begin with ``lmassay.``."""
+"""Finds the entry points of installed packages in lmassay's groups, whose names begin with ``lmassay.``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import functools
 import importlib.metadata
 import sys
 
-_GROUPS = "lmassay."
+_GROUP_PREFIX = "lmassay."
 
 
 def installed_points(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
     """Return the entry points of a group."""
-    return _points_on(tuple(sys.path)).get(group, ())
+    return _points_by_group(tuple(sys.path)).get(group, ())
 
 
+# ``_path`` is only the key of the cache: other folders on sys.path may have other packages.
 @functools.cache
-def _points_on(_path: tuple[str, ...]) -> dict[str, tuple[importlib.metadata.EntryPoint, ...]]:
+def _points_by_group(_path: tuple[str, ...]) -> dict[str, tuple[importlib.metadata.EntryPoint, ...]]:
     # Searching all installed packages is slow, so it is done once for each value of sys.path, for all groups.
     points = importlib.metadata.entry_points()
-    return {group: tuple(points.select(group=group)) for group in points.groups if group.startswith(_GROUPS)}
+    return {group: tuple(points.select(group=group)) for group in points.groups if group.startswith(_GROUP_PREFIX)}
 
 
 def package_of(point: importlib.metadata.EntryPoint) -> str:
-    """Return the package of an entry point, or the entry point's value if it has none."""
+    """Return the name of the package that has an entry point; if it is unknown, the entry point's value."""
     if point.dist is not None:
         return _name_of(point.dist)
     return point.value

@@ -29,13 +29,13 @@ class PluginProblem:
 
     package: str
     what: str
-    """The problem, as the rest of a sentence that begins with the package."""
+    """The problem, without a subject: "has two entry points …". ``message`` puts the package in front."""
     is_left_out: bool
     """Whether the evaluation cannot be used at all."""
 
     @property
     def message(self) -> str:
-        """The problem as a sentence."""
+        """The problem as a sentence that begins with the package."""
         return f"the package {self.package} {self.what}"
 
 
@@ -56,11 +56,12 @@ def evaluations() -> Sequence[Evaluation]:
 
 def installed_evaluations() -> InstalledEvaluations:
     """Load the evaluations of all installed packages; this is done once for each value of ``sys.path``."""
-    return _installed_on(tuple(sys.path))
+    return _load_evaluations(tuple(sys.path))
 
 
+# ``_path`` is only the key of the cache: other folders on sys.path may have other packages.
 @functools.cache
-def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
+def _load_evaluations(_path: tuple[str, ...]) -> InstalledEvaluations:
     loaded: dict[str, Evaluation] = {}
     origins: dict[str, str] = {}
     problems: list[PluginProblem] = []
@@ -83,7 +84,8 @@ def _installed_on(_path: tuple[str, ...]) -> InstalledEvaluations:
         else:
             what = f"has the evaluation '{evaluation.name}', but that of {first} is used"
             problems.append(PluginProblem(origin, what, is_left_out=True))
-            # Of two other packages, either may be the one to rename, so both are reported. lmassay's own names stay.
+            # If lmassay has the name already, only the other package can rename its evaluation. If two other packages
+            # have it, either can, so the problem is reported for both.
             if first != OWN_PACKAGE:
                 what = f"has the evaluation '{evaluation.name}', which {origin} also has"
                 problems.append(PluginProblem(first, what, is_left_out=False))
@@ -142,7 +144,7 @@ def evaluation_of(record: RunRecord) -> Evaluation | None:
 
 
 def view_of(record: RunRecord) -> View:
-    """Return how a run is shown; an empty view for a task without an evaluation."""
+    """Return how the evaluation of a run shows it; an empty view for a run without an evaluation."""
     evaluation = evaluation_of(record)
     if evaluation is None:
         return View()
@@ -184,7 +186,11 @@ def metrics_of(task: Task) -> tuple[Metric, ...]:
 
 
 def base_task_of(task: Task) -> str:
-    """Return the name of the evaluation's own task that a task is or extends; empty without an evaluation."""
+    """Return the name of the evaluation's task that this task is an instance of; empty without an evaluation.
+
+    A user's own task may extend the class of an evaluation's task. It then has another name, but the same base task,
+    which determines how its runs are shown.
+    """
     if task.evaluation is None:
         return ""
     for cls in type(task).__mro__:

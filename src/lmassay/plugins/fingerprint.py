@@ -31,7 +31,8 @@ from lmassay.plugins.source_folder import SourceFolder
 from lmassay.redaction import is_secret_option, may_be_key, remember_secret
 
 _DIGEST_LENGTH = 12
-# An object may lead to a whole library, whose objects need not be walked through one by one.
+# The digest covers at most this many parts. An object that leads to more, such as a whole library, counts as one that
+# cannot be compared.
 _MAX_PARTS = 20_000
 # The repr of a value of these types identifies it.
 _PLAIN = (bool, int, float, complex, str, bytes, range, date, datetime, timedelta, PurePath, type(None), type(Ellipsis))
@@ -41,11 +42,11 @@ _tokens: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The digest of an object, and what it depends on that cannot be compared."""
+    """The digest of an object, and the first thing in it that cannot be compared."""
 
     digest: str
     not_comparable: str = ""
-    """The first thing that cannot be compared, such as ``client (OpenAI)``; empty if there is none."""
+    """What cannot be compared, with its type: ``client (OpenAI)``; empty if everything can."""
 
 
 def fingerprint(value: Any) -> Fingerprint:
@@ -103,6 +104,7 @@ class _Walk:
         self._add_object(value, name)
 
     def _add_object(self, value: Any, name: str) -> None:
+        """Add an object, in the way that its type needs."""
         if isinstance(value, tuple | list | set | frozenset):
             self._collection(value, name)
         elif isinstance(value, Mapping) and type(value).__module__ in ("builtins", "collections", "types"):
@@ -192,6 +194,7 @@ class _Walk:
         self._code(function.__code__, function.__globals__)
 
     def _code(self, code: types.CodeType, variables: Mapping[str, Any]) -> None:
+        """Add compiled code: its instructions, names and constants, and the global variables that it uses."""
         self._text("code", code.co_code.hex())
         self._text("names", repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)))
         for constant in code.co_consts:

@@ -20,7 +20,7 @@ Reader = Callable[[Any], T]
 def call_hook(
     evaluation: Evaluation, name: str, hook: Hook, *arguments: Any, reads: Reader[T], otherwise: Callable[[], T]
 ) -> T:
-    """Call a hook and return its value, checked by ``reads``.
+    """Call a hook with these arguments and return its value, which ``reads`` checks and converts.
 
     If a hook of another package cannot be imported, raises an exception or returns the wrong type, a warning is issued
     and the value of ``otherwise()`` is returned. Exceptions in lmassay's own hooks are raised. ``name`` is the member

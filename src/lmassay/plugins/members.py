@@ -1,4 +1,4 @@
-"""Checks the members of a task or model before a run. Each problem says what was given and what is expected."""
+"""Checks the members of a task or model before a run. Each message says what was given and what is expected."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ABILITIES = {
     "train": "be trained",
     "gradients": "compute gradients",
 }
-"""What a model can do (``Model.can``) or a task needs (``Task.needs``), and the words for it in messages."""
+"""What a model can do (``Model.can``) or a task needs (``Task.needs``) → the words for it in messages."""
 # Design takes tuples of groups, but the statistics can cluster and pair by one group only.
 _MAX_GROUPS = 1
 
 
 def task_problems(task: Task) -> list[str]:
-    """Return all problems with the members of a task; none if it can be run."""
+    """Return messages for all problems with the members of a task; none if it can be run."""
     problems = [*_name_problems(task), *_ability_problems("needs", task.needs), *_chunk_problems(task, min_chunk=1)]
     if not _is_whole_number(task.version):
         problems.append(expected_message("version", "a whole number", task.version))
@@ -43,7 +43,7 @@ def task_problems(task: Task) -> list[str]:
 
 
 def model_problems(model: Model) -> list[str]:
-    """Return all problems with the members of a model; none if it can be used."""
+    """Return messages for all problems with the members of a model; none if it can be used."""
     problems = [*_name_problems(model), *_ability_problems("can", model.can), *_chunk_problems(model, min_chunk=0)]
     if model.prices is not None and not isinstance(model.prices, Prices):
         remedy = "write lmassay.Prices(input, output) in USD per million tokens"
@@ -172,6 +172,7 @@ def _design_problems(design: Any) -> Iterator[str]:
 
 
 def _names_problems(member: str, names: Any, what: str) -> Iterator[str]:
+    """Yield the problems with a member of the design that is a tuple of names; ``what`` is what they name."""
     if isinstance(names, str):
         yield f"{member} is a tuple of {what}: write ({names!r},)"
     elif not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):

@@ -1,4 +1,7 @@
-"""The options of a plug-in as a table: name, type, default and meaning, read from the model that checks them."""
+"""Describes the options of a plug-in for help texts: name, type, default and meaning.
+
+They are read from the pydantic model that also checks them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def component_help(kind: str, name: str, factory: Callable[..., Any]) -> Compone
 
 
 def options_of(factory: Callable[..., Any]) -> list[OptionHelp]:
-    """Return all options of a class or function, in their order, with the options of groups."""
+    """Return all options of a class or function in their order. After a group of options, the options in it follow."""
     meanings = _meanings(factory)
     options: list[OptionHelp] = []
     for name, field in options_model(factory).model_fields.items():
@@ -117,7 +120,7 @@ def section_text(key: str, section: Mapping[str, Any]) -> str:
 
 
 def _meanings(factory: Callable[..., Any]) -> Mapping[str, str]:
-    """Return what a class and its base classes say about their options."""
+    """Return the meanings of options that a class and its base classes state in ``option_help``."""
     meanings: dict[str, str] = {}
     if isinstance(factory, type):
         for base in reversed(inspect.getmro(factory)):

@@ -43,8 +43,8 @@ from lmassay.storage.files import NO_STANDARD_INPUT, STANDARD_INPUT, record_read
 Spec = str | Mapping[str, Any]
 """How a configuration describes a plug-in: its name, or a mapping with the key ``name`` and its options."""
 _ENVIRONMENT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
-# The parameter that receives the folder of the configuration.
-_INJECTED = "base_dir"
+# The parameter of ``__init__`` that receives the folder of the configuration.
+_FOLDER_PARAMETER = "base_dir"
 DATA_PREFIX = "data:"
 """``data:teapot/MT/src.fr`` is a file of a published data set; see :mod:`lmassay.datasets.catalogue`."""
 # Names of options that take a mapping of settings, in which a key such as `token` is a secret and not a label.
@@ -53,8 +53,12 @@ _MAY_HOLD_SECRETS = re.compile(
 )
 # Names of secrets that are also everyday words: in a mapping from labels to words, they may be labels.
 _PLAIN_WORDS = re.compile(r"secret|password|passphrase|token|credentials?|cookie|authorization", re.IGNORECASE)
-# Options that every table shows, and that the names of exported files contain.
+# Options whose values every table and the names of exported files show.
 _SHOWN_OPTIONS = ("label", "model", "name")
+MISTAKE = "mistake"
+"""The type of an error with a complete message: :func:`validation_messages` does not add the value to it."""
+# How many characters of a wrong value an error message shows.
+_MAX_SHOWN_VALUE = 80
 # A special token of a model, such as [MASK] or </s>, is not a secret.
 _SPECIAL_TOKEN = re.compile(r"[\[<].{0,20}[\]>]")
 _QUOTED = re.compile(r"'([^']*)'")
@@ -112,7 +116,7 @@ def _options_model(factory: Callable[..., Any], function: Callable[..., Any]) ->
         # A class with **options accepts any key, so misspelt keys cannot be detected.
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = "allow"
-        elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != _INJECTED:
+        elif parameter.kind is not parameter.VAR_POSITIONAL and parameter.name != _FOLDER_PARAMETER:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (hints.get(parameter.name, Any), default)
     config = ConfigDict(extra=extra, arbitrary_types_allowed=True, protected_namespaces=())
@@ -128,9 +132,9 @@ class PluginInputs:
     """What determines the behaviour of plug-ins in users' files, apart from their options."""
 
     sources: dict[str, str] = field(default_factory=dict)
-    """Kind of plug-in → digest of its file and of the modules that it imports from its folder."""
+    """Kind of plug-in → digest of its Python file and of the modules that the file imports from its folder."""
     files: list[Path] = field(default_factory=list)
-    """The files that they read through lmassay when they were created."""
+    """The files that the plug-ins read through lmassay when they were created."""
 
 
 _inputs: ContextVar[PluginInputs | None] = ContextVar("lmassay_plugin_inputs", default=None)
@@ -146,17 +150,15 @@ def record_inputs() -> Iterator[PluginInputs]:
     finally:
         _inputs.reset(token)
     # If the block is within another one, its inputs count there, too: a task depends on the plug-ins that it builds.
-    for kind, source in inputs.sources.items():
-        _record_input(kind, source, ())
-    _record_input("", "", inputs.files)
+    _record(inputs.sources, inputs.files)
 
 
-def _record_input(kind: str, source: str, files: Sequence[Path]) -> None:
+def _record(sources: Mapping[str, str], files: Sequence[Path]) -> None:
+    """Add to the inputs that the innermost ``with`` block of :func:`record_inputs` records, if there is one."""
     inputs = _inputs.get()
     if inputs is None:
         return
-    if source:
-        inputs.sources[kind] = source
+    inputs.sources.update(sources)
     for file in files:
         if file not in inputs.files:
             inputs.files.append(file)
@@ -175,7 +177,7 @@ def build(kind: str, spec: Spec, base: Path, key: str = "") -> Any:
         # The behaviour of a user's own class depends on its source and on the files it reads.
         with record_reads() as files:
             plugin = factory(**arguments)
-        _record_input(kind, source, files)
+        _record({kind: source}, files)
         return plugin
     except LmassayError:
         raise
@@ -199,7 +201,8 @@ def find_factory(kind: str, name: str, base: Path, key: str) -> Callable[..., An
 def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], base: Path, key: str) -> dict[str, Any]:
     """Return the keyword arguments for ``factory``.
 
-    Raises one ConfigError for all unknown keys and secrets or, without any, one for all values of the wrong type.
+    Raises one ConfigError that lists all unknown keys and all secrets. If there are none, raises one ConfigError that
+    lists all values of the wrong type.
     """
     model = options_model(factory)
     messages = []
@@ -224,8 +227,8 @@ def checked_options(factory: Callable[..., Any], options: Mapping[str, Any], bas
     arguments: dict[str, Any] = {}
     for name in checked.model_fields_set | set(model.model_fields):
         arguments[name] = _with_absolute_paths(getattr(checked, name), base, f"{key}.{name}")
-    if _INJECTED in inspect.signature(factory).parameters:
-        arguments[_INJECTED] = base
+    if _FOLDER_PARAMETER in inspect.signature(factory).parameters:
+        arguments[_FOLDER_PARAMETER] = base
     return arguments
 
 
@@ -254,11 +257,6 @@ def _input_text(item: ErrorDetails) -> str:
     if any(is_secret_option(str(part)) for part in item["loc"]):
         return "a secret, which is not shown"
     return shown_value(item["input"])[:_MAX_SHOWN_VALUE]
-
-
-MISTAKE = "mistake"
-"""The type of an error whose message is complete, so that the value is not repeated after it."""
-_MAX_SHOWN_VALUE = 80
 
 
 def _path(key: str, location: Sequence[int | str]) -> str:
@@ -298,7 +296,7 @@ def _remedy(item: ErrorDetails) -> str:
 def expand_environment(value: Any, key: str) -> Any:
     """Replace ``${NAME}`` in all texts with the environment variable. Raises ConfigError if the variable is not set.
 
-    A value that may be a secret is blanked out of all text that is stored or shown from now on.
+    If the value may be a secret, it is from now on redacted in all text that lmassay stores or shows.
     """
     if isinstance(value, str):
         return _ENVIRONMENT.sub(lambda match: _variable(match[1], key), value)
@@ -325,7 +323,8 @@ def _option_name(key: str) -> str:
 def secret_messages(options: Mapping[str, Any], model: type[BaseModel], key: str) -> list[str]:
     """Return a message for each option that contains a secret.
 
-    It is for options that have other mistakes as well, so that all are reported at once.
+    Unlike :func:`checked_options`, this does not require the options to be valid, so all mistakes can be reported at
+    once.
     """
     # As in `checked_options`: a path to a file with a secret is not a secret.
     not_paths = {}
@@ -355,7 +354,7 @@ def _messages_of(refuse: Callable[[Mapping[str, Any], str], None], options: Mapp
 
 
 def _refuse_secrets(options: Mapping[str, Any], key: str) -> None:
-    """Refuse secrets that no text of a configuration may contain, whatever the option is called.
+    """Refuse secrets that no option of a configuration may contain, whatever the option is called.
 
     These are keys that were pasted where the name of a variable belongs, keys in addresses, keys with a known shape,
     values of variables with a name like ``…_API_KEY``, and such variables in options that every table shows.
@@ -394,6 +393,7 @@ def refuse_written_keys(text: str, key: str) -> None:
 
 
 def _refuse_secret_variables(text: str, key: str) -> None:
+    """Refuse a text that every table shows if it refers to a variable with a secret."""
     for variable in _ENVIRONMENT.findall(text):
         if is_secret_variable(variable) and may_be_key(os.environ.get(variable, "")):
             raise ConfigError(
@@ -430,10 +430,9 @@ def remember_written_secrets(config: Mapping[str, Any]) -> None:
 
 
 def refuse_secret_options(options: Mapping[str, Any], key: str) -> None:
-    """Refuse values of options with a name like ``api_key``.
+    """Refuse values of options with a name like ``api_key``, unless they name an environment variable (``${NAME}``).
 
-    A configuration is stored with the results and shown on pages. The name of an environment variable is stored as it
-    is, without its value.
+    A configuration is stored with the results and shown on pages. Of an environment variable, only the name is stored.
     """
     for path, value in _secrets(options, key):
         # A value that was filled in from a variable in an outer plug-in is remembered already.
@@ -469,6 +468,7 @@ def _secrets(value: Any, key: str, *, may_be_labels: bool = False) -> Iterator[t
 
 
 def _with_absolute_paths(value: Any, base: Path, key: str) -> Any:
+    """Return a value with all paths in it absolute. Raises a ConfigError for a text that cannot be a path."""
     try:
         return _resolved(value, base, key)
     except UnicodeEncodeError:

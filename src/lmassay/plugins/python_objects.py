@@ -29,7 +29,8 @@ class PythonObject:
     create: Callable[..., Any]
     """A class, or a function that returns the object."""
     source: str
-    """A digest of its code and state; empty for lmassay's own classes, which say themselves what they depend on."""
+    """A digest of its code and state; empty for lmassay's own classes, whose ``identity`` or ``signature`` covers what
+    they depend on."""
 
 
 @dataclass(slots=True)
@@ -41,8 +42,9 @@ class PythonObjects:
     def add_object(self, kind: str, plugin: Any, name: str = "") -> str:
         """Give an object a name, by default that of its class, and return it.
 
-        A task remembers things about its model, and a model is closed after a run. So every run gets its own copy;
-        only the first run of a user's own model gets the model itself, which may count its calls, for example.
+        Every run gets its own copy of the object, because a task remembers things about its model, and a model is
+        closed after a run. The exception is the first run with a user's own model: it gets the object itself, so that
+        the program can read from it, for example, how often it was called.
         """
         is_own = type(plugin).__module__.startswith("lmassay.")
         source = "" if is_own else f"src:{fingerprint(plugin).digest}"
@@ -61,6 +63,7 @@ class PythonObjects:
         return self._add(kind, cls.__name__, PythonObject(cls, source))
 
     def _add(self, kind: str, name: str, plugin: PythonObject) -> str:
+        """Register a plug-in under a name that is not in use yet, and return the name."""
         plain_name = re.sub(r"\W+", "_", name).strip("_") or kind
         full_name = f"{PREFIX}{plain_name}"
         number = 2
@@ -72,7 +75,7 @@ class PythonObjects:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Let configurations name these objects within a ``with`` block."""
+        """Make the names of these objects valid in configurations within a ``with`` block."""
         token = _objects.set(self.by_name)
         try:
             yield

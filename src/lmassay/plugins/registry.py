@@ -57,7 +57,7 @@ class RegistryEntry:
 
 
 class Registry:
-    """A table of plug-ins. A child registry also has everything that its parent has."""
+    """A table of plug-ins. A registry with a parent also has all plug-ins of the parent."""
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
@@ -163,7 +163,8 @@ class Registry:
             self._forget(folder)
             folder = None
         if folder is None:
-            folder = self._folders[path] = SourceFolder(path)
+            folder = SourceFolder(path)
+            self._folders[path] = folder
         return folder
 
     def _forget(self, folder: SourceFolder) -> None:
@@ -210,6 +211,7 @@ class Registry:
         return None
 
     def _registered(self, kind: str, name: str) -> tuple[Any, str]:
+        """Return a registered plug-in and the file it comes from; None and an empty text if there is none."""
         if (kind, name) in self._own:
             return self._own[kind, name]
         if self._parent is not None:
@@ -240,6 +242,7 @@ class Registry:
         return None
 
     def _from_file(self, kind: str, name: str, base: Path | None) -> Any:
+        """Return the plug-in that ``file.py:NAME`` names, after loading the file."""
         file, attribute = _file_and_attribute(name)
         module = self.load_file(_path_in(name, base))
         if not attribute:
@@ -306,7 +309,8 @@ def _declared(kind: str) -> dict[str, list[tuple[Component, str]]]:
         for name, component in _MODELS.items():
             declarations[name] = [(component, OWN_PACKAGE)]
     installed = installed_evaluations()
-    # lmassay's own come first, then by package, independent of the order of the evaluations on the card.
+    # lmassay's own components come first, then those of other packages in the order of their names. The order in which
+    # reports show evaluations does not matter here.
     for evaluation in sorted(installed.evaluations, key=lambda evaluation: precedence(_package(evaluation))):
         components = dict(evaluation.components.get(kind, {}))
         if kind == "task":
@@ -387,11 +391,13 @@ def _entry_points(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
 
 
 def _origin_of(obj: Any) -> str:
+    """Return the file of the module that defines an object, or the name of the module if it has no file."""
     module = sys.modules.get(getattr(obj, "__module__", ""), None)
     return str(getattr(module, "__file__", None) or getattr(obj, "__module__", "a script"))
 
 
 def _summary(obj: Any) -> str:
+    """Return the first line of what an object says about itself."""
     text = getattr(obj, "summary", None) or getattr(obj, "__doc__", None) or ""
     return str(text).strip().partition("\n")[0]
 

@@ -53,7 +53,7 @@ class SourceFolder:
         # Source file → the files of the folder that it imports directly.
         self._imported: dict[Path, list[Path]] = {}
         self._finders: dict[str, FileFinder] = {}
-        # Source file → data files that it read while it was loaded, with their digests.
+        # Source file → data files that it read while it was loaded → their digests.
         self._data_files: dict[Path, dict[Path, str]] = {}
 
     def load(self, path: Path, *, again: bool = False) -> ModuleType:
@@ -166,6 +166,7 @@ class SourceFolder:
         self._data_files[path] = {file: sha256(file) for file in files}
 
     def _find_in(self, location: Path, fullname: str) -> ModuleSpec | None:
+        """Return the spec of a module in a folder; None if the folder does not have it."""
         finder = self._finders.get(str(location))
         if finder is None:
             loader = functools.partial(_FirstReadLoader, self)
@@ -181,6 +182,7 @@ class SourceFolder:
         return self._imported[path]
 
     def _find_imported(self, path: Path) -> Iterator[Path]:
+        """Yield the files of the folder that a file imports directly."""
         tree = self._parsed(path)
         if tree is None:
             return
@@ -333,6 +335,7 @@ class _FirstReadLoader(SourceFileLoader):
             raise PluginError(f"{path}, line {line}: the file failed to import: SyntaxError: {reason}") from error
 
     def _compiled(self, source: bytes, path: Path) -> CodeType:
+        """Compile a file, with imports of modules of the folder rewritten."""
         code: CodeType
         try:
             tree = ast.parse(source, str(path))
@@ -362,6 +365,7 @@ def _rewrite_imports(tree: ast.Module, folder: SourceFolder, path: Path) -> None
 
 
 def _rewritten(statement: ast.stmt, folder: SourceFolder, path: Path) -> ast.stmt:
+    """Return a statement; if it imports a module of the folder, it imports it from the private package instead."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level == 0 and statement.module and folder.is_sibling(statement.module.partition(".")[0], path):
             statement.module = f"{folder.package}.{statement.module}"

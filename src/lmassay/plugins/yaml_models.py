@@ -1,6 +1,6 @@
 """Reads a YAML file into a pydantic model. All mistakes are reported at once, each with file, line and key.
 
-::
+Example::
 
     class Description(YamlModel):
         labels: list[str]
@@ -9,7 +9,7 @@
         @field_validator("words")
         @classmethod
         def _check_words(cls, words: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-            # There are no labels here if they are wrong themselves, which is reported there.
+            # If the labels themselves are wrong, they are not in info.data, and that mistake is reported separately.
             labels = info.data.get("labels")
             mistakes = Mistakes()
             for label in words:

@@ -1,7 +1,9 @@
-"""Requests to local models as jobs: cut into batches, answered by workers, returned to the process that stores them.
+"""Send requests to local models as jobs: batches of requests that workers answer.
 
-Requests that begin with the same text are cheaper together, because a model reads the common beginning once. The
-requests are therefore sorted, and a batch ends where two neighbours have little in common.
+The responses are returned to the process that runs the evaluation, which stores them.
+
+Requests that begin with the same text are cheaper in one batch, because a model reads the common beginning once. The
+requests are therefore sorted, and a batch ends where two consecutive requests have little in common.
 """
 
 from __future__ import annotations
@@ -25,18 +27,21 @@ from lmassay.running.worker_process import JobCancelled, undisturbed_job
 from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitute, canonical
 
 # Batches get smaller towards the end, so that all workers end at about the same time. The smallest ones are a worker's
-# share divided by 16. If too much text would have to be read again because of the cuts, they are larger: the share
-# divided by 4, or the whole share.
+# share of all requests divided by 16. But cutting between two requests means that their common beginning is read twice.
+# If this affects more than _MAX_REPEATED_SHARE of the text, the smallest batches are larger: a worker's share divided
+# by 4, or the whole share.
 _SMALLEST_PARTS = (16, 4, 1)
 _MAX_REPEATED_SHARE = 0.05
-# Characters. Smaller batches would leave a model's own batches half empty; larger ones would take long to repeat.
+# The cost of a batch is counted in characters. Smaller batches would leave the batches that a model itself forms half
+# empty; larger ones would take long to repeat if a worker dies.
 _MIN_BATCH_COST = 2048
 _MAX_BATCH_COST = 65536
-# A batch of generation that exceeds the model's own batch a little would take nearly twice as long, and how many tokens
-# a text has is an estimate. So only this part of the model's batch is filled.
+# When a model generates text, a batch that slightly exceeds what the model processes at once takes nearly twice as
+# long. The number of tokens of a text is only an estimate, so only this part of what it processes at once is filled.
 _FILLED_PART = 0.9
 _CHARACTERS_PER_TOKEN = 4
-# If this many batches are given up before any is answered, the reason is not what they ask: the model does not fit.
+# If this many batches are given up before any is answered, the requests are not the reason: the model does not fit into
+# the memory of a worker.
 _MAX_GIVEN_UP = 3
 _NO_WORKER_SURVIVES = (
     "every worker died before it had answered a single batch; is there enough memory for the model? Dask also stops a "
@@ -44,10 +49,12 @@ _NO_WORKER_SURVIVES = (
 )
 # The fixed cost of a request, in characters.
 _COST_OF_REQUEST = 8
-# A batch may end within this part of its target size.
-_EARLIEST_CUT, _LATEST_CUT = 0.75, 1.25
-# With few batches, each of which is a worker's share, unequal ones would leave workers idle.
-_EARLIEST_EQUAL_CUT, _LATEST_EQUAL_CUT = 0.97, 1.03
+# A batch may end when its cost is between these multiples of its target cost.
+_EARLIEST_CUT = 0.75
+_LATEST_CUT = 1.25
+# The same for batches that are meant to be equal: there are few of them, so unequal ones would leave workers idle.
+_EARLIEST_EQUAL_CUT = 0.97
+_LATEST_EQUAL_CUT = 1.03
 
 
 # --- on a worker ------------------------------------------------------------------------------------------------------
@@ -58,9 +65,10 @@ class BatchOutcome:
     """What a worker returns for a batch of requests."""
 
     responses: list[tuple[int, Response]]
-    """The responses with the positions of their requests in the batch; not all of them if there was an error."""
+    """The responses, each with the position of its request in the batch; incomplete if there was an error."""
     error: str = ""
-    """Why the worker could not answer the rest; it concerns all requests, so the run stops."""
+    """Why the worker could not answer all requests; empty if it could. The other requests would fail in the same way,
+    so the run stops."""
 
 
 def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
@@ -83,10 +91,11 @@ def answer_batch(payload: Mapping[str, Any]) -> BatchOutcome:
 
 
 def _reason(error: BaseException) -> str:
-    """Describe why a batch failed.
+    """Describe in a text why a batch failed.
 
-    As text: an exception with its own parameters cannot be sent to another process, Dask would write the texts of the
-    job to its log, and SystemExit would end the worker as if it had died.
+    The exception itself is not returned or raised, for three reasons: one whose class has its own parameters cannot be
+    sent to another process, Dask would write the texts of the job to its log, and SystemExit would end the worker as if
+    it had died.
     """
     if isinstance(error, LmassayError):
         return str(error)
@@ -96,7 +105,7 @@ def _reason(error: BaseException) -> str:
 
 
 def worker_name() -> str:
-    """Return how messages name this process."""
+    """Return the name of this process in messages: the host and the process id."""
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
@@ -113,7 +122,7 @@ class WorkerModel:
 
     @property
     def workers(self) -> int:
-        """The present number of workers that can have this model."""
+        """The current number of workers that can hold this model."""
         return self.executor.capacity(self.resources)
 
     @property
@@ -122,6 +131,7 @@ class WorkerModel:
         return self.model.resources
 
     def _decoding_tokens(self, verb: str) -> int:
+        """Return how many tokens the model processes together; 0 if the requests do not generate text."""
         if verb != Generate.verb:
             return 0
         tokens = self.model.decoding_tokens
@@ -147,12 +157,13 @@ class WorkerModel:
                 batch_payload = {**payload, "requests": [requests[number] for number in batch]}
                 running.submit(batch, batch_payload, self.resources)
 
-        given_up = answered = 0
+        given_up = 0
+        answered = 0
         try:
             submit_as_many_as_possible()
             while len(running):
                 for finished in running.wait():
-                    # First, so that no worker is idle while the responses are stored.
+                    # This comes first, so that no worker is idle while the caller stores the responses.
                     submit_as_many_as_possible()
                     batch = finished.job
                     if finished.gave_up:
@@ -172,6 +183,7 @@ class WorkerModel:
 
 
 def _give_up(batch: Sequence[int]) -> Iterator[tuple[int, Response]]:
+    """Yield an error as the response to each request of a batch whose workers died."""
     message = (
         f"the worker died {MAX_WORKER_DEATHS} times while answering this request (batch of {len(batch)}); "
         "was it out of memory?"
@@ -190,7 +202,8 @@ def cut_into_batches(requests: Sequence[Request], workers: int, decoding_tokens:
     model processes together when it generates.
     """
     order = sorted(range(len(requests)), key=lambda number: _sort_key(requests[number]))
-    # For each request in order: how many characters it shares with the one before, and what it costs after that one.
+    # For each request in order: how many characters it shares with the previous one, and its cost in characters if the
+    # shared ones have been read already.
     shared: list[int] = []
     costs: list[int] = []
     previous = ""
@@ -203,7 +216,7 @@ def cut_into_batches(requests: Sequence[Request], workers: int, decoding_tokens:
     if decoding_tokens and any(_is_decoded(request) for request in requests):
         ends = _equal_ends(costs, shared, workers, decoding_tokens)
     else:
-        ends = _falling_ends(costs, shared, workers)
+        ends = _decreasing_ends(costs, shared, workers)
     batches = []
     start = 0
     for end in ends:
@@ -212,8 +225,12 @@ def cut_into_batches(requests: Sequence[Request], workers: int, decoding_tokens:
     return batches
 
 
-def _falling_ends(costs: Sequence[int], shared: Sequence[int], workers: int) -> list[int]:
-    """Return where each batch ends if batches get smaller, with as little text as possible that is read again."""
+def _decreasing_ends(costs: Sequence[int], shared: Sequence[int], workers: int) -> list[int]:
+    """Return where each batch ends if batches get smaller towards the end.
+
+    Requests that share a beginning may end up in different batches, whose workers then read it again. The minimum size
+    of a batch is increased until only little text is read again.
+    """
     total = sum(costs)
     ends: list[int] = []
     for part in _SMALLEST_PARTS:
@@ -226,7 +243,7 @@ def _falling_ends(costs: Sequence[int], shared: Sequence[int], workers: int) -> 
 
 
 def _ends(costs: Sequence[int], shared: Sequence[int], workers: int, smallest: float) -> list[int]:
-    """Return where each batch ends: each is half of a worker's share of what remains, but not below ``smallest``."""
+    """Return where each batch ends: its cost is half of a worker's share of what remains, but at least ``smallest``."""
     ends: list[int] = []
     start = 0
     remaining = sum(costs)
@@ -240,10 +257,11 @@ def _ends(costs: Sequence[int], shared: Sequence[int], workers: int, smallest: f
 
 
 def _equal_ends(costs: Sequence[int], shared: Sequence[int], workers: int, decoding_tokens: int) -> list[int]:
-    """Return where each batch ends if all workers get equally many batches that nearly fill the model's own batches.
+    """Return where each batch ends if all workers get the same number of batches of about the same cost.
 
-    Each step of generation reads all weights of the model, for few requests as for many. So two half batches take
-    nearly twice as long as a full one.
+    A batch is nearly as large as what the model processes at once (``decoding_tokens``). Each step of generation reads
+    all weights of the model, whether for few requests or for many, so two half-full batches take nearly twice as long
+    as a full one.
     """
     total = sum(costs)
     full_batch = _FILLED_PART * _CHARACTERS_PER_TOKEN * decoding_tokens
@@ -266,9 +284,10 @@ def _equal_ends(costs: Sequence[int], shared: Sequence[int], workers: int, decod
 def _best_end(
     costs: Sequence[int], shared: Sequence[int], start: int, target: float, earliest: float, latest: float
 ) -> int:
-    """Return where a batch of about the target cost ends: where two neighbours share least.
+    """Return where a batch of about the target cost ends: between the two consecutive requests that share least.
 
-    It ends between ``earliest`` and ``latest``, as parts of the target, or after the first request beyond.
+    The cost of the batch is between ``earliest`` and ``latest`` times the target. If no request ends there, the batch
+    ends after the first request beyond.
     """
     cost = 0
     best_end = 0
@@ -278,8 +297,11 @@ def _best_end(
             return best_end
         if cost >= earliest * target and (not best_end or shared[end] < shared[best_end]):
             best_end = end
-    is_small_rest = cost <= latest * target
-    return len(costs) if is_small_rest or not best_end else best_end
+    # The loop has reached the last request.
+    fits_in_one_batch = cost <= latest * target
+    if fits_in_one_batch or not best_end:
+        return len(costs)
+    return best_end
 
 
 def _sort_key(request: Request) -> tuple[Any, ...]:
@@ -290,7 +312,7 @@ def _sort_key(request: Request) -> tuple[Any, ...]:
 
 
 def _text(request: Request) -> str:
-    """Return what a model reads, from the left."""
+    """Return the text that a model reads for a request, from its beginning."""
     if isinstance(request, Slot):
         return f"{request.left} {request.right}"
     if isinstance(request, Substitute):
@@ -305,6 +327,7 @@ def _text(request: Request) -> str:
 
 
 def _cost_of_answer(request: Request) -> int:
+    """Return the cost of a request in characters, apart from reading its text."""
     cost = _COST_OF_REQUEST
     if isinstance(request, Generate):
         if _is_decoded(request):
@@ -320,7 +343,10 @@ def _is_decoded(request: Request) -> bool:
 
 
 def _common_prefix(first: str, second: str) -> int:
-    """Return how many characters two texts share at the beginning, by bisection: comparing slices is fast."""
+    """Return how many characters two texts share at the beginning.
+
+    It is found by bisection, because comparing slices is much faster than comparing characters one by one.
+    """
     shared = 0
     limit = min(len(first), len(second))
     while shared < limit:

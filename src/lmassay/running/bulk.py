@@ -1,4 +1,7 @@
-"""Runs whose examples a task scores as columns: no request, response and row object for each example."""
+"""Runs in which a task scores many examples at once, as columns of values.
+
+This is faster than creating a request, a response and a row object for each example, see ``Task.scored_batches``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from lmassay.contracts import Model, Task
 from lmassay.errors import PluginError
 from lmassay.types import RowBatch
 
-# What Task.scored_batches replaces.
+# The methods that are not called if Task.scored_batches is used.
 _METHODS_BY_EXAMPLE = ("examples", "requests", "follow_up", "score")
 
 
 def scored_batches(task: Task, model: Model | None, open_positions: Sequence[range]) -> Iterator[RowBatch] | None:
-    """Return the examples at these positions, scored, as columns; None if the run must go example by example."""
+    """Return the scores of the examples at these positions as columns; None if the task must go example by example."""
     if _is_overridden(task):
         return None
     parts: list[tuple[range, Iterator[RowBatch]]] = []
@@ -43,11 +46,14 @@ def gaps(finished: Sequence[range], total: int) -> list[range]:
 
 
 def _is_overridden(task: Task) -> bool:
-    """Return whether a subclass replaces what a task does example by example, but not what it does in batches."""
+    """Return whether a subclass overrides a method that works example by example, but not ``scored_batches``.
+
+    The inherited ``scored_batches`` would then ignore what the subclass has changed.
+    """
     classes = type(task).__mro__
 
     def defining_class(method: str) -> int:
-        """Return how far up the class is that defines a method; 0 is the task's own class."""
+        """Return how far up in the class hierarchy a method is defined; 0 is the task's own class."""
         for distance, cls in enumerate(classes):
             if method in vars(cls):
                 return distance

@@ -53,6 +53,7 @@ _REFERENCE = re.compile(r"\$\{([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)\}")
 # A reference may point to a value that contains a reference. This many levels are resolved; deeper ones are most
 # likely a circle, and are refused.
 _MAX_REFERENCE_DEPTH = 5
+# How many replaced values a warning lists.
 _MOST_REPLACED = 6
 
 Locate = Callable[[str], str]
@@ -166,7 +167,7 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
                 messages.append(str(error))
         resolved = paths_spelled_on_disk(resolved, base)
         messages += _run_messages(resolved, base)
-        # A run without its task would only repeat that there is a mistake in it.
+        # Keys with mistakes are left out here. The empty task avoids a second message, about a missing task.
         fields = {"name": default_name, "task": "", **resolved, "base_dir": base, "unresolved": unresolved}
         try:
             runs.append(RunConfig.model_validate(fields))
@@ -175,14 +176,14 @@ def expand(data: dict[str, Any], base: Path, locate: Locate = str, default_name:
     if messages:
         # Runs of a sweep share most of their keys, and so their mistakes. Each is reported once.
         distinct = dict.fromkeys(messages)
-        # The card leaves out an evaluation whose package is broken, and recognises it by the cause.
+        # `lmassay card` leaves out an evaluation whose package is broken. It recognises this by the cause of the error.
         plugin_error = next((error for error in axis_errors if isinstance(error, PluginError)), None)
         raise ConfigError("\n".join(locate(message) for message in distinct)) from plugin_error
     return runs
 
 
 def _run_messages(resolved: Mapping[str, Any], base: Path) -> list[str]:
-    """Return the mistakes in the task and the model of a run, and a key that is written into its name."""
+    """Return messages for mistakes in the task and the model of a run, and for a secret in its name."""
     messages: list[str] = []
     try:
         refuse_written_keys(str(resolved.get("name", "")), "name")
@@ -248,7 +249,7 @@ def _combinations(axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
 
 
 def _spec_choices(kind: str, value: Any, base: Path, key: str = "") -> Iterator[Any]:
-    """Yield every plug-in that a value describes: several in a list, and one per combination of their options."""
+    """Yield every plug-in that a value describes: each item of a list, and each combination of listed options."""
     key = key or kind
     for spec in _as_list(value):
         if spec is None or isinstance(spec, str):
@@ -297,7 +298,7 @@ def _dict_choices(
 
 
 def _value_choices(value: Any, field: Any, path: str, base: Path) -> Iterator[Any]:
-    """Yield every value that an option takes in turn."""
+    """Yield the values that an option takes in the runs of a sweep, one after the other."""
     plugin_kind = nested_kind(field)
     if plugin_kind is not None:
         yield from _spec_choices(plugin_kind, value, base, path)
@@ -329,7 +330,7 @@ def takes_list(annotation: Any) -> bool:
 
 
 def _option_messages(kind: str, spec: Spec | None, base: Path, key: str = "") -> list[str]:
-    """Return the mistakes in the options of a plug-in, and of the plug-ins among its options."""
+    """Return messages for mistakes in the options of a plug-in, and in the options of plug-ins nested in it."""
     if spec is None:
         return []
     key = key or kind
@@ -378,6 +379,7 @@ def _resolve_references(value: Any, root: Mapping[str, Any], path: str = "") -> 
 
 
 def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
+    """Replace the references in a text. Raises a ConfigError for those that cannot be replaced."""
     for _ in range(_MAX_REFERENCE_DEPTH):
         if not _REFERENCE.search(text):
             break
@@ -397,6 +399,7 @@ def _resolved_text(text: str, root: Mapping[str, Any], path: str) -> str:
 
 
 def _referenced_value(target: str, root: Mapping[str, Any], path: str) -> str:
+    """Return the value that a reference such as ``task.attack.name`` stands for, as text."""
     value: Any = root
     for part in target.split("."):
         # `attack: charswap` is short for `attack: {name: charswap}`.
@@ -428,6 +431,7 @@ def _apply_override(data: dict[str, Any], override: str) -> list[Any]:
 
 
 def _several_replaced(override: str, replaced: Sequence[Any]) -> str:
+    """Return the warning about an override that replaced different values."""
     key = override.partition("=")[0]
     if is_secret_option(key.rpartition(".")[2]):
         return f"--set {key} replaces {len(replaced)} different values in the entries of a list"
@@ -467,7 +471,7 @@ def _set_key(data: Any, path: list[str], value: Any, override: str, replaced: li
     if isinstance(data, list):
         for index, item in enumerate(data):
             if isinstance(item, str):
-                # `robustness` is short for `{name: robustness}`, which has room for options.
+                # `robustness` is short for `{name: robustness}`, to which options can be added.
                 data[index] = {"name": item}
             _set_key(data[index], path, value, override, replaced)
         return

@@ -1,4 +1,4 @@
-"""What the requests of a run to a metered model cost at most, estimated before it starts."""
+"""Estimates, before a run with a metered model starts, how much its requests cost at most."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ BYTES_PER_TOKEN = 2
 """Assumed for prompts. English has about 4 bytes of UTF-8 per token, Korean about 2 to 3."""
 TOKENS_OF_CHAT_FORMAT = 20
 """Assumed for the roles and separators of a request."""
-# Enough examples for a stable mean; reading all would make a check of large data slow.
+# How many examples are read to estimate the length of a request: enough for a stable mean. Reading all of them would
+# make the check of a large data set slow.
 _SAMPLED_EXAMPLES = 500
 
 ASSUMPTIONS = (
@@ -24,7 +25,7 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """The requests, tokens and cost of a run at most, or the reason why the cost is unknown."""
+    """The maximum requests, tokens and cost of a run, or the reason why the cost is unknown."""
 
     requests: int | None = None
     tokens_in: int | None = None
@@ -98,7 +99,8 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
     try:
         sampled = _sampled_tokens(plan)
     except Exception as error:
-        # A user's own task may raise anything. A run reports it with the example; a check only lacks the cost.
+        # A user's own task may raise anything. The run itself reports this with the example; here, only the cost is
+        # unknown.
         return CostEstimate(max_requests, unknown=f"the requests cannot be built ({error})")
     if sampled is None:
         return CostEstimate(max_requests, unknown="the length of the requests is not known before the run")
@@ -113,9 +115,14 @@ def estimated_cost(plan: Plan, max_requests: int | None) -> CostEstimate | None:
 
 
 def _sampled_tokens(plan: Plan) -> tuple[int, int, int] | None:
-    """Return the requests of the first examples and their tokens at most; None if there are none to count."""
+    """Count the requests of the first examples, and the input and output tokens that they use at most.
+
+    Returns None if there are no requests, or if a request has no known length.
+    """
     limit = _SAMPLED_EXAMPLES if plan.config.limit is None else min(plan.config.limit, _SAMPLED_EXAMPLES)
-    requests = tokens_in = tokens_out = 0
+    requests = 0
+    tokens_in = 0
+    tokens_out = 0
     for example in islice(plan.task.examples(), limit):
         for request in plan.task.requests(example):
             tokens = _max_tokens(request)
@@ -130,7 +137,7 @@ def _sampled_tokens(plan: Plan) -> tuple[int, int, int] | None:
 
 
 def _max_tokens(request: Request) -> tuple[int, int] | None:
-    """Return the input and output tokens of a request at most; None if a server is not asked this way."""
+    """Return the maximum input and output tokens of a request; None for a kind of request that no server answers."""
     if isinstance(request, Generate):
         text = request.prompt + "".join(role + content for role, content in request.messages)
         return _prompt_tokens(text), request.max_tokens

@@ -1,4 +1,4 @@
-"""Find the keys in which configurations differ, and write their values as short texts, for the labels of runs."""
+"""Find the keys in which configurations differ, and show their values as short texts in the labels of runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KeyPath = tuple[str, ...]
 """The path of a value in a configuration: ``("task", "attack", "rate")``."""
 
 MAX_VALUE_LENGTH = 40
-# How many characters of two long texts are shown before the first difference.
+# If two long texts have to be distinguished, how many characters before their first difference are shown.
 _CONTEXT_BEFORE_DIFFERENCE = 8
-# These keys name a run or say where it was read and what it may spend; they do not affect what is measured.
+# These keys give the name of a run, the folder of its configuration and its budget; they do not affect the results.
 _NOT_COMPARED = ("name", "base_dir", "budget", "unresolved")
 # The values of these keys are always plug-ins, even where all configurations give only their names.
 _PLUGIN_PATHS = {("task",), ("model",)}
@@ -33,7 +33,7 @@ class Absent(Enum):
 
 
 ABSENT: Literal[Absent.ABSENT] = Absent.ABSENT
-"""The value of a key that a configuration leaves out; None would be a value like others."""
+"""The value of a key that a configuration leaves out. It is not None, because a key may be set to None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _as_mappings(path: KeyPath, values: Mapping[int, Any]) -> dict[int, Mapping[
 
 
 def _comparable_nodes(path: KeyPath, nodes: Mapping[int, Mapping[str, Any]]) -> list[dict[int, Mapping[str, Any]]]:
-    """Group the nodes whose options can be compared: those of one plug-in, and of tasks those of one label."""
+    """Group the nodes whose options can be compared: those of the same plug-in. Tasks must also have the same label."""
     groups: dict[str, dict[int, Mapping[str, Any]]] = {}
     for number, node in nodes.items():
         label = node.get("label") if path == ("task",) else None
@@ -136,7 +136,7 @@ def _comparable_nodes(path: KeyPath, nodes: Mapping[int, Mapping[str, Any]]) -> 
 
 
 def identity(value: Any) -> str:
-    """Return a value as JSON; two values are the same if their JSON is."""
+    """Return a value as JSON text; two values are the same if their texts are equal."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -214,7 +214,7 @@ def short_texts(values: Sequence[Any], max_length: int = MAX_VALUE_LENGTH, *, in
     for key, value in originals.items():
         if isinstance(value, str) and (in_list or not texts[key]):
             texts[key] = _quoted(texts[key])
-    # Texts that differ in several places, or only in white space, are still equal: number them.
+    # Values that differ only in white space, or in several places, may still have equal texts: these are numbered.
     for ambiguous in _keys_with_equal_text(texts):
         for number, key in enumerate(ambiguous, 1):
             texts[key] = f"{texts[key]} #{number}"
@@ -287,6 +287,7 @@ def file_names(value: Any) -> list[str]:
 
 
 def _file_name(text: str) -> str:
+    """Return the name of the file if a text is a path, otherwise the text."""
     # A sentence may contain a slash, but it does not begin with one.
     is_path = "/" in text and "://" not in text and (" " not in text or text.startswith("/"))
     if not is_path:

@@ -1,4 +1,4 @@
-"""How long a computation will take, estimated before it starts."""
+"""Estimates how long a computation will take before it starts."""
 
 from __future__ import annotations
 

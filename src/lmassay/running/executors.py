@@ -21,16 +21,16 @@ from lmassay.errors import ClusterError, ConfigError, MissingExtra
 from lmassay.running.jobs import SCHEDULER_STOPPED, JobFunction, Resources
 
 _SECONDS_BETWEEN_PARENT_CHECKS = 1.0
-# No warning while workers are only being restarted, or wait in the queue of a cluster for a moment.
+# How long there may be no workers before the user is warned: they may just be restarting, or be in a cluster's queue.
 _SECONDS_UNTIL_NO_WORKERS_WARNING = 5.0
 _SECONDS_TO_WAIT_FOR_WORKERS = 5.0
 _SECONDS_TO_REACH_SCHEDULER = 10.0
 _SECONDS_BETWEEN_POLLS = 0.1
-# Each poll is a request to the scheduler, which has other work to do.
+# How long the list of workers is reused. Each update is a request to the scheduler, which has other work to do.
 _SECONDS_TO_REMEMBER_WORKERS = 1.0
 _ONLY_PAUSED_WORKERS = "only workers that use most of their memory limit, to which Dask gives no work"
 _SCHEDULER_ADDRESS = re.compile(r"((?!https?:)[a-z]+://)?[^/]+:\d+|inproc://.+")
-# Read by the libraries with which torch and numpy compute, when they are loaded.
+# The libraries with which torch and numpy compute read these variables when they are loaded.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -101,12 +101,13 @@ class ProcessExecutor:
         try:
             worker.last_job = worker.pool.submit(function, payload)
         except BrokenExecutor as error:
-            # The process died while it was idle. The job counts as lost with it, and is submitted again.
+            # The process died while it was idle. The job is treated as if it had died with it: it is submitted again.
             worker.last_job = Future()
             worker.last_job.set_exception(error)
         return worker.last_job
 
     def _idle_worker(self) -> _WorkerProcess:
+        """Return a worker for the next job: an idle one, a new one, or a busy one if there are enough."""
         for worker in list(self._workers):
             if worker.is_broken:
                 worker.stop()
@@ -169,7 +170,7 @@ class _DaskWorker:
 
 
 class DaskExecutor:
-    """Runs jobs on the workers of a Dask scheduler, which repeats a job whose worker died on another one."""
+    """Runs jobs on the workers of a Dask scheduler. If a worker dies, Dask repeats its job on another worker."""
 
     in_process = False
 
@@ -180,7 +181,7 @@ class DaskExecutor:
         self._without_workers_since: float | None = None
         self._has_warned = False
         self._workers: dict[str, _DaskWorker] = {}
-        # The resources, as text, for which there was a worker.
+        # The resources (as text) for which at least one worker has been seen.
         self._had_workers: set[str] = set()
         self._workers_known_until = 0.0
         try:
@@ -212,7 +213,7 @@ class DaskExecutor:
             raise
 
     def capacity(self, resources: Resources) -> int:
-        """Return the present number of workers with these resources, each of which runs one job at a time.
+        """Return the current number of workers with these resources, each of which runs one job at a time.
 
         If more jobs were submitted, one might wait for a busy worker while another worker is idle.
         """
@@ -280,10 +281,10 @@ class DaskExecutor:
         except OSError:
             # The scheduler is gone; the jobs that are running report that.
             return {}
-        self._workers = {
-            address: _DaskWorker(worker["resources"], worker["status"] == "paused")
-            for address, worker in information["workers"].items()
-        }
+        workers: dict[str, _DaskWorker] = {}
+        for address, worker in information["workers"].items():
+            workers[address] = _DaskWorker(worker["resources"], is_paused=worker["status"] == "paused")
+        self._workers = workers
         self._workers_known_until = time.monotonic() + _SECONDS_TO_REMEMBER_WORKERS
         return self._workers
 
@@ -330,7 +331,11 @@ class DaskExecutor:
 
 
 def _first_cause(error: BaseException) -> str:
-    """Return why a connection failed. Dask says first that it gave up, and last that the host does not exist."""
+    """Return why a connection failed.
+
+    The real reason, such as a host that does not exist, is the last in the chain of exceptions; the first one only says
+    that Dask gave up.
+    """
     reason = "no answer"
     cause: BaseException | None = error
     while cause is not None:

@@ -1,4 +1,4 @@
-"""Runs jobs on an executor: as many at a time as there are workers, and again if the worker of a job died."""
+"""Runs jobs on an executor, as many at a time as there are workers; repeats a job whose worker died."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class RunningJobs(Generic[JobType]):
         self._submissions[future] = submission
 
     def wait(self) -> Iterator[FinishedJob[JobType]]:
-        """Wait until at least one job is finished, and yield all that are. Jobs whose worker died are started again."""
-        # Those that were cancelled come last, so that the others are not lost.
+        """Wait until at least one job is finished, and yield all finished jobs; repeat jobs whose worker died."""
+        # Cancelled jobs come last: they raise an error, and the results of the others would be lost.
         for future in sorted(self._wait_for_any(), key=Future.cancelled):
             if future.cancelled():
                 raise ClusterError(SCHEDULER_STOPPED)
@@ -99,8 +99,8 @@ class RunningJobs(Generic[JobType]):
                 yield FinishedJob(submission.job, future.result())
                 continue
             if not _is_worker_death(error):
-                # A job that fails returns its failure as its result. So this one did not start, or its result could not
-                # be sent.
+                # A job that fails returns a description of its failure. So an exception means that the job did not
+                # start, or that its result could not be sent.
                 raise ClusterError(f"a worker could not do its work: {redact(repr(error))}") from error
             submission.worker_deaths += 1
             if submission.worker_deaths < MAX_WORKER_DEATHS:

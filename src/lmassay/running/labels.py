@@ -1,4 +1,4 @@
-"""The labels of the runs of a sweep: the label of the task or model, and the options that the sweep varies.
+"""Creates the labels of the runs of a sweep: the label of the task or model, and the options that the sweep varies.
 
 A sweep over ``s_src: [chrf, bleu]`` gives ``charswap, s_src=chrf`` and ``charswap, s_src=bleu``. A label contains
 neither options that all runs share nor options that the label of the task already shows, such as the attack.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,8 @@ def with_sweep_labels(plans: Sequence[Plan]) -> list[Plan]:
 def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
     """Return a run with the values of these keys in its label.
 
-    It is for the runs of a search: each is planned before the next one exists, so they cannot be compared first.
+    It is for the runs of a search (such as a search for hyperparameters): each is planned before the next one exists,
+    so lmassay cannot find out by comparison which keys vary.
     """
     configuration = plan.config.unresolved
     texts: dict[KeyPath, str] = {}
@@ -71,22 +71,21 @@ def with_values_in_label(plan: Plan, paths: Sequence[KeyPath]) -> Plan:
 
 
 def swept_keys(plans: Sequence[Plan]) -> list[str]:
-    """Return for each configuration which keys have several values: ``task.attack (2 values), seed (3 values)``.
+    """Return, for each configuration, which keys have several values: ``task.attack (2 values), seed (3 values)``.
 
-    Keys that always change together are parts of the items of one list, such as ``model``, so the list is named.
+    If several keys always change together, they belong to the items of one list, so the key of the list is named
+    instead: ``model`` for a list of models that differ in ``model.name`` and ``model.prefix``.
     """
     summaries = []
     for numbers in _grouped(plans, _configuration_file):
         members = [plans[number] for number in numbers]
-        values_of_path: dict[KeyPath, dict[int, list[str]]] = {}
-        for key in varied_keys([plan.config.unresolved for plan in members]):
-            values_of_run = values_of_path.setdefault(key.shown_path, {})
-            for number, value in _values_or_defaults(key, members).items():
-                values_of_run.setdefault(number, []).append(identity(value))
-        # Keys with the same division of the runs always change together: they belong to the items of one list.
+        # The division of a key says which runs have the same value of it. Keys with the same division always change
+        # together: they belong to the items of one list. Division → the path of this list, and its number of values.
         list_of_division: dict[Hashable, tuple[KeyPath, int]] = {}
-        for path, values_of_run in values_of_path.items():
-            distinct_values = {value for values in values_of_run.values() for value in values}
+        for path, values_of_run in _values_by_path(members).items():
+            distinct_values: set[str] = set()
+            for values in values_of_run.values():
+                distinct_values.update(values)
             if len(distinct_values) == 1:
                 # One run states the default and another leaves it out, so this key does not distinguish them.
                 continue
@@ -96,7 +95,8 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
         n_values_of_list: dict[KeyPath, int] = {}
         for path, n_values in list_of_division.values():
             if path in n_values_of_list:
-                # Items of this list differ in their names, and those of one name in their options.
+                # Some items of this list differ in their names, and others with the same name differ in their options,
+                # so there are several divisions. The items themselves are counted.
                 items = {identity(_value_at(plan.config.unresolved, path)) for plan in members}
                 n_values = len(items)
             n_values_of_list[path] = n_values
@@ -106,8 +106,21 @@ def swept_keys(plans: Sequence[Plan]) -> list[str]:
     return summaries
 
 
+def _values_by_path(plans: Sequence[Plan]) -> dict[KeyPath, dict[int, list[str]]]:
+    """Return the values of each varied key in each run, as JSON; keys are given by the path that labels show.
+
+    Two keys may be shown with the same path (``attack`` and ``attack.name``), so a run may have two values.
+    """
+    values_of_path: dict[KeyPath, dict[int, list[str]]] = {}
+    for key in varied_keys([plan.config.unresolved for plan in plans]):
+        values_of_run = values_of_path.setdefault(key.shown_path, {})
+        for number, value in _values_or_defaults(key, plans).items():
+            values_of_run.setdefault(number, []).append(identity(value))
+    return values_of_path
+
+
 def _division(values_of_run: Mapping[int, list[str]]) -> Hashable:
-    """Return which runs have the same values, whatever the values are."""
+    """Return the groups of runs that have the same values, without the values themselves."""
     runs_of_values: dict[tuple[str, ...], list[int]] = {}
     for number, values in values_of_run.items():
         runs_of_values.setdefault(tuple(values), []).append(number)
@@ -115,12 +128,21 @@ def _division(values_of_run: Mapping[int, list[str]]) -> Hashable:
 
 
 def _shared_beginning(first: KeyPath, second: KeyPath) -> KeyPath:
-    shared = takewhile(lambda keys: keys[0] == keys[1], zip(first, second, strict=False))
-    return tuple(key for key, _ in shared)
+    """Return the keys at the beginning that two paths share."""
+    shared: list[str] = []
+    for first_key, second_key in zip(first, second, strict=False):
+        if first_key != second_key:
+            break
+        shared.append(first_key)
+    return tuple(shared)
 
 
 def with_distinct_labels(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the runs of one command. Runs with the same label get what else distinguishes them, such as a folder."""
+    """Return the runs of one command with labels that are all different, where possible.
+
+    To labels that several runs share, this adds what else distinguishes the runs, such as the folder of the
+    configuration.
+    """
     labelled = list(plans)
     for numbers in _grouped(plans, _labels_of_run):
         if len(numbers) == 1:
@@ -162,7 +184,7 @@ def _labels_of_run(plan: Plan) -> Hashable:
 
 
 def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool = False) -> list[str]:
-    """Return the base labels, each followed by ``key=value`` for every key that varies and that it does not show."""
+    """Return the base labels, each followed by ``key=value`` for every varied key that the label does not show yet."""
     labels = []
     for plan, label, texts in zip(plans, base_labels, _varied_values(plans, base_labels, of_model), strict=True):
         options = ", ".join(_option_texts(texts, plan.config.unresolved, label))
@@ -177,7 +199,7 @@ def _labels(plans: Sequence[Plan], base_labels: Sequence[str], *, of_model: bool
 
 
 def _varied_values(plans: Sequence[Plan], base_labels: Sequence[str], of_model: bool) -> list[dict[KeyPath, str]]:
-    """Return for each run the keys that vary and that its label does not show, with the value as a short text."""
+    """Return, for each run, the keys that vary and are not shown in its label, with their values as short texts."""
     texts: list[dict[KeyPath, str]] = [{} for _ in plans]
     for key in varied_keys([plan.config.unresolved for plan in plans]):
         is_model_key = key.path[0] == "model"
@@ -199,7 +221,7 @@ def _values_or_defaults(key: VariedKey, plans: Sequence[Plan]) -> dict[int, Any]
     for number, value in key.values.items():
         if value is ABSENT:
             if _lacks_section(plans[number], key.path[:-1]):
-                # An attack by gradient has no search whose options could vary.
+                # For example, an attack by gradient has no search, so options of the search do not apply to it.
                 continue
             value = _default(plans[number], key.path)
         values[number] = value
@@ -263,6 +285,7 @@ def _option_texts(texts: Mapping[KeyPath, str], configuration: Mapping[str, Any]
 
 
 def _short_name(path: KeyPath, configuration: Mapping[str, Any], label: str) -> str:
+    """Return a name of a key that is short, but clear in this label."""
     # An option of a plug-in that the label names needs no prefix.
     for depth in range(len(path) - 1, 1, -1):
         name = _plugin_name(_value_at(configuration, path[:depth]))
@@ -283,6 +306,7 @@ def _plugin_name(node: Any) -> str | None:
 
 
 def _value_at(configuration: Mapping[str, Any], path: KeyPath) -> Any:
+    """Return the value at a path of a configuration; None if there is none."""
     node: Any = configuration
     for key in path:
         if not isinstance(node, Mapping):

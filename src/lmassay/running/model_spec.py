@@ -1,4 +1,4 @@
-"""How a model is named on the command line, as in ``lmassay card MODEL``."""
+"""Reads the name or description of a model on the command line, as in ``lmassay card MODEL``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans a run: builds its task and model and checks them before anything is requested or written."""
+"""Plans a run: builds its task and model, and checks them before any request is sent or anything is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plan:
     sweep_label: str = ""
     """The label that distinguishes the run from others of its sweep; empty if that of the task is enough."""
     sweep_model: str = ""
-    """The model's label that distinguishes it from others of the sweep; empty if the model's own is enough."""
+    """The label that distinguishes the model from others of the sweep; empty if the model's own label is enough."""
     task_inputs: PluginInputs = field(default_factory=PluginInputs)
     """The source and files that the task is made from, if it is a user's own class."""
     model_inputs: PluginInputs = field(default_factory=PluginInputs)
@@ -45,16 +45,16 @@ class Plan:
 
     @cached_property
     def depends_on(self) -> Mapping[str, str]:
-        """The parts of the signature by name: everything that the numbers depend on.
+        """The parts of the signature by name: everything that the results depend on.
 
-        They are computed when they are first needed: a local model computes a digest of its weights and opens its
-        tokenizer, which takes seconds that ``lmassay check`` can do without.
+        They are computed when they are first needed. A local model computes a digest of its weights and opens its
+        tokenizer for this, which takes seconds and is not necessary for ``lmassay check``.
         """
         return _depends_on(self.config, self.task, self.model, self.task_inputs, self.model_inputs)
 
     @property
     def signature(self) -> str:
-        """One line with everything that the numbers depend on."""
+        """One line with everything that the results depend on."""
         return provenance.signature(self.depends_on)
 
     @property
@@ -101,17 +101,17 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """Label and model; the label if there is no model."""
+        """The label of the run and that of the model; only the former if there is no model."""
         return run_title(self.label, self.model_label)
 
     @property
     def design(self) -> Design:
-        """The task's design; samples of one question are a cluster."""
+        """The task's design; repeated samples of one example form a cluster, because they are not independent."""
         return sampled_design(self.task.design, self.config.samples)
 
     @property
     def size(self) -> int | None:
-        """The number of examples, each as often as it is sampled; None if the task does not know it."""
+        """The number of examples, where each counts as often as it is sampled; None if the task does not know it."""
         questions = self._questions
         if questions is None:
             return None
@@ -127,9 +127,10 @@ class Plan:
         return min(size, limit)
 
     def size_of(self, metric: str) -> int | None:
-        """Return the number of different examples that a metric is about: all of them, unless the task says otherwise.
+        """Return the number of different examples that can have a value of a metric.
 
-        Unlike in ``size``, an example counts once, however often it is sampled. None if the size is unknown.
+        These are all examples, unless ``Task.is_about`` says otherwise. Unlike in ``size``, an example counts once,
+        however often it is sampled. None if the size is unknown.
         """
         is_about_all_examples = type(self.task).is_about is Task.is_about
         if is_about_all_examples or self.size is None:
@@ -149,7 +150,8 @@ def plan(config: RunConfig) -> Plan:
         built_model = config.build_model()
     model = None if built_model is None else as_model(built_model, config.model)
     if model is not None:
-        # First, because what a task needs from a model depends on how it asks (``answer_by: auto``).
+        # This comes first, because the way in which a task asks (``answer_by: auto``) depends on the model, and what it
+        # needs from the model depends on the way in which it asks.
         task.choose_for(model)
     # Mistakes in the configuration come before checks that read files and load tokenizers, which take longer.
     _check_fit(task, model)
@@ -162,7 +164,7 @@ def plan(config: RunConfig) -> Plan:
     check_sampling(config, task, model)
     planned = Plan(config, task, model, task_inputs=task_inputs, model_inputs=model_inputs)
     if _is_users_own(task) or (model is not None and _is_users_own(model)):
-        # A run reads these members only later; a mistake in a user's class is reported now.
+        # A run reads these members only later. They are read here, so that a mistake in a user's class is reported now.
         _ = planned.depends_on
         _ = planned.notes
         _check_size(task)
@@ -180,7 +182,7 @@ def _check_size(task: Task) -> None:
 
 
 def _check_fit(task: Task, model: Model | None) -> None:
-    """Check that the model can do what the task needs, and that it has the methods for what it claims to do."""
+    """Check that the model can do what the task needs, and that it implements what it declares in ``can``."""
     if not task.needs:
         return
     if model is None:
@@ -212,6 +214,7 @@ def _check_fit(task: Task, model: Model | None) -> None:
 
 
 def _check_budget(config: RunConfig, model: Model | None) -> None:
+    """Raise a ConfigError for a limit in USD if the prices of the model are unknown."""
     if not config.budget or config.budget.usd is None or model is None or not model.metered:
         return
     if model.prices is None:
@@ -251,7 +254,7 @@ def _depends_on(
 
 
 def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[str, str]:
-    """Return the digests of the code and files of a user's own task or scorer, which its signature may not contain.
+    """Return the digests of the code and files of a user's own task or scorer; its signature may lack them.
 
     A run must not be resumed after the code that scores its examples has changed.
     """
@@ -269,8 +272,8 @@ def _task_source(config: RunConfig, task: Task, inputs: PluginInputs) -> dict[st
 def model_identity(config: RunConfig, model: Model, inputs: PluginInputs) -> dict[str, Any]:
     """Return what determines the model's answers; for a user's own class also its source, options and files.
 
-    The ``identity`` of a user's class may forget an option, or name a file without its contents. Without these digests,
-    such a model would get cached answers of other settings.
+    The ``identity`` of a user's class may leave out an option, or contain the name of a file but not its contents.
+    Without these digests, such a model would get cached answers that were computed with other settings.
     """
     identity = dict(checked_mapping(f"the model {model.name}", "identity", model.identity()))
     named_file = inputs.sources.get("model", "")

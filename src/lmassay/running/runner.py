@@ -64,7 +64,8 @@ from lmassay.types.wording import counted
 
 Item = TypeVar("Item")
 Progress = Callable[[float, int | None], None]
-"""Called with the number of examples done (a fraction counts) and the total number, if known."""
+"""Called with the number of examples done, which may have a fraction, and the total number (None if unknown)."""
+# How many characters of an error message, and how many reasons for missing scores, the note on a run contains.
 _MAX_NOTE_LENGTH = 500
 _MAX_REASONS = 3
 # With many workers, a chunk has more examples, so that all of them have work; but not more than fit into memory.
@@ -102,9 +103,10 @@ def begin(
     failed: Mapping[str, Response] | None = None,
     executor: Executor | None = None,
 ) -> RunRecord:
-    """Carry out a recorded run, or what is left of it. Trainings in ``failed`` are not tried again.
+    """Carry out a recorded run, or what is left of it.
 
-    If an executor is given, its workers answer the requests to a model that can be copied to them.
+    ``failed`` are the trainings that have failed, by key; they are not tried again, and count as failed. If an executor
+    is given, its workers answer the requests to a model that can be copied to them.
     """
     with store.lock(record.id):
         depends_on = dict(planned.depends_on)
@@ -112,7 +114,7 @@ def begin(
             depends_on[SERVER] = record.depends_on[SERVER]
         signature = provenance.signature(depends_on)
         if record.signature != signature:
-            # An earlier release began the run. The signature names the present one, and its rule for intervals.
+            # An earlier release began the run. The signature now has to name this release and its rule for intervals.
             store.set_signature(record.id, signature, depends_on)
         return _carry_out(planned, store, record.id, progress, failed, executor)
 
@@ -136,10 +138,11 @@ def replan(record: RunRecord, results: Path) -> Plan:
 
 
 def _what_scores_depend_on(depends_on: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of a signature that must not change while a run is unfinished and that a plan knows.
+    """Return the parts of a signature that must not change while a run is unfinished.
 
-    Intervals are computed at the end, so their rule may change before. The server is compared when it is asked again. A
-    new release of lmassay scores as before: a task that does not has another version, which is part of "task".
+    Three parts may change. Intervals ("ci") are computed at the end of a run. The release of lmassay does not affect
+    scores: if a task changes how it scores, its version changes, which is in the part "task". The server is unknown
+    before the model connects to it, and is compared then.
     """
     return {name: value for name, value in depends_on.items() if name not in ("ci", "lmassay", SERVER)}
 
@@ -197,9 +200,11 @@ def _carry_out(
             _compute_results(planned, store, run)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
-                status, note = "cancelled", "stopped by the user"
+                status = "cancelled"
+                note = "stopped by the user"
             else:
-                status, note = "failed", redact(str(error))[:_MAX_NOTE_LENGTH]
+                status = "failed"
+                note = redact(str(error))[:_MAX_NOTE_LENGTH]
             # If the disk is full, not even the status can be written; the original error is the one to show.
             with suppress(StoreError):
                 store.set_status(run, status, note)
@@ -274,6 +279,7 @@ def _list_of(kind: type[Item], value: Any, source: str) -> list[Item]:
 
 
 def _set_final_status(store: Store, run: str, stopped_by_budget: str) -> None:
+    """Set the status of a run whose results have been computed."""
     counts = store.count(run)
     if stopped_by_budget:
         store.set_status(run, "stopped", stopped_by_budget)
@@ -305,22 +311,26 @@ class _Item:
     responses: list[Response] | None = None
     """None until all requests are answered; it stays None if the budget did not allow all of them."""
     earlier: dict[str, Response] = field(default_factory=dict)
-    """The responses of earlier rounds, by key, if later requests depend on them."""
+    """If the task asks in rounds (see ``Task.follow_up``), the responses of earlier rounds by key."""
 
 
 @dataclass(slots=True)
 class _ChunkProgress:
-    """How far the requests of a chunk of examples are. Requests may come in rounds that depend on earlier answers."""
+    """How many requests of a chunk of examples are answered.
+
+    There may be several rounds of requests, if later requests depend on earlier answers.
+    """
 
     examples: int
     expected: int = 0
     """The largest number of requests in all rounds; 0 if there is only one round."""
     sent: int = 0
-    """The requests of earlier rounds."""
+    """The number of requests in earlier rounds."""
     furthest: float = 0.0
+    """The largest share of the chunk that was reported as done."""
 
     def examples_done(self, answered: int, requests: int) -> float:
-        """How many examples are done, in fractions, if this many requests of the round are answered."""
+        """How many examples are done, possibly with a fraction, if ``answered`` of the round's ``requests`` are."""
         expected = max(self.expected, self.sent + requests)
         # A round may have more requests than expected; the bar still never goes back.
         self.furthest = max(self.furthest, (self.sent + answered) / expected)
@@ -328,7 +338,7 @@ class _ChunkProgress:
 
 
 class Worker:
-    """Processes the examples of one run."""
+    """Processes the examples of one run: requests, scores and stores them. It is not a worker process."""
 
     def __init__(
         self,
@@ -360,9 +370,12 @@ class Worker:
             self.metered = self.model.metered
             self.prices = self.model.prices
         self.identity_digest = digest(identity)
+        # The cache key of a request → the key of the answer to it that only this run uses. Few runs have such answers.
         self.own_answers = store.own_answer_keys(run)
         self.budget = self._remaining_budget()
+        # Raised at the end of the chunk in which the budget was used up, see _process.
         self.budget_reached: BudgetReached | None = None
+        # The trainings that have failed, by key; they are not tried again.
         self.failed = failed or {}
         self.worker_model = self._worker_model(executor)
         self.is_connected = False
@@ -404,9 +417,9 @@ class Worker:
         """Process all examples that are not finished yet. Raises BudgetReached when the budget is used up."""
         if self.model is not None:
             self.model.use_budget(self.budget)
-            # Here, a model records what it has open at a provider, so that a resumed run can collect the answers.
+            # In this folder, a model records its open batches at a provider, so that a resumed run can collect them.
             self.model.use_folder(self.store.folder / "open")
-        # Examples whose rows were changed from outside are scored again.
+        # Rows may be damaged, e.g. because another program changed them. They are deleted, and scored again.
         self.store.drop_damaged_rows(self.run)
         batches = self._scored_batches()
         if batches is not None:
@@ -428,7 +441,7 @@ class Worker:
             self._list_kept_models()
 
     def _scored_batches(self) -> Iterator[RowBatch] | None:
-        """Return the unfinished examples, scored, as columns; None if the run goes example by example."""
+        """Return the scores of the unfinished examples as columns; None if the run goes example by example."""
         if not self.total or self.config.samples > 1 or self.store.has_single_rows(self.run):
             return None
         open_positions = gaps(self.store.finished_positions(self.run), self.total)
@@ -479,7 +492,7 @@ class Worker:
         answered: list[_Item] = []
         for item in items:
             if item.responses is None:
-                # Not reached, because the budget is spent: the example has no row, and ``lmassay resume`` requests it.
+                # The budget was used up before this example, so it gets no row. ``lmassay resume`` requests it.
                 continue
             errors = [response.error for response in item.responses if response.error is not None]
             unusable = [response for response in item.responses if not response.usable]
@@ -516,7 +529,8 @@ class Worker:
             for item in open_items:
                 if item.responses is not None and all(response.usable for response in item.responses):
                     answered.append(item)
-            # The task sees its own examples, not samples of them; the samples are restored below.
+            # The task gets its own examples, not the samples that were made of them (see lmassay.running.sampling).
+            # _extend turns the extended examples into samples again.
             examples = [original_example(item.example) for item in answered]
             responses = [item.responses or [] for item in answered]
             extended = _list_of(Example, task.follow_up(examples, responses), f"the task {task.name}: follow_up")
@@ -527,7 +541,7 @@ class Worker:
                 if extended_example is example:
                     continue
                 if self.budget_reached is not None:
-                    # Half of an example's requests cannot be scored.
+                    # The budget is used up. An example cannot be scored with only some of its responses.
                     item.responses = None
                     continue
                 self._extend(item, example, extended_example)
@@ -546,7 +560,7 @@ class Worker:
         item.example = sample
         item.requests = requests
         item.keys = keys
-        # Answered again from the cache; the responses of a model without a cache are kept.
+        # Earlier requests are usually answered from the cache again. For a model without a cache, these are used.
         item.earlier = dict(zip(keys, item.responses or [], strict=False))
         item.responses = None
 
@@ -616,7 +630,7 @@ class Worker:
     # --- requests and responses ---------------------------------------------------------------------------------------
 
     def _requests(self, example: Example) -> list[Request]:
-        """Return the task's requests; those that are sampled get the seed of their draw."""
+        """Return the task's requests for an example; sampled ones get their own seed in ``draw``."""
         requests = []
         for request in self.task.requests(original_example(example)):
             requests.append(sampled_request(request, self.config.temperature))
@@ -640,7 +654,8 @@ class Worker:
         responses |= self._cached_responses([key for key in requests if key not in responses])
         for key, request in requests.items():
             if self.lacks_kept_model(key, request):
-                # The outcome is stored, but the trained model is not kept or was deleted: train again.
+                # The outcome of the training is stored, but the trained model is not: it was not kept, or was deleted.
+                # So the training is repeated.
                 responses.pop(key, None)
             if key in self.failed:
                 responses[key] = self.failed[key]
@@ -648,7 +663,7 @@ class Worker:
         try:
             self._send(open_requests, responses)
         except BudgetReached as reached:
-            # First the examples that are fully answered are scored and stored.
+            # Raised later, see _process: examples that are fully answered are scored and stored first.
             self.budget_reached = reached
         for item in items:
             if all(key in responses for key in item.keys):
@@ -658,6 +673,7 @@ class Worker:
         """Return the responses that are stored already, by the keys of their requests."""
         if not self.cached:
             return {}
+        # The key under which a response is stored → the key of its request. They differ if this run has its own answer.
         key_of_stored = {self.own_answers.get(key, key): key for key in keys}
         responses: dict[str, Response] = {}
         for stored_key, response in self.store.cached(key_of_stored).items():
@@ -691,14 +707,15 @@ class Worker:
                 if self.metered:
                     # After storing: the answer has been paid for, whatever it says about its tokens.
                     self.budget.require_usage(response)
-                # Trainings that others depend on are not among the open requests and do not count.
-                answered += key in open_requests
+                # A training may need other trainings first. They are not among the open requests and do not count.
+                if key in open_requests:
+                    answered += 1
                 done = self.done + self.chunk_progress.examples_done(answered, len(open_requests))
                 self.progress(done, self.total)
         self.chunk_progress.sent += len(open_requests)
 
     def _responses_to(self, verb: str, batch: Mapping[str, Request]) -> Iterator[tuple[str, Request, Response]]:
-        """Yield each request of a batch with its key and response; for trainings, also those they depend on."""
+        """Yield each request of a batch with its key and response, and also the trainings that trainings depend on."""
         if verb == "train":
             jobs = self.training_jobs(batch)
             outcomes = self.store.cached(jobs)
@@ -735,7 +752,7 @@ class Worker:
             self._count_spending(Response("", tokens_in=report.tokens_in, tokens_out=report.tokens_out))
         record = self.store.run(self.run)
         before = record.depends_on.get(SERVER)
-        # Without secrets, as it is stored.
+        # Redacted, so that it can be compared with the stored one.
         signature = redact(report.signature)
         if before is not None and before != signature:
             raise StoreError(
@@ -749,7 +766,7 @@ class Worker:
         self.store.set_signature(self.run, provenance.signature(depends_on), depends_on)
 
     def _adopt_server(self) -> None:
-        """If all answers came from the cache, the server is the one that gave them: that of an earlier run."""
+        """If all answers came from the cache, record the server that gave them, which an earlier run has recorded."""
         record = self.store.run(self.run)
         if self.is_connected or self.model is None or SERVER in record.depends_on:
             return
@@ -780,7 +797,7 @@ class Worker:
                 earlier_key = self._shared_key(earlier)
                 add(earlier_key, earlier)
                 earlier_keys.append(earlier_key)
-            # Trainings that only others build upon are not kept.
+            # The model of a training that is only needed by other trainings is not kept.
             kept_in = self._kept_in(key, request) if key in batch else None
             jobs[key] = TrainingJob(
                 key,
@@ -801,6 +818,7 @@ class Worker:
     # --- trained models that are kept ---------------------------------------------------------------------------------
 
     def _kept_in(self, key: str, request: Request) -> Path | None:
+        """Return the folder in which the trained model of a request is kept; None if it is not kept."""
         if isinstance(request, Train) and request.keeps:
             # Without a cache, the key is unique within the run only.
             training = key if self.cached else digest(key, self.run)
@@ -808,7 +826,7 @@ class Worker:
         return None
 
     def lacks_kept_model(self, key: str, request: Request) -> bool:
-        """Whether a training's model is to be kept, and is not in the results folder."""
+        """Whether a request is a training whose model is to be kept but is not in the results folder."""
         folder = self._kept_in(key, request)
         return folder is not None and not folder.is_dir()
 
@@ -828,7 +846,7 @@ class Worker:
                 raise ModelError(f"a trained model is missing and could not be trained again: {response.error}")
 
     def _list_kept_models(self) -> None:
-        """Write which folders have the models of this run, so that they are found without the run's data."""
+        """Write a list of the folders with this run's trained models, so that they can be found without its data."""
         folders: dict[str, list[str]] = {}
         for example in self.task.examples():
             names = []
@@ -842,6 +860,7 @@ class Worker:
             trained_models.write_list(self.store.folder, self.run, folders)
 
     def _count_spending(self, response: Response) -> None:
+        """Add the tokens and the cost of a response to the budget and to the store."""
         self.budget.spend(response, self.prices)
         cost: float | None = None
         if self.prices is not None and not lacks_usage(response):

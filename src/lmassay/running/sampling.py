@@ -1,7 +1,7 @@
 """Repeated sampling: each example is asked several times, at a temperature above 0.
 
-A sample is a separate row, with the id ``example~2`` and the group ``sampled_example``. A task need not know:
-its ``requests``, ``follow_up`` and ``score`` get the original example.
+Each sample of an example is a separate row, with an id such as ``example~2`` and the group ``sampled_example``. Tasks
+do not have to support this: their methods ``requests``, ``follow_up`` and ``score`` get the original example.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def sampled_examples(examples: Iterable[Example], samples: int) -> Iterator[Example]:
-    """Each example as often as it is asked; with one sample, the examples as they are."""
+    """Yield each example as often as it is sampled, with different ids; with one sample, the examples as they are."""
     for example in examples:
         if samples == 1:
             yield example
@@ -32,7 +32,7 @@ def sampled_examples(examples: Iterable[Example], samples: int) -> Iterator[Exam
 
 
 def original_example(example: Example) -> Example:
-    """The task's own example of a sample."""
+    """The task's own example that a sample was made of."""
     if SAMPLE_OF not in example.groups:
         return example
     groups = {name: label for name, label in example.groups.items() if name != SAMPLE_OF}
@@ -40,7 +40,10 @@ def original_example(example: Example) -> Example:
 
 
 def same_sample(extended: Example, sample: Example) -> Example:
-    """The extended example with the id and the group of the sample; the task extended the original example."""
+    """The extended example as a sample: with the id and the group of ``sample``.
+
+    The task extended the original example, because it does not know about samples.
+    """
     if SAMPLE_OF not in sample.groups:
         return extended
     groups = {**extended.groups, SAMPLE_OF: sample.groups[SAMPLE_OF]}
@@ -48,14 +51,14 @@ def same_sample(extended: Example, sample: Example) -> Example:
 
 
 def sampled_request(request: Request, temperature: float | None) -> Request:
-    """The request at the configuration's temperature; choices and probabilities are not sampled."""
+    """The request with the configuration's temperature; requests for choices or probabilities do not change."""
     if temperature is None or not isinstance(request, Generate) or request.choices:
         return request
     return replace(request, temperature=temperature)
 
 
 def sampled_design(design: Design, samples: int) -> Design:
-    """The task's design. Samples of one question are a cluster, unless they are within a larger one already."""
+    """The task's design. Samples of one example form a cluster, unless the design already has larger clusters."""
     if samples == 1 or design.clusters:
         return design
     return replace(design, clusters=(SAMPLE_OF,))
@@ -86,7 +89,10 @@ def check_sampling(config: RunConfig, task: Task, model: Model | None) -> None:
 
 
 def _check_settings(config: RunConfig, task: Task, model: Model | None) -> None:
-    """Let the model refuse the task's own settings. Models without such a check do not need the first example."""
+    """Let the model refuse settings of the task's requests, such as their temperature.
+
+    The first example is read only if the model checks requests.
+    """
     if model is None or "generate" not in task.needs or type(model).check_requests is Model.check_requests:
         return
     example = next(iter(task.examples()), None)

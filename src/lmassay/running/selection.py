@@ -1,4 +1,4 @@
-"""Choose some of the runs of a sweep, and name the combinations that cannot be run."""
+"""Select some of the runs of a sweep (``--only``), and describe combinations that cannot be run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lmassay.errors import ConfigError, did_you_mean
 from lmassay.running.config import RunConfig, set_value
 from lmassay.running.differences import ABSENT, KeyPath, identity, value_text, varied_keys
 
+# How many values or keys an error message lists.
 _MOST_LISTED = 12
 
 
@@ -61,7 +62,7 @@ def combination_texts(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
-    """Return the path of a key that a user may have shortened. Every key of the configurations can be named."""
+    """Return the full path of a key, of which the user may have written only the end."""
     end_of_path = tuple(key.split("."))
     paths: dict[KeyPath, None] = {}
     for config in configs:
@@ -84,6 +85,7 @@ def _full_path(key: str, configs: Sequence[RunConfig]) -> KeyPath:
 
 
 def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
+    """Return the paths of all keys in a configuration."""
     paths: list[KeyPath] = []
     for key, inner in value.items():
         path = (*above, str(key))
@@ -96,6 +98,7 @@ def _paths_in(value: Mapping[str, Any], above: KeyPath = ()) -> list[KeyPath]:
 
 
 def _has_one_of(config: RunConfig, path: KeyPath, wanted: Sequence[str]) -> bool:
+    """Return whether a run has one of the wanted values at a path."""
     value = _value_at(path, config.unresolved)
     if value is ABSENT:
         return False
@@ -122,6 +125,7 @@ def _is_same_number(value: Any, text: str) -> bool:
 
 
 def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
+    """Return the different values that runs have at a path, as texts."""
     texts: dict[str, None] = {}
     for config in configs:
         value = _value_at(path, config.unresolved)
@@ -133,6 +137,7 @@ def _values_at(path: KeyPath, configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _value_at(path: KeyPath, configuration: Mapping[str, Any]) -> Any:
+    """Return the value at a path of a configuration; ABSENT if there is none."""
     node: Any = configuration
     for key in path:
         if not isinstance(node, Mapping) or key not in node:

@@ -1,4 +1,4 @@
-"""The runs of one command: they are recorded before the first one starts, and share their trainings."""
+"""Records the runs of one command before the first one starts, and does the trainings that they share."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def prefetch_trainings(
             training_workers[run.record.id] = Worker(run.plan, store, run.record.id)
     prefetched = PrefetchedTrainings()
     if not retry_failed:
-        # Of all runs first: another run may share the training, and may have no record of the failure.
+        # The failures of all runs are collected first: another run may need the same training without having recorded
+        # its failure.
         for worker in training_workers.values():
             prefetched.failed |= _failed_trainings(worker)
     jobs: dict[str, TrainingJob] = {}
@@ -75,7 +76,7 @@ def prefetch_trainings(
         jobs_of_run = worker.training_jobs(open_trainings)
         open_keys[run_id] = set(jobs_of_run)
         for key, job in jobs_of_run.items():
-            # Of two runs that share a training, one may keep the model.
+            # Several runs may share a training. If one of them keeps the trained model, its job is used.
             if key not in jobs or jobs[key].kept_in is None:
                 jobs[key] = job
             workers.setdefault(key, worker)
@@ -95,7 +96,7 @@ def prefetch_trainings(
                 begin(by_id[run_id].plan, by_id[run_id].record, store, failed=prefetched.failed)
 
     begin_complete_runs(set(outcomes))
-    # The runs wait for these trainings. Whoever watches them sees how far the trainings are.
+    # The runs wait for these trainings, so their progress is shown as that of the sweep.
     names = {trainings_of(run.record.sweep) for run in runs}
     progress_files = [ProgressFile(store.folder, name) for name in names]
     try:
@@ -119,7 +120,7 @@ def prefetch_trainings(
 def _stored_outcomes(store: Store, jobs: Mapping[str, TrainingJob]) -> dict[str, Response]:
     """Return the outcomes that are already stored.
 
-    Outcomes can be large, so only those that an open job needs are read; the others are replaced by an empty one.
+    Outcomes can be large, so only those that an open job needs are read; the others are replaced by empty outcomes.
     """
     stored_keys = {key for key in store.cached_keys(jobs) if not jobs[key].lacks_kept_model}
     needed_keys: set[str] = set()

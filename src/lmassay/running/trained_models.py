@@ -1,4 +1,4 @@
-"""Trained models that are kept in the results folder: ``models/DIGEST/``, and which of them belong to a run.
+"""Finds the trained models that are kept in the results folder (``models/DIGEST/``), and which of them belong to a run.
 
 The folder of a model is named after the digest of its training, so two runs with the same training share it. Each run
 has a list, ``models/RUN.json``: the id of an example (in few-shot runs, a split) → the names of its model folders.
@@ -38,14 +38,18 @@ def read_list(results: Path, run: str) -> dict[str, list[Path]]:
     file = list_file(results, run)
     if not file.is_file():
         return {}
-    folder = results.absolute() / KEPT_MODELS
     try:
-        return {example: [folder / name for name in names] for example, names in listed_models(file).items()}
+        names_by_example = listed_models(file)
     except (OSError, ValueError) as error:
         raise StoreError(
             f"{file} cannot be read ({error}); delete it and run the configuration again, which lists the models "
             "without training them again"
         ) from error
+    parent = results.absolute() / KEPT_MODELS
+    folders: dict[str, list[Path]] = {}
+    for example, names in names_by_example.items():
+        folders[example] = [parent / name for name in names]
+    return folders
 
 
 def missing_folders(results: Path, run: str) -> list[Path]:

@@ -1,7 +1,7 @@
-"""Trainings as jobs: plain data in, plain data out.
+"""Runs trainings as jobs on the workers of an executor.
 
-A training job is plain data, so any process that has lmassay installed can run it, and its outcome is plain data, too.
-The process that requested the training stores the outcome, because only one process may write to a results folder.
+A training job consists of plain data, so any process that has lmassay installed can run it. Its outcome is plain data,
+too: the process that requested the training stores it, because only one process may write to a results folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from lmassay.types import Response, Train, TrainingOutcome, canonical, response_
 _DROPPED_OUTCOME = Response(TrainingOutcome({}))
 
 OnProgress = Callable[[float], None]
-"""What a trainer calls from time to time with the share that is done, from 0 to 1. It ends a cancelled training."""
+"""A function that a trainer calls from time to time with the share that is done, from 0 to 1.
+
+It raises an error if the training was cancelled, which ends the training.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def _failure(message: str) -> dict[str, Any]:
 
 
 def _outcome_of(payload: Mapping[str, Any], on_progress: OnProgress) -> Mapping[str, Any]:
+    """Train as the payload of a job describes, and return the outcome."""
     check_version(payload["version"])
     base_dir = Path(payload["base_dir"])
     train = current_registry().get("trainer", payload["trainer"], base_dir)
@@ -174,8 +178,9 @@ def run_trainings(
                 responses[job.key] = response if is_needed else _DROPPED_OUTCOME
                 failed_at_once: list[tuple[str, Response]] = []
                 if not executor.in_process:
-                    # Before the yield, during which the caller stores the outcome, so that no worker is idle meanwhile.
-                    # An in-process executor would run the whole next training here, before this outcome is safe.
+                    # During the yield below, the caller stores the outcome. The next jobs are submitted before it, so
+                    # that no worker is idle meanwhile. An in-process executor would run the whole next training here,
+                    # before this outcome is stored.
                     failed_at_once = list(_submit_ready_jobs(waiting, running, responses))
                 yield job.key, response
                 yield from failed_at_once
@@ -209,6 +214,7 @@ def _first_failure(keys: Sequence[str], responses: Mapping[str, Response]) -> Re
 
 
 def _response(finished: FinishedJob[TrainingJob]) -> Response:
+    """Return the response to a finished training job, which may be an error."""
     if finished.gave_up:
         return Response(
             error=f"the process that ran this training died {MAX_WORKER_DEATHS} times; was it out of memory?"

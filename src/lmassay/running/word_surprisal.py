@@ -119,7 +119,7 @@ def local_model_of(model: str | Model) -> HuggingFace:
 
 
 def correction_note(model: HuggingFace, per: Per, correction: Correction) -> str:
-    """Say in a few words how words were corrected, or why not."""
+    """Describe in a few words how words were corrected for spaces, or why they were not."""
     if per == "token":
         return "tokens"
     if model.kind == "masked":
@@ -138,6 +138,7 @@ def _tokens(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
 
 
 def _words(text: str, scores: Any, scale: float) -> Iterator[Surprisal]:
+    """Yield the surprisal of each word of a text."""
     words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
     tokens_of_word = _tokens_by_word(text, words, scores.spans)
     is_first = True
@@ -176,6 +177,7 @@ def _tokens_by_word(text: str, words: Sequence[tuple[int, int]], spans: Sequence
 
 
 def _surprisal(logprob: float, scale: float) -> float | None:
+    """Return the surprisal for a log-probability; ``scale`` is 1 for nats and ln 2 for bits."""
     if math.isnan(logprob):
         return None
     value = -float(logprob) / scale

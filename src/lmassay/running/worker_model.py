@@ -1,4 +1,4 @@
-"""The model of a worker process: created for the first job that needs it, and kept for the next ones."""
+"""Creates the model of a worker process for the first job that needs it, and keeps it for the next jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModelDescription:
     source: str = ""
     """The digest of the model's Python file and the modules it imports, if the model is a user's own class."""
     files_digest: str = ""
-    """The digest of the files that a user's own class reads; a worker with other files would answer differently."""
+    """The digest of the files that a user's own class reads: a worker with other files would give other answers."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the description as plain data."""
@@ -73,7 +73,8 @@ def model_of(description: Mapping[str, Any]) -> Any:
         files_digest = description["files_digest"]
         if files_digest and files_digest != digest_of_model_files(description["spec"], base_dir, inputs):
             raise PluginError(
-                f"the files that {name} reads are not the same on this worker as where the run was started; copy them"
+                f"the files that {name} reads are not the same on this worker as where the run was started; copy them "
+                "to the worker"
             )
         _kept.model = model
         _kept.key = key
@@ -88,10 +89,15 @@ def forget_model() -> None:
     _kept.model = None
 
 
-def check_version(of_client: str) -> None:
-    """Refuse a job of another version. Workers are compared at the beginning, but others may join later."""
-    if of_client != lmassay.__version__:
-        raise ClusterError(f"this worker has lmassay {lmassay.__version__}, the run uses {of_client}; install the same")
+def check_version(run_version: str) -> None:
+    """Refuse a job that another version of lmassay sent.
+
+    Versions are also compared when the run connects to the cluster, but workers may join later.
+    """
+    if run_version != lmassay.__version__:
+        raise ClusterError(
+            f"this worker has lmassay {lmassay.__version__}, the run uses {run_version}; install the same version"
+        )
 
 
 def model_of_run(description: Mapping[str, Any], identity: str) -> Model:
@@ -102,7 +108,7 @@ def model_of_run(description: Mapping[str, Any], identity: str) -> Model:
     """
     model = as_model(model_of(description), description["spec"])
     if canonical(dict(model.identity())) != identity:
-        # The worker may have kept the model from before its files were replaced.
+        # The model that the worker has kept may have been loaded before its files were replaced.
         forget_model()
         model = as_model(model_of(description), description["spec"])
     own_identity = canonical(dict(model.identity()))

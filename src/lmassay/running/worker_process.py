@@ -1,4 +1,4 @@
-"""Keeps a job in a worker process undisturbed by other jobs and by what Dask does to observe it."""
+"""Runs a job in a worker process without disturbance by other jobs or by Dask's monitoring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 _WORK_LOCK = threading.Lock()
-# Parameters of mallopt(3).
+# Parameters of the C function mallopt(3), which controls how memory is allocated.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 # The largest value that glibc accepts; blocks above it are always returned to the system.
@@ -33,7 +33,7 @@ class JobCancelled(Exception):  # noqa: N818 - not an error: somebody stopped th
 
 @contextmanager
 def undisturbed_job() -> Iterator[Callable[[], None]]:
-    """Run a job alone in this process, without what Dask does by default to observe jobs and save memory.
+    """Run a job alone in this process, without Dask's monitoring and its way of saving memory.
 
     Models, and the state of random number generators, belong to the whole process, so two jobs in threads of one
     process would influence each other.
@@ -48,7 +48,7 @@ def undisturbed_job() -> Iterator[Callable[[], None]]:
 
 
 def _cancellation_check(worker: Any) -> Callable[[], None]:
-    """Return a function that raises JobCancelled if the Dask worker's present job has been cancelled."""
+    """Return a function that raises JobCancelled if the Dask worker's current job has been cancelled."""
     if worker is None:
         # Processes that lmassay started itself are stopped as a whole.
         return lambda: None
@@ -65,7 +65,7 @@ def _cancellation_check(worker: Any) -> Callable[[], None]:
 
 @contextmanager
 def _less_observed(worker: Any) -> Iterator[None]:
-    """Pause the profiler of a Dask worker and slow down its clock; None if this process is not a worker.
+    """Pause the profiler of a Dask worker and slow down its clock; ``worker`` is None if this process is not a worker.
 
     The profiler examines the whole call stack every 10 milliseconds, and Python code cannot run meanwhile. The deep
     stacks of neural networks took about a tenth of a worker's time. The clock measures every 20 milliseconds whether
@@ -99,7 +99,7 @@ def _less_observed(worker: Any) -> Iterator[None]:
 
 
 def _dask_worker() -> Any:
-    """Return the Dask worker that runs the present job; None if there is none."""
+    """Return the Dask worker that runs the current job; None if there is none."""
     if "distributed.worker" not in sys.modules:
         return None
     from distributed import get_worker

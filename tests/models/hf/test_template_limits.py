@@ -16,7 +16,7 @@ from lmassay.models.hf.template_limits import (
     EndlessTemplateError,
     limited_memory,
     limited_steps,
-    refuse_huge_products,
+    refuse_huge_multiplications,
 )
 
 
@@ -76,7 +76,7 @@ def test_tracing_goes_on_as_before():
 )
 def test_huge_products_are_refused(template):
     with pytest.raises(EndlessTemplateError, match="huge number"):
-        refuse_huge_products(template)
+        refuse_huge_multiplications(template)
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_huge_products_are_refused(template):
     ],
 )
 def test_other_templates_are_not(template):
-    refuse_huge_products(template)
+    refuse_huge_multiplications(template)
 
 
 def test_looking_for_huge_products_ends_in_a_long_template():
     """Hours, if the search began again at every character; the limit is only there to end the test."""
     program = (
-        "from lmassay.models.hf.template_limits import refuse_huge_products\n"
+        "from lmassay.models.hf.template_limits import refuse_huge_multiplications\n"
         "for part in ('{{', '{%', \"{{ '\" + r\"\\'\" * 1_000_000, '{{ ' + '1' * 1_000_000 + ' }}'):\n"
-        "    refuse_huge_products(part * (1 if len(part) > 2 else 1_000_000))\n"
+        "    refuse_huge_multiplications(part * (1 if len(part) > 2 else 1_000_000))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=120, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

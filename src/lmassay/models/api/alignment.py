@@ -149,7 +149,7 @@ class _Alignment:
                 yield _Position(start + len(content))
 
     def _ends_of_fragment(self, offset: int, text: str) -> Iterator[_Position]:
-        """The ends of a token with parts of characters, each of which appears as U+FFFD."""
+        """The possible ends of a token that contains parts of characters, each of which appears as U+FFFD."""
         offsets = {offset}
         for character in text:
             reached: set[int] = set()
@@ -164,14 +164,14 @@ class _Alignment:
             yield _Position(end)
 
     def _ends_of_part(self, offset: int) -> range:
-        """The ends of a part of a character: at least one byte, and not the whole character."""
+        """The possible ends of a token that is part of a character: at least one byte, but not the whole character."""
         end = self._character_end(offset)
         if self._is_boundary(offset):
             return range(offset + 1, end)
         return range(offset + 1, end + 1)
 
     def _is_boundary(self, offset: int) -> bool:
-        """Whether a character begins here: in UTF-8, the bytes 10xxxxxx continue one."""
+        """Whether a character begins at this byte. In UTF-8, bytes of the form 10xxxxxx continue a character."""
         return offset >= len(self._prompt) or self._prompt[offset] & 0xC0 != 0x80
 
     def _character_end(self, offset: int) -> int:
@@ -182,6 +182,10 @@ class _Alignment:
         return end
 
     def _mismatch(self, position: _Position, text: str | None) -> str:
+        """The message for tokens that are not those of the prompt.
+
+        ``text`` is the token that does not continue the prompt at ``position``; None if there are too few tokens.
+        """
         expected = self._prompt[position.offset : position.offset + _MAX_SHOWN].decode("utf-8", "replace")
         if text is None:
             return f"the server's tokens end before the prompt does: {expected!r} is missing"

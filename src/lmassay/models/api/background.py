@@ -1,4 +1,4 @@
-"""Run asynchronous work behind an ordinary generator; the event loop runs in a separate thread."""
+"""Run asynchronous work in a separate thread, and yield its results from an ordinary generator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Seconds that a wait for the queue lasts at most. Without a limit, Ctrl-C would not end the wait on every platform.
+# Maximum number of seconds of one wait for the queue. Without it, Ctrl-C would not end the wait on every platform.
 _POLL_INTERVAL = 0.5
-# Seconds that work has to finish after it was cancelled.
+# How many seconds the work has to finish after it was cancelled.
 _STOP_TIMEOUT = 10
 
 
@@ -86,6 +86,7 @@ class _LoopThread(Generic[T]):
         self._thread.join(timeout=_STOP_TIMEOUT)
 
     def _call_in_loop(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call a function in the thread of the event loop."""
         if self._loop is None:
             return
         # The loop may have ended by itself, and then refuses callbacks.
@@ -93,6 +94,7 @@ class _LoopThread(Generic[T]):
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _run(self) -> None:
+        """Run the event loop until the work has ended. This is what the thread executes."""
         try:
             asyncio.run(self._main())
             self._queue.items.put(None)

@@ -172,7 +172,7 @@ class ApiModel(Model):
                 )
 
     def check(self) -> None:
-        """Check what can be known without a connection."""
+        """Raise a ConfigError for problems that can be found without a connection to the server."""
         host = checked_host(self.base_url, self.address_option)
         if host == self.provider_host or host.endswith(f".{self.provider_host}"):
             self._key.require()

@@ -33,14 +33,14 @@ T = TypeVar("T")
 # Seconds for one call, unless the user's timeout is longer. A call may send or receive hundreds of megabytes.
 _TIMEOUT = 600.0
 _NO_RESULTS = "the provider no longer has the results of this batch"
-# Seconds. Providers keep the results of a batch for about a month.
-_NOTE_LIFETIME = 31 * 86_400.0
-# The names of the two kinds of notes begin with these.
-_OPEN = "batch-"
-_INTENT = "intent-"
+# Seconds after which a record is deleted. Providers keep the results of a batch for about a month.
+_RECORD_LIFETIME = 31 * 86_400.0
+# The names of the files of the two kinds of records, OpenBatch and BatchIntent, begin with these.
+_OPEN_PREFIX = "batch-"
+_INTENT_PREFIX = "intent-"
 
 
-# --- notes of open batches --------------------------------------------------------------------------------------------
+# --- records of open batches ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,20 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchIntent:
-    """A batch that is about to be created."""
+    """A batch that is about to be created. Its record shows, after a crash, that the provider may have accepted it."""
 
     mark: str
-    """What identifies it at the provider, see :meth:`BatchService.mark`; may be empty."""
+    """Identifies the batch at the provider, see :meth:`BatchService.mark`; may be empty."""
     requests: tuple[str, ...]
     noted: float = 0.0
     """When it was recorded, in seconds since 1970; 0 if it was not recorded yet."""
 
 
 class Ledger:
-    """Keeps a small file per batch, which contains neither prompts nor API keys. Without a folder, nothing is kept."""
+    """Keeps a record of each batch in a small file, which contains neither prompts nor API keys.
+
+    Without a folder, nothing is kept.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -74,12 +77,12 @@ class Ledger:
         """Raise an error if no file can be written: a batch that cannot be recorded must not be paid for."""
         if self._folder is None:
             return
-        trial = self._folder / f"{_OPEN}trial"
+        trial = self._folder / f"{_OPEN_PREFIX}trial"
         with atomic_write(trial) as stream:
             stream.write("{}")
         trial.unlink(missing_ok=True)
 
-    def note(self, entry: OpenBatch) -> None:
+    def record(self, entry: OpenBatch) -> None:
         """Record an open batch, or update the record after some of its requests were answered."""
         if self._folder is None:
             return
@@ -88,21 +91,21 @@ class Ledger:
             json.dump(row, stream)
 
     def forget(self, batch: str) -> None:
-        """Delete the note of a batch."""
+        """Delete the record of the open batch with this id."""
         if self._folder is not None:
             self._path(batch).unlink(missing_ok=True)
 
     def open_batches_with(self, requests: Collection[str]) -> list[OpenBatch]:
-        """The open batches with some of these requests."""
+        """The open batches that contain at least one of these requests, given by their ids."""
         wanted = set(requests)
         entries = []
-        for row in self._rows(_OPEN):
+        for row in self._rows(_OPEN_PREFIX):
             entry = _open_batch(row)
             if entry is not None and not wanted.isdisjoint(entry.requests):
                 entries.append(entry)
         return entries
 
-    def intend(self, intent: BatchIntent) -> None:
+    def record_intent(self, intent: BatchIntent) -> None:
         """Record that a batch is about to be created, in case the process ends before its id arrives."""
         path = self.path_of(intent)
         if path is None:
@@ -111,36 +114,39 @@ class Ledger:
         with atomic_write(path) as stream:
             json.dump(row, stream)
 
-    def drop(self, intent: BatchIntent) -> None:
-        """Delete an intent whose outcome is known."""
+    def forget_intent(self, intent: BatchIntent) -> None:
+        """Delete the record of an intent when it is known whether the batch was created."""
         path = self.path_of(intent)
         if path is not None:
             path.unlink(missing_ok=True)
 
     def path_of(self, intent: BatchIntent) -> Path | None:
-        """The file of an intent."""
+        """The file with the record of an intent; None without a folder."""
         if self._folder is None:
             return None
-        return self._folder / f"{_INTENT}{digest(intent.mark, list(intent.requests))[:16]}.json"
+        return self._folder / f"{_INTENT_PREFIX}{digest(intent.mark, list(intent.requests))[:16]}.json"
 
     def intents_with(self, requests: Collection[str]) -> list[BatchIntent]:
-        """Batches with some of these requests of which it is not known whether they were created."""
+        """Intents with at least one of these requests: it is unknown whether their batches were created."""
         wanted = set(requests)
         intents = []
-        for row in self._rows(_INTENT):
+        for row in self._rows(_INTENT_PREFIX):
             intent = _intent(row)
             if intent is not None and not wanted.isdisjoint(intent.requests):
                 intents.append(intent)
         return intents
 
     def _rows(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """The contents of all notes of a kind. Expired notes are deleted; one that cannot be parsed is kept."""
+        """The contents of all records whose file names begin with ``prefix``.
+
+        Expired records are deleted. A file that cannot be parsed is kept, and yielded as an empty record.
+        """
         if self._folder is None or not self._folder.is_dir():
             return
         for path in sorted(self._folder.glob(f"{prefix}*.json")):
-            row = _read_note(path)
+            row = _read_record(path)
             noted = row.get("noted")
-            if isinstance(noted, int | float) and noted + _NOTE_LIFETIME < time.time():
+            if isinstance(noted, int | float) and noted + _RECORD_LIFETIME < time.time():
                 path.unlink(missing_ok=True)
             else:
                 yield row
@@ -148,10 +154,11 @@ class Ledger:
     def _path(self, batch: str) -> Path:
         # The provider chooses the id, which may contain anything; its hash is a safe file name everywhere.
         assert self._folder is not None
-        return self._folder / f"{_OPEN}{digest(batch)[:16]}.json"
+        return self._folder / f"{_OPEN_PREFIX}{digest(batch)[:16]}.json"
 
 
-def _read_note(path: Path) -> dict[str, Any]:
+def _read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a batch; empty if it cannot be parsed or no longer exists."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -186,7 +193,7 @@ def _intent(row: dict[str, Any]) -> BatchIntent | None:
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What is needed to send requests in batches."""
+    """How requests are sent in batches: the provider, and the user's settings."""
 
     service: BatchService
     dialect: Dialect
@@ -206,7 +213,8 @@ def answers_by_batch(
 ) -> Iterator[IndexedResponse]:
     """Submit all requests in batches; yield (index, response) when a batch has ended.
 
-    Open batches that an earlier attempt left behind are collected first, so that their requests are not paid for twice.
+    An earlier attempt at the same requests may have ended before its batches did. The answers of those batches are used
+    instead of sending their requests again, so that no request is paid for twice.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:
@@ -228,15 +236,16 @@ class _BatchRun:
         self._results = results
         self._index_of = custom_ids(requests, options.identity)
         self._id_at = {index: custom_id for custom_id, index in self._index_of.items()}
-        # Requests without an answer, and those whose answer the consumer has not yet taken.
+        # The ids of requests that have no answer yet.
         self._unanswered = set(self._index_of)
+        # The ids of requests whose answer the consumer has not taken, and thereby stored, yet.
         self._untaken = set(self._index_of)
         self._all_taken = asyncio.Event()
         results.taken = self._on_taken
 
     async def work(self) -> None:
-        """Collect what an earlier attempt left behind, submit the remaining requests, and collect those."""
-        entries = await self._left_behind()
+        """Submit the requests that no open batch contains, and collect the answers of all batches."""
+        entries = await self._batches_left_behind()
         submitted_earlier: set[str] = set()
         for entry in entries:
             submitted_earlier.update(entry.requests)
@@ -264,8 +273,11 @@ class _BatchRun:
                 message += " (batches that were still open counted with the longest possible responses)"
             raise BudgetReached(message)
 
-    async def _left_behind(self) -> list[OpenBatch]:
-        """Batches of earlier attempts with requests of this call. Those that the provider has deleted are forgotten."""
+    async def _batches_left_behind(self) -> list[OpenBatch]:
+        """Open batches of earlier attempts that contain requests of this call.
+
+        The records of batches that the provider has deleted are deleted, too.
+        """
         ledger = self._options.ledger
         entries = []
         for entry in ledger.open_batches_with(self._index_of):
@@ -281,7 +293,7 @@ class _BatchRun:
                 created = await self._created_by(intent)
                 if created is not None:
                     entries.append(created)
-            ledger.drop(intent)
+            ledger.forget_intent(intent)
         return entries
 
     async def _created_by(self, intent: BatchIntent) -> OpenBatch | None:
@@ -293,10 +305,11 @@ class _BatchRun:
         if batch is None:
             return None
         entry = OpenBatch(batch, intent.requests)
-        self._options.ledger.note(entry)
+        self._options.ledger.record(entry)
         return entry
 
     def _uncertain(self, reason: str, intent: BatchIntent) -> FatalModelError:
+        """The error for a batch of which only the provider knows whether it exists."""
         advice = "it is unknown whether the provider accepted the batch; check there before you start again"
         path = self._options.ledger.path_of(intent)
         if path is not None:
@@ -304,7 +317,7 @@ class _BatchRun:
         return FatalModelError(f"{reason}; {advice}")
 
     def _parts(self, ids: Sequence[str]) -> Iterator[list[str]]:
-        """The requests in parts, each of which the provider accepts as one batch."""
+        """Split requests, given by their ids, into parts that the provider accepts as one batch each."""
         service = self._options.service
         max_requests = min(self._options.batch_size or service.max_requests, service.max_requests)
         part: list[str] = []
@@ -326,27 +339,28 @@ class _BatchRun:
         return self._options.service.line(custom_id, self._options.dialect.body(request))
 
     async def _submit(self, part: Sequence[str]) -> OpenBatch:
+        """Create a batch at the provider, and record it."""
         service = self._options.service
         ledger = self._options.ledger
         lines = [self._line_of(custom_id) for custom_id in part]
         payload = await self._with_retries(partial(service.prepare, self._client, lines))
-        # If the process ends from here on, the intent says that there may be a batch.
+        # If the process ends between here and `record`, the intent shows that there may be a batch.
         intent = BatchIntent(service.mark(payload), tuple(part))
-        ledger.intend(intent)
+        ledger.record_intent(intent)
         try:
             batch = await self._with_retries(partial(service.create, self._client, payload), costs_money=True)
         except _MaybeCreatedError as error:
             raise self._uncertain(str(error), intent) from None
         except FatalModelError:
-            ledger.drop(intent)
+            ledger.forget_intent(intent)
             raise
         entry = OpenBatch(batch, tuple(part))
-        ledger.note(entry)
-        ledger.drop(intent)
+        ledger.record(entry)
+        ledger.forget_intent(intent)
         return entry
 
     async def _collect(self, entry: OpenBatch) -> None:
-        """Wait for a batch to end, and hand over its answers."""
+        """Wait for a batch to end, and pass its answers to the consumer."""
         service = self._options.service
         get_status = partial(service.state, self._client, entry.batch)
         status = await self._with_retries(get_status)
@@ -367,6 +381,7 @@ class _BatchRun:
             self._put(custom_id, Failure(reason or "the batch gave no answer to this request"))
 
     def _put(self, custom_id: str, result: BatchResult) -> None:
+        """Pass the response to a request to the consumer, unless it already has one."""
         if custom_id not in self._unanswered:
             return
         self._unanswered.discard(custom_id)
@@ -374,6 +389,7 @@ class _BatchRun:
         self._results.put((index, self._read(self._requests[index], result)))
 
     def _read(self, request: Generate, result: BatchResult) -> Response:
+        """The response to a request, read from its result in the batch."""
         if isinstance(result, Failure):
             if result.finish:
                 return Response(finish=result.finish)
@@ -392,8 +408,11 @@ class _BatchRun:
             self._all_taken.set()
 
     def _settle(self, entry: OpenBatch) -> None:
-        """Forget a batch if all of its answers are stored; else keep the requests whose answers are not."""
-        # Requests of other calls are kept, too: this call has not stored their answers.
+        """Update the record of a batch: only requests whose answers are not stored stay in it.
+
+        If all answers are stored, the record is deleted.
+        """
+        # Requests that are not part of this call stay as well: their answers have not been stored.
         unstored: list[str] = []
         for custom_id in entry.requests:
             if custom_id not in self._index_of or custom_id in self._untaken:
@@ -401,7 +420,7 @@ class _BatchRun:
         if not unstored:
             self._options.ledger.forget(entry.batch)
         elif tuple(unstored) != entry.requests:
-            self._options.ledger.note(OpenBatch(entry.batch, tuple(unstored), entry.noted))
+            self._options.ledger.record(OpenBatch(entry.batch, tuple(unstored), entry.noted))
 
     async def _with_retries(self, call: Callable[[], Awaitable[T]], *, costs_money: bool = False) -> T:
         """Call the provider and retry temporary failures a limited number of times.
@@ -411,7 +430,7 @@ class _BatchRun:
         policy = self._options.policy
         clock = asyncio.get_running_loop().time
         tries = 0
-        # How long to wait for a busy server is limited by time, so these attempts do not count towards `tries`.
+        # For a busy server, the time is limited and not the number of attempts: these do not count towards `tries`.
         busy_tries = 0
         busy_since = math.inf
         while True:
@@ -462,7 +481,7 @@ class _BatchRun:
         return len(ids)
 
     def _maximum_usage(self, custom_id: str) -> _MaximumUsage:
-        """What a request uses if its response has the maximum length."""
+        """What a request uses if its response is as long as the request allows."""
         request = self._requests[self._index_of[custom_id]]
         prices = self._options.prices
         tokens_in = _upper_bound_of_tokens(self._options.dialect.body(request))
@@ -472,10 +491,11 @@ class _BatchRun:
 
 @dataclass(frozen=True, slots=True)
 class _MaximumUsage:
-    """What a request uses at most, in tokens and, if prices are known, in USD."""
+    """What a request uses at most."""
 
     tokens: int
     usd: float
+    """0 if prices are not known."""
 
 
 def _upper_bound_of_tokens(body: Mapping[str, Any]) -> int:
@@ -504,9 +524,10 @@ def _was_surely_rejected(failure: Failure) -> bool:
 
 
 def custom_ids(requests: Sequence[Generate], identity: Mapping[str, object]) -> dict[str, int]:
-    """An id for each request that is the same in the next attempt, mapped to the index of the request.
+    """A dict from the id of each request to its index in ``requests``.
 
-    With a temperature above 0, equal requests are different draws, so the number of the draw is part of the id.
+    A request gets the same id in every attempt at the run, which is how a resumed run finds its batches. With a
+    temperature above 0, equal requests are different random draws, so the number of the draw is part of the id.
     """
     occurrences: Counter[str] = Counter()
     index_of = {}

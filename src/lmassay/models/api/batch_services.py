@@ -1,4 +1,4 @@
-"""The batch APIs of OpenAI and Anthropic: half the price, and an answer within a day."""
+"""The batch APIs of OpenAI and Anthropic, which answer within a day at half the price."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lmassay.models.api.client import Client
 from lmassay.models.api.failures import Failure, excerpt, failure_of_status, read_json
 from lmassay.redaction import redact
 
-# Pages of the list of batches that are searched, newest first; a page has a hundred batches.
+# How many pages of the list of batches are searched, newest first; a page has a hundred batches.
 _MAX_PAGES = 100
-# Characters of a provider's reason that are shown.
+# How many characters of a provider's reason for an error are shown.
 _REASON_LENGTH = 200
 
 BatchResult = Any
@@ -31,14 +31,16 @@ class BatchStatus:
     reason: str = ""
     """Why some of its requests may have no answer; empty if the batch was completed."""
     files: tuple[str, ...] = ()
-    """The paths of its results."""
+    """The paths of the files with its results, below the address of the server."""
 
 
 class BatchService(Protocol):
     """The batch API of a provider."""
 
     max_requests: ClassVar[int]
+    """The most requests that the provider accepts in one batch."""
     max_bytes: ClassVar[int]
+    """The largest batch that the provider accepts, in bytes."""
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """One request in the format of the batch."""
@@ -53,7 +55,7 @@ class BatchService(Protocol):
         """Create the batch, which costs money, and return its id."""
 
     def mark(self, payload: bytes) -> str:
-        """What identifies a batch at the provider if its id never arrived; empty if nothing does."""
+        """A text by which :meth:`find` recognises a batch whose id never arrived; empty if there is none."""
 
     async def find(self, client: Client, mark: str) -> str | None:
         """The id of the batch with this mark; None if there is none. Raises a ModelError if that is unknown."""
@@ -62,11 +64,14 @@ class BatchService(Protocol):
         """Whether a batch has ended."""
 
     def results(self, raw: bytes) -> Iterator[tuple[str, BatchResult]]:
-        """The content of one file of results: (custom id, result)."""
+        """The results in one file, as pairs (custom id, result)."""
 
 
 class OpenAIBatches:
-    """A file of requests, a batch over it, and files of answers and of errors."""
+    """OpenAI's batch API.
+
+    A file of requests is uploaded, and a batch is created for it. The results are a file of answers and one of errors.
+    """
 
     max_requests: ClassVar[int] = 50_000
     max_bytes: ClassVar[int] = 200_000_000
@@ -135,7 +140,7 @@ class OpenAIBatches:
 
 
 class ClaudeBatches:
-    """A batch of requests in one call, and its answers in one file."""
+    """Anthropic's batch API: one call contains all requests of a batch, and one file all of its results."""
 
     max_requests: ClassVar[int] = 100_000
     max_bytes: ClassVar[int] = 256_000_000
@@ -201,10 +206,11 @@ def _id_of(raw: bytes) -> str:
 
 
 def _rows(raw: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a file of results, as JSON objects."""
     for line in raw.splitlines():
         if not line.strip():
             continue
-        # A line that cannot be read must not cost those after it; its request is reported as unanswered.
+        # A line that cannot be read must not lose the lines after it; its request is reported as unanswered.
         with suppress(ModelError):
             yield _json_object(line)
 
@@ -221,6 +227,7 @@ def _ending_reason(status: str, errors: Any) -> str:
 
 
 def _error_text(error: Any) -> str:
+    """What the provider says about an error, in one line without secrets."""
     if not error:
         return "an error without a reason"
     if not isinstance(error, dict):

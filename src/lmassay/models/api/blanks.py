@@ -39,7 +39,7 @@ _MAX_ALLOWED = re.compile(r"max allowed: (\d{1,12})")
 _TOKEN_ID = re.compile(r"token_id:(\d{1,12})")
 # Servers compute in 16 bits, so the probabilities of a large vocabulary do not add up to exactly 1.
 _SUM_TOLERANCE = 0.01
-# A word between the ones to be spelled, so that they are spelled as inside a sentence.
+# Put between the words whose tokens are requested, so that they are tokenized as inside a sentence.
 _SEPARATOR = "the"
 _WORDS_PER_REQUEST = 200
 BLANK_IN_WORD = "the blank is inside a word; put a space before it, or score whole sentences"
@@ -83,6 +83,7 @@ class CompletionsBlanks(CompletionsScorer):
         super().__init__(post, post_native, settings, method, prefix)
         # How many probabilities are requested; None if the server does not return those of its whole vocabulary.
         self._vocabulary_size = vocabulary_size
+        # Word → its tokens after a space.
         self._spellings: dict[str, tuple[int, ...]] = {}
         # Several blanks need the same words at the same time; with the lock, each word is requested once.
         self._spellings_lock = asyncio.Lock()
@@ -99,19 +100,23 @@ class CompletionsBlanks(CompletionsScorer):
         if self._vocabulary_size is None or request.multi_token:
             if request.ranked:
                 raise FatalModelError(_NO_RANKS)
-            answer, tokens_in, tokens_out = await self._filled_in(request, context, is_first_word)
+            answer, tokens_in, tokens_out = await self._fill_in(request, context, is_first_word)
         else:
             next_tokens = await self.next_tokens(context, self._vocabulary_size)
-            answer = await self._looked_up(request, next_tokens, is_first_word)
-            tokens_in, tokens_out = next_tokens.tokens_in, next_tokens.tokens_out
+            answer = await self._look_up(request, next_tokens, is_first_word)
+            tokens_in = next_tokens.tokens_in
+            tokens_out = next_tokens.tokens_out
         return Response(answer, tokens_in=tokens_in, tokens_out=tokens_out, seconds=time.monotonic() - started)
 
     # --- one text per word --------------------------------------------------------------------------------------------
 
-    async def _filled_in(
+    async def _fill_in(
         self, request: Slot, context: str, is_first_word: bool
     ) -> tuple[Candidates, int | None, int | None]:
-        """The log-probability of each word in the text that it is filled into, without ranks; then the token counts."""
+        """Score each word in the text that it is filled into: the log-probabilities, without ranks.
+
+        Also returns how many tokens the server read and wrote; None if it does not say.
+        """
         logprobs = np.full(len(request.candidates), np.nan)
         spellings: list[tuple[int, ...]] = []
         tokens_in: int | None = 0
@@ -178,8 +183,8 @@ class CompletionsBlanks(CompletionsScorer):
         tokens_out = token_count(usage.get("completion_tokens"))
         return NextTokens(by_id, tokens_in, tokens_out)
 
-    async def _looked_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
-        """The log-probabilities of the words, with ranks if requested, among those of all tokens."""
+    async def _look_up(self, request: Slot, next_tokens: NextTokens, is_first_word: bool) -> Candidates:
+        """Select the log-probabilities of the words from those of all tokens; with ranks if the request needs them."""
         logprobs = np.array(list(next_tokens.by_id.values()), dtype=np.float32)
         row_of_token: dict[int, int] = {}
         for row, token in enumerate(next_tokens.by_id):
@@ -194,7 +199,7 @@ class CompletionsBlanks(CompletionsScorer):
         probabilities = np.exp(logprobs) if request.ranked else None
         return candidate_columns(logprobs, probabilities, rows)
 
-    # --- how words are spelled ----------------------------------------------------------------------------------------
+    # --- the tokens of words ------------------------------------------------------------------------------------------
 
     async def _spell(self, words: Sequence[str], is_first_word: bool) -> list[tuple[int, ...]]:
         """The tokens of words after a space, or at the beginning of a text.

@@ -21,7 +21,8 @@ _VERSION = "2023-06-01"
 class Claude(ApiModel):
     """A Claude model, by its name. The key is in ANTHROPIC_API_KEY or CLAUDE."""
 
-    name, provider_host = "claude", "anthropic.com"
+    name = "claude"
+    provider_host = "anthropic.com"
     address_variables = ("ANTHROPIC_BASE_URL",)
     default_address = ANTHROPIC_URL
 

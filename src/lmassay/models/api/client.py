@@ -36,9 +36,10 @@ MAX_BATCH_BODY = 512 << 20
 MAX_SCORES_BODY = 128 << 20
 """Bytes. The probabilities of a whole vocabulary take about 100 bytes per token."""
 
-# Seconds for a handshake that only tests whether a server speaks TLS.
+# Maximum number of seconds for a handshake that only tests whether a server speaks TLS.
 _TLS_TIMEOUT = 3.0
-# Digits of a Content-Length. A longer number is not a length, and Python refuses to convert thousands of digits.
+# Maximum number of digits of a Content-Length. A longer number is not a length, and Python refuses to convert thousands
+# of digits.
 _MAX_LENGTH_DIGITS = 19
 
 
@@ -73,7 +74,10 @@ class ApiKey:
             check_variable_name(name, "model.api_key_env")
 
     def value(self) -> str:
-        """The key, or an empty string. From now on it is redacted in everything that is stored or shown."""
+        """The key, or an empty string if no variable is set.
+
+        From now on, the key is redacted in everything that lmassay stores or shows.
+        """
         name, value = first_set(self.variables)
         if not value:
             return ""
@@ -117,7 +121,7 @@ class Client:
         self._addresses: dict[str, httpx2.URL] = {}
 
     def native(self) -> Client:
-        """A client for what a server offers next to its OpenAI-compatible API, which is below ``/v1``."""
+        """A client for the server's own API. Unlike the OpenAI-compatible one, its paths are not below ``/v1``."""
         endpoint = replace(self._endpoint, url=self._endpoint.url.removesuffix("/v1"))
         return Client(self._http, endpoint)
 
@@ -129,7 +133,7 @@ class Client:
         return _body_of(response)
 
     async def get(self, path: str) -> bytes:
-        """The body at a path."""
+        """Request a path and return the body of the response."""
         response = await self._http.get(self._address(path))
         return _body_of(response)
 
@@ -147,7 +151,7 @@ class Client:
 
 
 def _body_of(response: httpx2.Response) -> bytes:
-    # Redirects are not followed and count as errors here: a key must not travel to another host.
+    # Redirects are not followed and count as errors here: a key must not be sent to another host.
     response.raise_for_status()
     return response.content
 
@@ -172,7 +176,11 @@ async def open_client(endpoint: Endpoint, policy: RequestPolicy, *, max_body: in
 
 
 def _trusted_certificates(trust_env: bool) -> ssl.SSLContext:
-    """The certificates that a client trusts: those of SSL_CERT_FILE or SSL_CERT_DIR, or else those of this machine."""
+    """The certificates that a client trusts: those in SSL_CERT_FILE or SSL_CERT_DIR, or else those of this machine.
+
+    Reading all certificates of a machine takes longer than a hundred requests, and every run opens a client, so the
+    functions below keep what they have read.
+    """
     file = os.environ.get("SSL_CERT_FILE", "")
     if not file:
         return _default_context(trust_env, os.environ.get("SSL_CERT_DIR", ""))
@@ -184,18 +192,23 @@ def _trusted_certificates(trust_env: bool) -> ssl.SSLContext:
         raise ConfigError(f"SSL_CERT_FILE: {file} has no certificates that can be read: {error}") from error
 
 
-# Reading all certificates of a machine takes longer than a hundred requests, and every run opens a client.
-
-
 @lru_cache(maxsize=8)
 def _context_of(certificates: str, changed: int, size: int) -> ssl.SSLContext:
-    """The context of a file. One that has changed since is read again: that is what the other arguments are for."""
+    """Read the certificates in a file.
+
+    ``changed`` (the file's modification time) and ``size`` are only part of the cache key: a file that has changed is
+    read again.
+    """
     return ssl.create_default_context(cafile=certificates)
 
 
 @lru_cache(maxsize=8)
 def _default_context(trust_env: bool, folder: str) -> ssl.SSLContext:
-    """What httpx2 makes for every client; the folder is that of SSL_CERT_DIR, which it reads only with trust_env."""
+    """The certificates that httpx2 would read for every client.
+
+    ``folder`` is the value of SSL_CERT_DIR. It is only part of the cache key: httpx2 reads the variable itself, if
+    ``trust_env`` is set.
+    """
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
@@ -250,10 +263,10 @@ class _BoundedClient(httpx2.AsyncClient):
 
 
 def _speaks_tls(url: httpx2.URL) -> bool:
-    """Whether an unencrypted request went to a port for TLS, where servers just close the connection."""
+    """Whether an unencrypted request was sent to a port for TLS: servers just close the connection there."""
     if url.scheme != "http":
         return False
-    # Nothing is sent over this connection, so it does not matter who answers.
+    # Nothing is sent over this connection, so the server's certificate need not be checked.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -268,7 +281,8 @@ def _speaks_tls(url: httpx2.URL) -> bool:
 def _decompressor(encoding: str) -> Callable[[bytes, int], bytes]:
     """A function that decompresses the next piece of a body, to at most the given number of bytes.
 
-    A few bytes can unpack to gigabytes, and more so if they are compressed twice, so httpx2 must not unpack them.
+    httpx2 must not decompress bodies itself, because it has no such limit: a few bytes can unpack to gigabytes, and to
+    even more if they are compressed twice.
     """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
@@ -293,7 +307,7 @@ def _unchanged(piece: bytes, room: int) -> bytes:
 
 
 def checked_host(base_url: str, option: str = "base_url") -> str:
-    """The host of a usable address. Raises a ConfigError that names ``option``, the setting it came from."""
+    """The host of an address. Raises a ConfigError that names ``option``, the model's option, if it cannot be used."""
     try:
         parts = urlsplit(base_url)
         host = parts.hostname or ""

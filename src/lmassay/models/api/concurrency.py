@@ -27,12 +27,12 @@ IndexedResponse = tuple[int, Response]
 SendRequest = Callable[[Any], Awaitable[Response]]
 """Sends one request, of the type that the executor was given, and returns the response."""
 
-# Turns of the event loop until headers and body of a request that was started are sent.
+# How many turns of the event loop it takes until the headers and the body of a started request are sent.
 _TURNS_TO_SEND = 3
-# Once there was an answer, key and address are known to be good: then these statuses concern one request only. A
-# gateway may redirect single requests, e.g. to a login page; they are not followed.
+# After the first answer, key and address are known to be right: from then on, these statuses concern one request only.
+# A gateway may redirect single requests, e.g. to a login page; redirects are not followed.
 _ABOUT_ONE_REQUEST = frozenset({403, 404, *range(300, 400)})
-# Seconds between two attempts, before the jitter is added.
+# Maximum number of seconds between two attempts, before the jitter is added.
 _MAX_BACKOFF = 60.0
 # After this many failed requests in a row, the run stops: a server that answers nothing is not sent thousands of
 # requests, each several times.
@@ -43,12 +43,12 @@ BUSY_PATIENCE = 90.0
 MAX_BUSY_PATIENCE = 300.0
 # Seconds. A server that refuses all connections for this long is not restarting, but has stopped.
 REFUSED_PATIENCE = 8.0
-# The limit at the start, if the concurrency is not lower.
+# The limit on requests in flight at the start, unless the user's concurrency is lower.
 _FIRST_LIMIT = 4
 # This many answers make up for one rejection: the limit rises while fewer than one request in twenty is rejected.
 _ANSWERS_FOR_ONE_MORE = 19
-# How far above the concurrency the limit may rise, so that the first rejections after a good time change nothing.
-_FORGIVEN = 2.0
+# How far above the concurrency the limit may rise, so that after many answers the first rejections change nothing.
+_SPARE_LIMIT = 2.0
 
 
 # --- how often a request is tried -------------------------------------------------------------------------------------
@@ -56,15 +56,16 @@ _FORGIVEN = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How all requests of a model are sent: requests in flight, timeout, attempts, and first pause between them.
-
-    ``timeout`` and ``wait`` are in seconds.
-    """
+    """The user's settings for all requests to a model."""
 
     concurrency: int
+    """The maximum number of requests in flight."""
     timeout: float
+    """Seconds until a response must be complete."""
     tries: int
+    """The maximum number of attempts at a request; if the server is too busy, there may be more."""
     wait: float
+    """Seconds before the second attempt; the pause doubles with each further attempt."""
 
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
@@ -86,7 +87,7 @@ class RequestPolicy:
             used_up = busy_for >= MAX_BUSY_PATIENCE or (used_up and busy_for >= BUSY_PATIENCE)
         if used_up or not failure.retryable:
             return None
-        # Exponential backoff with jitter. The exponent is bounded, for 2.0 ** 1024 is an error.
+        # Exponential backoff with jitter. The exponent is bounded, because 2.0 ** 1024 is an error.
         backoff = min(self.wait * 2.0 ** min(tries - 1, 30), _MAX_BACKOFF)
         backoff += random.uniform(0, self.wait)
         if failure.wait is None:
@@ -113,21 +114,21 @@ class Limiter:
     The limiter has no clock; callers pass the time.
 
     Each rejection means "one too many" and lowers the limit by one. Answers raise it again: quickly up to half of what
-    it was before, then slowly. A rejection now and then thus changes nothing, and a server that takes three requests at
-    a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight, the server
-    rejects everything. Then nothing is sent until the latest time that the server asked for, and after that one request
-    alone, as a probe.
+    it was before the rejection, then slowly. So an occasional rejection changes nothing, and a server that takes three
+    requests at a time soon gets three at a time. When as many rejections in a row arrive as requests may be in flight,
+    the server rejects everything. Then nothing is sent until the latest time that the server asked for. After that, one
+    request is sent alone, as a probe.
     """
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
-        # May be above the concurrency: after a long time without rejections, the first ones are forgiven.
+        # May be above the concurrency, see _SPARE_LIMIT.
         self._limit = float(min(concurrency, _FIRST_LIMIT))
         # Below this, each answer raises the limit by one: TCP's slow-start threshold.
         self._fast_growth_until = float(concurrency)
         self._in_flight = 0
         self._sent = 0
-        # The last ticket that was given out when the threshold was set.
+        # The latest ticket at the time when the threshold was last lowered.
         self._threshold_ticket = 0
         self._rejected_in_a_row = 0
         self._asked_to_wait_until = -math.inf
@@ -152,13 +153,16 @@ class Limiter:
         return self._in_flight
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may be sent: 0 for at once, infinity until another one has come back."""
+        """Seconds until a request may be sent: 0 for at once, infinity if another request must come back first."""
         if self._in_flight >= self.limit:
             return math.inf
         return max(0.0, self._held_until - now)
 
     def sent(self) -> int:
-        """Count a request that is sent, and return its ticket for :meth:`rejected`, in case the server rejects it."""
+        """Count a request that is sent, and return its ticket: its number in the order of sending.
+
+        If the server rejects the request, the ticket is passed to :meth:`rejected`.
+        """
         self._in_flight += 1
         self._sent += 1
         return self._sent
@@ -170,7 +174,7 @@ class Limiter:
         self._asked_to_wait_until = -math.inf
         self._probing = False
         step = 1.0 if self._limit < self._fast_growth_until else 1 / _ANSWERS_FOR_ONE_MORE
-        self._limit = min(self._concurrency + _FORGIVEN, self._limit + step)
+        self._limit = min(self._concurrency + _SPARE_LIMIT, self._limit + step)
 
     def failed(self) -> None:
         """Count a request that failed for a reason that has nothing to do with how many are in flight."""
@@ -185,7 +189,8 @@ class Limiter:
             self._probing = True
         self._in_flight -= 1
         if ticket > self._threshold_ticket:
-            # The first rejection among the requests in flight. Further ones among them have the same cause.
+            # The first rejection since the threshold was lowered. Requests that were already in flight then may be
+            # rejected for the same reason, so they do not lower it again.
             self._fast_growth_until = self._limit / 2
             self._threshold_ticket = self._sent
         self._limit = max(1.0, self._limit - 1)
@@ -201,7 +206,7 @@ class RequestExecutorOptions:
     policy: RequestPolicy
     budget: Budget | None = None
     server_has_answered: bool = False
-    """The server has answered before, so no request needs to be sent alone first."""
+    """Whether the server has answered before; if not, the first request is sent alone."""
     server: str = "the server"
     """The address, for messages."""
 
@@ -214,9 +219,9 @@ def answers_as_they_arrive(
     """Send all requests, several at a time; yield (index, response) in the order of arrival.
 
     One request is sent first, so that a wrong key or address fails at the first call. At most ``concurrency`` requests
-    are in flight or answered and not yet taken by the consumer, which bounds what a crash can cost. A request that has
-    to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are still
-    yielded.
+    are in flight, or answered but not yet taken by the consumer: a crash can lose only the answers to these. A request
+    that has to wait does not keep others from being sent. If the work ends early, the answers to requests in flight are
+    still yielded.
     """
 
     async def work(results: ResultQueue[IndexedResponse]) -> None:
@@ -237,7 +242,7 @@ class _Job:
     busy_tries: int = field(default=0, compare=False)
     """Attempts for which the server was too busy."""
     probe_tries: int = field(default=0, compare=False)
-    """Those of them that were sent alone, as a probe."""
+    """How many of ``busy_tries`` were sent alone, as a probe."""
     busy_since: float = field(default=math.inf, compare=False)
     """When the server first was too busy for it, by the clock of the event loop."""
 
@@ -257,7 +262,7 @@ class _Executor:
         self._policy = options.policy
         self._budget = options.budget
         self._server = options.server
-        # Whether a request has got its final response, be it an answer or an error. Until then, one is sent at a time.
+        # Whether any request has its final response, an answer or an error. Until then, one is sent at a time.
         self._has_response = options.server_has_answered
         # Whether a connection to the server could be made.
         self._has_connected = options.server_has_answered
@@ -270,9 +275,11 @@ class _Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Requests in flight, or answered and not yet taken by the consumer.
         self._unsaved = 0
-        # Requests that were given up, and attempts that failed temporarily although the server was not too busy.
+        # How many requests in a row were given up.
         self._failed_in_a_row = 0
+        # How many attempts in a row failed temporarily for another reason than a busy server.
         self._broken_in_a_row = 0
+        # Since when all connections have been refused, by the clock of the event loop.
         self._refused_since = math.inf
         self._ending: LmassayError | None = None
         self._bug: Exception | None = None
@@ -292,7 +299,7 @@ class _Executor:
                     for _ in range(_TURNS_TO_SEND):
                         await asyncio.sleep(0)
                 elif not self._finished():
-                    await self._until_changed(wait)
+                    await self._wait_for_change(wait)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -301,6 +308,7 @@ class _Executor:
             raise self._ending
 
     def _finished(self) -> bool:
+        """Whether there is nothing left to do. Raises the exception of a request if it was a bug."""
         if self._bug is not None:
             raise self._bug
         if self._tasks:
@@ -308,7 +316,10 @@ class _Executor:
         return self._ending is not None or (self._next is None and not self._waiting)
 
     def _send_next(self) -> float:
-        """Send a request and return 0, or return the seconds until the next try: infinity if something must change."""
+        """Send a request and return 0. If none can be sent now, return the seconds until one can.
+
+        Infinity means that another request has to come back first.
+        """
         now = self._loop.time()
         if self._ending is not None or self._unsaved >= self._policy.concurrency:
             return math.inf
@@ -320,6 +331,7 @@ class _Executor:
         job = self._take_due(now)
         if job is None:
             return self._waiting[0].due - now if self._waiting else math.inf
+        # What the unsaved requests cost is not known yet, so `allows` assumes the average cost for each of them.
         if self._budget is not None and not self._budget.allows(self._unsaved):
             self._put_back(job)
             if self._unsaved == 0:
@@ -329,7 +341,10 @@ class _Executor:
         return 0.0
 
     def _take_due(self, now: float) -> _Job | None:
-        """The next job. Those that failed before come first, and among them the one that was tried most often."""
+        """The job to send now; None if there is none.
+
+        Jobs that failed before come first, and among them the one that was tried most often.
+        """
         due = []
         while self._waiting and self._waiting[0].due <= now:
             due.append(heapq.heappop(self._waiting))
@@ -343,7 +358,7 @@ class _Executor:
             # Until there is a response to the first request, no other is sent, even if the first one has to wait.
             if not self._has_response:
                 return None
-            # A server that fails all requests gets no new ones while as many as allowed in flight are unanswered.
+            # If the server fails all requests, no new ones are started while ``concurrency`` of them are unanswered.
             concurrency = self._policy.concurrency
             unanswered = len(self._waiting) + len(self._tasks)
             if unanswered >= concurrency and self._broken_in_a_row >= concurrency:
@@ -364,6 +379,7 @@ class _Executor:
         task.add_done_callback(self._on_returned)
 
     async def _try(self, job: _Job, ticket: int, is_probe: bool) -> None:
+        """Send a request once, and decide what follows if that fails."""
         try:
             failure = await self._attempt(job)
             if failure is not None:
@@ -373,6 +389,7 @@ class _Executor:
             self._bug = self._bug or bug
 
     async def _attempt(self, job: _Job) -> Failure | None:
+        """Send a request once and pass the response on. Returns the failure if there is no response."""
         try:
             # The client's own timeouts start again with every byte, so a server that sends a byte now and then would
             # never time out.
@@ -390,6 +407,7 @@ class _Executor:
         return None
 
     def _on_failure(self, job: _Job, ticket: int, failure: Failure, is_probe: bool) -> None:
+        """Decide what follows from a failed attempt: another attempt, an error as the response, or the end of all."""
         if failure.unreachable and not self._has_connected:
             # Nothing ever answered at this address: every further request would fail in the same way, slowly.
             failure = Failure(no_connection_message(self._server, failure), fatal=True)
@@ -421,7 +439,7 @@ class _Executor:
     def _fatal_if_refused_for_long(self, failure: Failure) -> Failure:
         """Make a refused connection fatal if all connections have been refused for too long.
 
-        A restart of the server takes seconds. If it takes longer, the server has stopped, and retries are in vain.
+        A restart of the server takes seconds. If it takes longer, the server has stopped, and retries are useless.
         """
         if not failure.refused:
             self._refused_since = math.inf
@@ -433,6 +451,7 @@ class _Executor:
         return Failure(f"{message}; start it again", fatal=True)
 
     def _pause(self, job: _Job, failure: Failure, is_probe: bool) -> float | None:
+        """Seconds until the next attempt; None to give the request up."""
         if not failure.busy:
             # Attempts for which the server was too busy say nothing about this request.
             return self._policy.pause(failure, job.tries, uncounted=job.busy_tries)
@@ -445,6 +464,7 @@ class _Executor:
         return self._policy.pause(failure, job.tries, uncounted=job.probe_tries, busy_for=busy_for)
 
     def _answer(self, job: _Job, response: Response) -> None:
+        """Pass the final response to a request, an answer or an error, to the consumer."""
         self._has_response = True
         self._has_connected = True
         self._results.put((job.index, response))
@@ -466,7 +486,8 @@ class _Executor:
         self._unsaved -= 1
         self._changed.set()
 
-    async def _until_changed(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
+        """Wait until a request came back or its answer was taken, but at most this long."""
         alarm = None
         if seconds != math.inf:
             alarm = self._loop.call_later(seconds, self._changed.set)

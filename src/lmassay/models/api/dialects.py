@@ -22,13 +22,24 @@ TokenParameter = Literal["max_tokens", "max_completion_tokens"]
 Constrain = Literal["none", "grammar", "structured_outputs", "guided_choice", "json_schema"]
 
 # Parameters of a request that the task or another option of the model sets.
-_SET_ELSEWHERE = (
-    *("model", "messages", "prompt", "system", "temperature"),
-    *("max_tokens", "max_completion_tokens", "stop", "stop_sequences", "stream", "n"),
+_SET_ELSEWHERE = frozenset(
+    {
+        "model",
+        "messages",
+        "prompt",
+        "system",
+        "temperature",
+        "max_tokens",
+        "max_completion_tokens",
+        "stop",
+        "stop_sequences",
+        "stream",
+        "n",
+    }
 )
 # Names of parameters that look like secrets.
 _SECRET = re.compile(r"api.?key|secret|passw|credential|authorization|(access|auth).?token", re.IGNORECASE)
-# The provider's reasons why an answer ended, in our terms; any other is a regular stop.
+# The provider's word for why an answer ended → the value of ``Response.finish``; any other word means "stop".
 _OPENAI_FINISHES: Mapping[str, Finish] = {
     "length": "length",
     "max_tokens": "length",
@@ -74,12 +85,16 @@ class Dialect(Protocol):
         """The JSON document that is sent for a request."""
 
     def read(self, request: Generate, data: Any, seconds: float | None) -> Response:
-        """Read the answer from a response. Refused, filtered, cut-off and empty answers are distinguished."""
+        """Read the answer from the JSON document that the server returned.
+
+        ``Response.finish`` says whether the answer was refused, filtered, cut off or empty. ``seconds`` is how long the
+        request took; None if that is not known.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIDialect:
-    """OpenAI's chat completions, or its older completions."""
+    """The format of OpenAI's chat completions, or of its older completions."""
 
     model: str
     api: Literal["chat", "completions"] = "chat"
@@ -121,7 +136,7 @@ class OpenAIDialect:
         body: dict[str, Any] = {}
         if self.api == "completions":
             prompt = request.prompt or "\n".join(content for _, content in request.messages)
-            # Nothing is put between them: the user's system text ends with a line break if there is to be one.
+            # Nothing is put between the two: if a line break is needed, the user's system text ends with it.
             body["prompt"] = f"{self.system}{prompt}"
         else:
             turns = request.messages or (("user", request.prompt),)
@@ -165,7 +180,7 @@ class OpenAIDialect:
 
 @dataclass(frozen=True, slots=True)
 class ClaudeDialect:
-    """Anthropic's messages."""
+    """The format of Anthropic's Messages API."""
 
     model: str
     system: str = ""
@@ -198,7 +213,7 @@ class ClaudeDialect:
         system_texts = [self.system]
         system_texts += [content for role, content in turns if role == "system"]
         system = "\n\n".join(filter(None, system_texts))
-        # It rejects stop sequences that are only white space; `read` cuts the text there instead.
+        # Anthropic's API rejects stop sequences that are only white space; `read` cuts the text there instead.
         stop = [text for text in request.stop if text.strip()]
         body: dict[str, Any] = {
             "model": self.model,
@@ -345,6 +360,7 @@ def gbnf(choices: Sequence[str]) -> str:
 
 
 def _gbnf_escaped(text: str) -> str:
+    """A text as it is written between quotes in llama.cpp's grammar format."""
     escaped = []
     for character in text:
         if character in _GBNF_ESCAPES:
@@ -357,6 +373,7 @@ def _gbnf_escaped(text: str) -> str:
 
 
 def _choice_schema(choices: Sequence[str]) -> dict[str, Any]:
+    """A JSON schema for an object that contains one of these choices."""
     answer = {"type": "string", "enum": list(choices)}
     schema = {
         "type": "object",

@@ -19,7 +19,7 @@ from lmassay.redaction import redact
 from lmassay.types import Finish
 
 MAX_WAIT = 120.0
-"""Seconds. A server that asks for a longer wait is not waited for; the run stops and can be resumed."""
+"""Seconds. If a server asks for a longer wait, the run stops instead of waiting; it can be resumed later."""
 
 TOO_LATE = "the server did not answer in time"
 
@@ -43,10 +43,10 @@ _BUSY_CODES = ("rate_limit", "overloaded", "too_many_requests")
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long")
 _UNSUPPORTED = ("unsupported", "not support", "deprecated", "not permitted")
 
-# No server nests its answers deeper than this, and it is far below Python's limit for recursion.
+# How deeply a response may be nested. No server nests deeper, and it is far below Python's limit for recursion.
 _DEEPEST = 100
 _TOO_DEEP = f"the server's answer is JSON that is nested more than {_DEEPEST} levels deep"
-# Digits. The largest float has 309, so the int of a shorter number can be converted to float without an overflow.
+# How many digits an integer may have. The largest float has 309, so a shorter integer can be converted to float.
 _LONGEST_INTEGER = 300
 
 # OpenSSL's reasons if the first bytes of a server are not TLS.
@@ -61,9 +61,9 @@ _NOT_TLS = (
 # What nginx and servers in Go answer to an unencrypted request at a port for TLS.
 _NEEDS_TLS = ("plain http request was sent to https port", "http request to an https server")
 
-# Bytes of a body that are searched for the signs above.
+# How many bytes of a body are searched for the phrases above.
 _SEARCHED_BYTES = 20_000
-# An excerpt of a body: characters shown, and words that are searched for keys before it is cut.
+# An excerpt of a body has at most this many characters, and is cut from this many words, in which keys were redacted.
 _EXCERPT_LENGTH = 200
 _REDACTED_WORDS = 2_000
 
@@ -84,7 +84,7 @@ class Failure:
     unreachable: bool = False
     """No connection could be made."""
     refused: bool = False
-    """The machine is there, but no program listens at the port."""
+    """The machine can be reached, but no program listens at the port."""
     finish: Finish | None = None
     """Not a failure of the server: the request ended in this way, e.g. in a content filter."""
     status: int | None = None
@@ -109,6 +109,7 @@ class ErrorInAnswerError(ModelError):
 
 
 def _failure_in_body(data: Mapping[str, Any], body: str, message: str) -> Failure:
+    """Classify an error that was sent with a successful HTTP status."""
     if _contains_any(body, _OUT_OF_CREDIT):
         return Failure(f"the account is out of credit ({message})", fatal=True)
     if _contains_any(body, _FILTERED):
@@ -128,8 +129,8 @@ def _has_busy_code(error: Any) -> bool:
     return False
 
 
-def _contains_any(text: str, signs: Iterable[str]) -> bool:
-    return any(sign in text for sign in signs)
+def _contains_any(text: str, phrases: Iterable[str]) -> bool:
+    return any(phrase in text for phrase in phrases)
 
 
 def refuse_error(data: Any) -> None:
@@ -172,6 +173,7 @@ def _int_or_infinity(digits: str) -> int | float:
 
 
 def _is_too_deep(data: Any) -> bool:
+    """Whether JSON data are nested more than ``_DEEPEST`` levels deep."""
     containers = [data]
     for _ in range(_DEEPEST):
         inner_containers: list[Any] = []
@@ -209,6 +211,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def _failure_of_connection(error: Exception) -> Failure | None:
+    """Classify an exception of the HTTP library; None for any other exception."""
     reason = redact(str(error) or type(error).__name__)
     causes = _causes(error)
     if isinstance(error, httpx2.ConnectError):
@@ -245,7 +248,10 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _failure_of_tls(error: ssl.SSLError) -> Failure:
-    """There is a server, but no encrypted connection to it. Only a broken handshake may succeed at the next attempt."""
+    """Classify why no encrypted connection to an existing server could be made.
+
+    A wrong certificate, or a server without TLS, stays wrong; a handshake that broke off may succeed the next time.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         if "not valid for" in reason:
@@ -306,7 +312,7 @@ def _duration(seconds: float) -> str:
 
 
 def _failure_of_request(body: str, message: str) -> Failure:
-    """The server rejected the request itself."""
+    """Classify a response by which the server rejected the request itself, e.g. because it is too long."""
     if _contains_any(body, _FILTERED):
         return Failure(message, finish="content_filter")
     if _contains_any(body, _TOO_LONG):

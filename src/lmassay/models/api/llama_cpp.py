@@ -44,16 +44,17 @@ _WHOLE_VOCABULARY = 1 << 20
 _SUM_TOLERANCE = 0.01
 # The parts of a response that are read; without this, it repeats the prompt and all settings.
 _FIELDS = ["completion_probabilities", "tokens_evaluated", "truncated"]
-# A word that is put before the one to be spelled, so that it is spelled as inside a sentence.
+# Put before a word whose tokens are requested, so that the word is tokenized as inside a sentence.
 _WORD_BEFORE = "the"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedText:
-    """A text as the server tokenizes it; ``ends`` are the ends of its tokens in bytes."""
+    """A text as the server tokenizes it."""
 
     ids: Tokens
     ends: tuple[int, ...]
+    """Where each token ends in the text, in bytes."""
 
     def start(self, context: str) -> int:
         """The index of the first token that reaches into the text after the context."""
@@ -91,11 +92,11 @@ class LlamaCppPrefix:
     """The tokens that are put before a text."""
 
     after_context: Tokens
-    """If part of the text precedes the first scored token."""
+    """The prefix if part of the text precedes the first scored token."""
     at_beginning: Tokens
-    """If nothing else precedes the first scored token."""
+    """The prefix if nothing else precedes the first scored token."""
     name: str
-    """How the signature shows it."""
+    """How the signature shows the prefix."""
 
     def before(self, something_precedes: bool) -> Tokens:
         """The tokens that are put before a text."""
@@ -109,7 +110,7 @@ class LlamaCppScorer:
         self._post = post
         self._settings = settings
         self._prefix = prefix
-        # Sampled if only the distribution is of interest.
+        # The token that the server samples when only the distribution is needed, see `distribution`.
         self._harmless_token: int | None = None
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -119,15 +120,15 @@ class LlamaCppScorer:
         if not request.continuation:
             return Response(finish="empty")
         if request.messages:
-            ids, start = await self._reply(request)
+            ids, start = await self._tokens_of_reply(request)
         else:
             if self._settings.system:
                 raise ModelError(NO_SYSTEM)
-            ids, start = await self._text(request.context, request.continuation)
+            ids, start = await self._tokens_of_text(request.context, request.continuation)
         # The server returns the probability of one given token at a time, so there is a request per token.
         values = []
         for position in range(start, len(ids)):
-            values.append(await self.forced(ids[:position], ids[position]))
+            values.append(await self.forced_logprob(ids[:position], ids[position]))
         answer = Continuation(math.fsum(values), tuple(values))
         seconds = time.monotonic() - started
         return Response(answer, tokens_in=len(ids), tokens_out=len(values), seconds=seconds)
@@ -147,14 +148,14 @@ class LlamaCppScorer:
         answer = await self._candidates(request, distribution, is_first_word)
         tokens_out = 1
         if request.multi_token:
-            answer, further_tokens = await self._with_long_words(request, context, answer, is_first_word)
-            tokens_out += further_tokens
+            answer, scored_tokens = await self._add_long_words(request, context, answer, is_first_word)
+            tokens_out += scored_tokens
         seconds = time.monotonic() - started
         return Response(answer, tokens_in=len(context), tokens_out=tokens_out, seconds=seconds)
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
-    async def _text(self, context: str, continuation: str) -> tuple[Tokens, int]:
+    async def _tokens_of_text(self, context: str, continuation: str) -> tuple[Tokens, int]:
         """The tokens of a text, and the position of the first one to score."""
         tokenized = await self.tokenize(context + continuation)
         start = tokenized.start(context)
@@ -163,12 +164,13 @@ class LlamaCppScorer:
             raise ModelError(NOTHING_BEFORE)
         return (*prefix, *tokenized.ids), len(prefix) + start
 
-    async def _reply(self, request: LogProbs) -> tuple[Tokens, int]:
+    async def _tokens_of_reply(self, request: LogProbs) -> tuple[Tokens, int]:
+        """The tokens of chat messages and the reply to them, and the position of the first token of the reply."""
         rendered = await self._render(request.messages)
         if not rendered.templated:
-            return await self._text(rendered.text, reply_text(rendered, request.continuation))
-        # A template has written its special tokens already, so nothing is put before it. Its last token is complete,
-        # so the tokens of the reply begin after it.
+            return await self._tokens_of_text(rendered.text, reply_text(rendered, request.continuation))
+        # A template has written its special tokens already, so nothing is put before it. The prompt ends with a
+        # complete token, so the tokens of the reply begin after it.
         prompt = await self.tokenize(rendered.text)
         both = await self.tokenize(rendered.text + request.continuation)
         if both.ids[: len(prompt.ids)] == prompt.ids:
@@ -177,6 +179,7 @@ class LlamaCppScorer:
         return (*prompt.ids, *reply.ids), len(prompt.ids)
 
     async def _render(self, messages: Sequence[tuple[str, str]]) -> RenderedPrompt:
+        """Chat messages as the text that the model continues; the server applies its chat template."""
         turns = list(messages)
         if self._settings.system:
             turns.insert(0, ("system", self._settings.system))
@@ -221,8 +224,8 @@ class LlamaCppScorer:
 
     # --- probabilities ------------------------------------------------------------------------------------------------
 
-    async def forced(self, context: Tokens, token: int) -> float:
-        """The log-probability of a token after a context."""
+    async def forced_logprob(self, context: Tokens, token: int) -> float:
+        """The log-probability of a token after a context: the server is forced to sample the token."""
         entry = await self._sample(context, token, n_probs=1)
         if entry is None:
             # The server does not report a token that ends inside a character.
@@ -237,7 +240,7 @@ class LlamaCppScorer:
         if self._harmless_token is None:
             harmless = await self.tokenize(" the")
             self._harmless_token = harmless.ids[-1]
-        # Any token will do that does not end inside a character: for one that does, the server reports nothing.
+        # Any token will do, except one that ends inside a character: for such a token, the server reports nothing.
         entry = await self._sample(context, self._harmless_token, n_probs=_WHOLE_VOCABULARY)
         if entry is None or not isinstance(entry.get("top_logprobs"), list):
             raise ModelError("the server's /completion returns no probabilities")
@@ -287,6 +290,7 @@ class LlamaCppScorer:
     # --- words in a blank ---------------------------------------------------------------------------------------------
 
     async def _candidates(self, request: Slot, distribution: Distribution, is_first_word: bool) -> Candidates:
+        """The log-probabilities of the words that are single tokens, with ranks if the request needs them."""
         # -1 stands for a word that is not a single token.
         rows = np.full(len(request.candidates), -1, dtype=np.int64)
         for index, word in enumerate(request.candidates):
@@ -305,22 +309,25 @@ class LlamaCppScorer:
         probabilities = np.exp(logprobs) if request.ranked else None
         return candidate_columns(logprobs, probabilities, rows)
 
-    async def _with_long_words(
+    async def _add_long_words(
         self, request: Slot, context: Tokens, answer: Candidates, is_first_word: bool
     ) -> tuple[Candidates, int]:
-        """Add the log-probabilities of words of several tokens, by the chain rule; also return how many tokens."""
+        """Add the log-probabilities of words that consist of several tokens, by the chain rule.
+
+        Also returns how many tokens were scored for this.
+        """
         logprobs = np.array(answer.logprobs, dtype=np.float64)
         spellings = [await self._spell(word, is_first_word) for word in request.candidates]
-        further_tokens = 0
+        scored_tokens = 0
         for index, tokens in enumerate(spellings):
             if len(tokens) > 1:
                 total = 0.0
                 for position, token in enumerate(tokens):
-                    total += await self.forced((*context, *tokens[:position]), token)
+                    total += await self.forced_logprob((*context, *tokens[:position]), token)
                 logprobs[index] = total
-                further_tokens += len(tokens)
+                scored_tokens += len(tokens)
         logprobs[not_comparable(spellings)] = np.nan
-        return Candidates(logprobs, answer.ranks, answer.masses_above, answer.masses_below), further_tokens
+        return Candidates(logprobs, answer.ranks, answer.masses_above, answer.masses_below), scored_tokens
 
     async def _spell(self, word: str, is_first_word: bool) -> Tokens:
         """The tokens of a word after a space, or at the beginning of a text."""
@@ -341,10 +348,10 @@ def _piece_as_bytes(piece: Any) -> bytes:
 
 
 async def find_prefix(post: Post, settings: ServerSettings) -> LlamaCppPrefix:
-    """The tokens before a text, by the same rule as for local models.
+    """Find the tokens that are put before a text, by the same rule as for local models.
 
-    ``auto`` is what the tokenizer itself puts there. If it puts nothing there, and nothing else precedes the first
-    token to be scored, it is the token between documents.
+    With ``prefix: auto``, these are the tokens that the tokenizer itself puts there. If it puts none there, and nothing
+    else precedes the first token to be scored, it is one of ``SEPARATORS``.
     """
     scorer = LlamaCppScorer(post, settings, LlamaCppPrefix((), (), ""))
     if settings.prefix == "none":

@@ -39,15 +39,16 @@ class OpenAICompatible(ScoringModel):
     llama.cpp, or auto to try all. ``prefix`` is the token before a text that is scored: auto, none, or a token.
     """
 
-    name, provider_host = "openai", "openai.com"
+    name = "openai"
+    provider_host = "openai.com"
     address_variables = ("OPENAI_BASE_URL",)
     default_address = OPENAI_URL
 
     option_help: ClassVar[Mapping[str, str]] = {
-        "api": "completions uses plain completions instead of chat",
+        "api": "chat uses /chat/completions; completions uses the older /completions",
         "organization_env": "the environment variable with the organization",
         "probabilities": "how the server returns log-probabilities; none if it does not",
-        "prefix": "what precedes a text whose probability is computed: auto, none, or a token",
+        "prefix": "the token before a text whose probability is computed: auto, none, or a token of the model",
     }
     config_example = "model: {name: openai, model: gpt-4o-mini, prices: {input: 0.15, output: 0.6}, concurrency: 16}"
 
@@ -93,7 +94,7 @@ class OpenAICompatible(ScoringModel):
 
     def check(self) -> None:
         super().check()
-        # The user's OpenAI key is not for somebody else's model, unless the user says so.
+        # The user's OpenAI key must not be sent to another provider, unless the user asks for that.
         if _CLAUDE.match(self.model) and not self._names_key and self._key.value():
             raise ConfigError(
                 f"model: {self.model} would get your OpenAI key; write `name: claude` for Anthropic's protocol and "
@@ -114,7 +115,8 @@ class OpenAICompatible(ScoringModel):
 class Clova(ApiModel):
     """CLOVA X (HyperCLOVA X) through CLOVA Studio's OpenAI-compatible address; the key is in CLOVA_API_KEY or CLOVA."""
 
-    name, provider_host = "clova", "ntruss.com"
+    name = "clova"
+    provider_host = "ntruss.com"
     address_variables = ("CLOVA_URL",)
     default_address = CLOVA_URL
 
@@ -159,7 +161,8 @@ class Azure(ApiModel):
     AZURE_ENDPOINT, API_KEY and API_VERSION.
     """
 
-    name, provider_host = "azure", "azure.com"
+    name = "azure"
+    provider_host = "azure.com"
     address_option = "endpoint"
     address_variables = _AZURE_ENDPOINTS
 

@@ -17,6 +17,7 @@ from lmassay.models.api.scoring import Probabilities, ServerSettings
 from lmassay.redaction import redact
 from lmassay.types import LogProbs, Request, Response, Slot
 
+# The kinds of requests that are answered with log-probabilities.
 _SCORED = frozenset({"logprobs", "slot"})
 _SERVERS = "vLLM, SGLang or llama.cpp"
 
@@ -72,7 +73,11 @@ class ScoringModel(ApiModel):
             raise ConfigError("model.batch: batches cannot return probabilities; remove batch or probabilities")
 
     def max_calls(self, request: Request) -> int:
-        """A blank may need one text per word; only the probe knows whether the server returns its whole vocabulary."""
+        """The largest number of calls to the server that a request may need.
+
+        A blank needs one text per word, unless the server returns the probabilities of its whole vocabulary; this is
+        known only after the probe.
+        """
         if not isinstance(request, Slot):
             return 1
         scores_texts = self._probabilities != "llama.cpp"
@@ -98,6 +103,8 @@ class ScoringModel(ApiModel):
         )
 
     def _probe(self, needs: frozenset[str]) -> ProbeResult:
+        """Test the server, and keep the result for the requests."""
+
         async def work(results: ResultQueue[ProbeResult]) -> None:
             async with self._client(MAX_SCORES_BODY) as client:
                 connection = ServerConnection(client, self._settings, self._policy, redact(self.base_url))
@@ -119,7 +126,7 @@ class ScoringModel(ApiModel):
 
     def _score(self, requests: Sequence[LogProbs] | Sequence[Slot]) -> Iterator[IndexedResponse]:
         if self._probed is None:
-            # A caller from Python may not have connected first.
+            # A caller from Python may not have called `connect`.
             self._probe(frozenset(request.verb for request in requests))
         options = RequestExecutorOptions(
             policy=self._policy,

@@ -46,13 +46,13 @@ _CONTEXTS = ("The keys to the old house", "When the rain stopped, the children w
 _SENTENCE = "The keys to the old house are on the table."
 _ENDING = " Nobody knows why, and nobody asks."
 _NONSENSE = " qzxv wplk"
-# How far two computations of the same log-probability may be apart: nats, plus a share of its size. Servers compute in
-# 16 bits or less, and prompts and generated tokens in different batches.
+# How far two computations of the same log-probability may be apart: so many nats, plus this share of its size. Servers
+# compute in 16 bits or less, and process prompts and generated tokens in different batches.
 _TOLERANCE = 0.2
 _RELATIVE_TOLERANCE = 0.02
-# The most probable tokens that are requested to compare two methods.
+# How many of the most probable next tokens are requested to compare their log-probabilities with another computation.
 _TOP_TOKENS = 5
-# How many of them are compared.
+# How many of these are compared.
 _COMPARED_TOKENS = 3
 _NO_NEXT_TOKENS = "the server reports no log-probabilities of the tokens that it generates"
 # HTTP statuses of a server that does not support this kind of request, rather than one that is failing.
@@ -61,12 +61,12 @@ _UNKNOWN_REQUEST = (400, 404, 405, 415, 422, 501)
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a server returns."""
+    """What the probe has found out about a server."""
 
     method: ProbabilityMethod
     """How the server is asked for probabilities."""
     prefix: TextPrefix | LlamaCppPrefix
-    """What is put before a text."""
+    """The token that is put before a text."""
     vocabulary: int | None
     """The number of tokens in the distribution at a blank; None if the server does not return all of it."""
     deviation: float
@@ -78,7 +78,7 @@ class ProbeResult:
 
     @property
     def signature(self) -> str:
-        """What the numbers depend on."""
+        """How the signature of a run shows what the log-probabilities depend on."""
         parts = [f"prefix={self.prefix.name}"]
         if self.vocabulary is not None:
             parts.append(f"vocabulary={self.vocabulary}")
@@ -86,7 +86,7 @@ class ProbeResult:
 
 
 class ServerConnection:
-    """The two parts of a server: its OpenAI-compatible API, and what it offers next to it."""
+    """Access to the two APIs of a server: the OpenAI-compatible one (``post``) and its own (``post_native``)."""
 
     def __init__(self, client: Client, settings: ServerSettings, policy: RequestPolicy, url: str) -> None:
         self.post = json_poster(client)
@@ -107,8 +107,9 @@ class ServerConnection:
 async def probe(connection: ServerConnection, wanted: Probabilities, needs: frozenset[str]) -> ProbeResult:
     """Find the method by which a server gives probabilities.
 
-    Raises a FatalModelError that says why each method failed if none works. ``needs`` are the verbs that the task
-    needs; the whole vocabulary is only requested if there are blanks.
+    Raises a FatalModelError that says why each method failed if none works. ``wanted`` is the model's option
+    ``probabilities``. ``needs`` are the kinds of requests that the task sends; the probabilities of the whole
+    vocabulary are only requested if it sends ``slot`` requests (words in a blank).
     """
     methods: Sequence[ProbabilityMethod] = ("echo", "prompt_logprobs", "llama.cpp")
     if wanted not in ("auto", "none"):
@@ -125,9 +126,9 @@ async def probe(connection: ServerConnection, wanted: Probabilities, needs: froz
             continue
         findings.append(f"{method}: {attempt.summary(result)}")
         return replace(result, findings=tuple(findings), tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
-    verbs = " and ".join(sorted(needed)) or "logprobs"
+    needed_text = " and ".join(sorted(needed)) or "logprobs"
     raise FatalModelError(
-        f"the server at {connection.url} does not return the probabilities that this task needs ({verbs}); "
+        f"the server at {connection.url} does not return the probabilities that this task needs ({needed_text}); "
         + "; ".join(findings)
     )
 
@@ -166,10 +167,10 @@ class _Attempt:
     tests_blanks: bool = False
     deviations: list[float] = field(default_factory=list)
     vocabulary_note: str = ""
-    """Why blanks are not scored with the probabilities of the whole vocabulary."""
+    """Why blanks cannot be scored with the probabilities of the whole vocabulary, if they cannot."""
 
     async def run(self) -> ProbeResult:
-        """Raises _NotSupportedError if the server fails a test."""
+        """Run all tests of this method. Raises _NotSupportedError if the server fails one."""
         try:
             if self.method == "llama.cpp":
                 return await self._test_llama_cpp()
@@ -192,6 +193,7 @@ class _Attempt:
     # --- OpenAI-compatible completions --------------------------------------------------------------------------------
 
     async def _test_completions(self) -> ProbeResult:
+        """Test the methods ``echo`` and ``prompt_logprobs``."""
         post = self._with_retries(self.connection.post)
         settings = self.connection.settings
         native = self._with_retries(self.connection.post_native)
@@ -206,7 +208,10 @@ class _Attempt:
         return ProbeResult(self.method, prefix, vocabulary, max(self.deviations), (), 0, 0)
 
     async def _vocabulary(self, post: Post, scorer: CompletionsBlanks) -> int | None:
-        """The size of the vocabulary if the server returns all of it after a text; else None, with a note why."""
+        """The size of the vocabulary if the server returns the probabilities of all tokens after a text.
+
+        Otherwise None; ``vocabulary_note`` then says why.
+        """
         try:
             count = await self._max_logprobs_allowed(scorer)
             for context in _CONTEXTS:
@@ -228,7 +233,7 @@ class _Attempt:
         return len(next_tokens.by_id)
 
     async def _compare_with_top_tokens(self, post: Post, scorer: CompletionsBlanks, context: str, count: int) -> None:
-        """A token must have the same log-probability if the server names it by its text and by its id."""
+        """Test that a token has the same log-probability whether the server names it by its text or by its id."""
         next_tokens = await scorer.next_tokens(context, count)
         tokens_before = await scorer.tokenize(context)
         compared = 0
@@ -249,7 +254,7 @@ class _Attempt:
         return scored
 
     def _require_same_beginning(self, short: ScoredPrompt, long: ScoredPrompt) -> None:
-        """A text has the same log-probabilities whatever follows it."""
+        """Test that a text has the same log-probabilities whatever follows it."""
         # The last token of the short text may be another one in the long text.
         shared = len(short.texts) - 1
         if short.texts[:shared] != long.texts[:shared]:
@@ -260,7 +265,7 @@ class _Attempt:
             self._compare(a, b, "the log-probabilities of a text change if more text follows")
 
     async def _compare_with_generation(self, post: Post, scorer: CompletionsScorer, context: str) -> None:
-        """A token must have the same log-probability as the next token after a prompt and as part of the prompt."""
+        """Test that a token has the same log-probability as the next token after a prompt and as part of the prompt."""
         top_tokens = await self._next_tokens(post, context)
         compared: list[float] = []
         for text, logprob in top_tokens.items():
@@ -364,6 +369,7 @@ class _Attempt:
     # --- llama.cpp ----------------------------------------------------------------------------------------------------
 
     async def _test_llama_cpp(self) -> ProbeResult:
+        """Test llama.cpp's own endpoints."""
         post = self._with_retries(self.connection.post_native)
         settings = self.connection.settings
         prefix = await find_prefix(post, settings)
@@ -379,15 +385,15 @@ class _Attempt:
             nonsense = await scorer.tokenize(_NONSENSE)
             most_probable = distribution.ids[0]
             for token in (most_probable, nonsense.ids[0]):
-                forced = await scorer.forced(ids, token)
+                forced_logprob = await scorer.forced_logprob(ids, token)
                 self._compare(
-                    distribution.by_id[token], forced, f"the token {token} has two different log-probabilities"
+                    distribution.by_id[token], forced_logprob, f"the token {token} has two different log-probabilities"
                 )
             await self._compare_with_text(post, context, distribution.logprobs[0])
         return ProbeResult("llama.cpp", prefix, vocabulary, max(self.deviations), (), 0, 0)
 
     async def _compare_with_text(self, post: Post, context: str, top_logprob: float) -> None:
-        """A prompt that is sent as a text must give the same result as the same prompt sent as tokens."""
+        """Test that a prompt gives the same result whether it is sent as a text or as tokens."""
         body = {"prompt": context, "n_predict": 1, "n_probs": 1, "temperature": 0}
         data = await post("/completion", body)
         try:
@@ -406,6 +412,7 @@ class _Attempt:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _compare(self, a: float, b: float, complaint: str) -> None:
+        """Record how far two computations of a log-probability are apart; raise _NotSupportedError if too far."""
         deviation = abs(a - b)
         if deviation > _TOLERANCE + _RELATIVE_TOLERANCE * min(abs(a), abs(b)):
             raise _NotSupportedError(f"{complaint} ({a:.2f} and {b:.2f})")

@@ -33,9 +33,9 @@ NOTHING_BEFORE = (
 )
 NO_SYSTEM = "a text that is scored has no place for a system message; remove the model's system option"
 SEPARATORS = ("<|endoftext|>", "<s>", "<bos>", "<|begin_of_text|>", "</s>")
-"""Tokens between documents in the training of many models. The first one that a model has is put before a text that
-nothing precedes, as before the texts of local models."""
-# Rounding may put a logarithm slightly above 0.
+"""Tokens that separate documents in the training of many models. The first of them that a model has is put before a
+text that nothing precedes; the same is done for local models."""
+# By how much a log-probability may exceed 0 because of rounding.
 _ROUNDING = 1e-4
 
 
@@ -57,7 +57,7 @@ class TextPrefix:
 
     text: str = ""
     always: bool = False
-    """Whether it is also sent if there is a context, which already precedes the scored text."""
+    """Whether it is sent before every text, even if a context already precedes the scored text."""
     name: str = ""
     """How the signature shows it."""
 
@@ -99,6 +99,7 @@ class ScoredPrompt:
 
 
 Reader = Callable[[str, Any], ScoredPrompt]
+"""Reads the log-probabilities of a prompt from the JSON document that the server returned for it."""
 
 
 def read_echo(prompt: str, data: Any) -> ScoredPrompt:
@@ -160,6 +161,7 @@ READERS: Mapping[ProbabilityMethod, Reader] = {"echo": read_echo, "prompt_logpro
 
 
 def _choice_and_usage(data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first choice in a response, and its token counts, which are empty if the server sends none."""
     refuse_error(data)
     try:
         choice = data["choices"][0]
@@ -306,7 +308,10 @@ def continuation_of(scored: ScoredPrompt, context_length: int) -> Continuation:
 
 
 def reply_text(rendered: RenderedPrompt, continuation: str) -> str:
-    """A reply as it is written after a prompt: without a template, it is the next piece of the text, after a space."""
+    """A reply as it is written after a prompt.
+
+    Without a template, it is the next piece of the text, so it follows after a space if neither side has white space.
+    """
     if rendered.templated:
         return continuation
     needs_space = rendered.text[-1:].strip() and continuation[:1].strip()

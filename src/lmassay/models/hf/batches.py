@@ -16,12 +16,15 @@ Answer = TypeVar("Answer")
 
 # torch has an error class for accelerators only; on a CPU the message is the only sign.
 _OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "out of memory", "not enough memory")
-# The part of a batch that gives the first answers of generation.
+# By how much the first batch is smaller than the others if the first answers should come early.
 _FIRST_BATCH_DIVISOR = 4
 
 
 class Batcher:
-    """Splits items into batches, and halves the batch size when the machine runs out of memory."""
+    """Splits items into batches, and halves the batch size when the machine runs out of memory.
+
+    ``budget`` is the size of a batch, usually in tokens; the ``take`` functions below define how it is counted.
+    """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -36,13 +39,15 @@ class Batcher:
     ) -> Iterator[Answer | ModelError]:
         """Yield the answers in the order of the items. An item that alone does not fit into memory gets an error.
 
-        ``take(items, start, budget)`` returns where the batch that begins at ``start`` ends, at least one item later.
+        ``work(batch)`` yields one answer per item of a batch. ``take(items, start, budget)`` returns the index at which
+        the batch that begins at ``start`` ends, at least one item later.
         With ``small_first``, the first of many batches is smaller, so that the first answers come early.
         """
         start = 0
         while start < len(items):
             end = take(items, start, self.budget)
-            # Small batches are slower, as each step reads all weights. Among three or more, one more hardly counts.
+            # Small batches are slower, because each step reads all weights. If there are three batches or more, one
+            # more hardly matters.
             if small_first and start == 0 and end < len(items) and take(items, end, self.budget) < len(items):
                 end = take(items, start, max(1, self.budget // _FIRST_BATCH_DIVISOR))
             try:
@@ -59,7 +64,10 @@ class Batcher:
 
 
 def by_padded_size(length: Callable[[Item], int]) -> Callable[[Sequence[Item], int, int], int]:
-    """Batches whose padded rectangle stays within the budget; sort the items by length first."""
+    """A ``take`` function for :meth:`Batcher.run`: batches whose size after padding stays within the budget.
+
+    The items must be sorted by length.
+    """
 
     def take(items: Sequence[Item], start: int, budget: int) -> int:
         end = start + 1
@@ -85,7 +93,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[str, torch.Tensor]:
-    """Sequences as one rectangle, padded on the right.
+    """The model's inputs for some sequences: one matrix, padded on the right.
 
     Padding is masked, so most models give the same results with any ``pad``. RoBERTa derives the positions of tokens
     from its own padding token and needs that one.
@@ -104,10 +112,11 @@ def padded(rows: Sequence[Tokens], device: torch.device, pad: int = 0) -> dict[s
 
 
 def padded_at_left(rows: Sequence[Tokens], device: torch.device) -> dict[str, torch.Tensor]:
-    """Sequences with their ends aligned, padded on the left with their own first token.
+    """The model's inputs for some sequences: one matrix, padded on the left with each sequence's own first token.
 
     The model ignores the padding, so any token would do for it. But if the model's settings penalise repetition, the
-    library also counts masked tokens; with a padding token, an answer would depend on the length of its neighbours.
+    library also counts masked tokens; with a padding token, an answer would depend on the lengths of the other
+    sequences in the batch.
     """
     longest = max(map(len, rows))
     filled = [[row[0]] * (longest - len(row)) + list(row) for row in rows]

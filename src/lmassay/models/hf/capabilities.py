@@ -1,4 +1,7 @@
-"""What an architecture can do is tried out on a few tokens, not looked up: there are many and their code changes."""
+"""Find out what an architecture can do by trying it on a few tokens.
+
+A list of architectures would be out of date soon: there are many, and their code in transformers changes.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from lmassay.models.hf.prefix_tree import BatchLayout, DecodingTree, PrefixReade
 
 Probe = Callable[[Any, torch.device], bool]
 
-# Any token will do: it is chosen in both ways of generating, whatever the logits are.
-_FORCED = 19
+# The token that is chosen at every step in both ways of generating, whatever the logits are. Any token will do.
+_FORCED_TOKEN = 19
 # What an architecture raises if it does not support an input.
 _UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
 
 
 def _false_if_unsupported(probe: Probe) -> Probe:
-    """A model that raises an error does not have the capability."""
+    """Make a probe return False for a model that raises an error: it does not have the capability."""
 
     @wraps(probe)
     def tried(model: Any, device: torch.device) -> bool:
@@ -37,7 +40,7 @@ def _false_if_unsupported(probe: Probe) -> Probe:
 
 @_false_if_unsupported
 def can_read_trees(model: Any, device: torch.device) -> bool:
-    """Whether two sequences with a common beginning have the same logits as a tree and each by itself."""
+    """Whether the model can read a prefix tree: sequences have the same logits in a tree as each by itself."""
     rows = _within_vocabulary(model, (7, 11, 5), (7, 11, 13, 17))
     layout = PrefixReader(model, device).layout(rows, [0, 0], use_cache=False)
     return _agree(model, _last_logits(model, layout, rows), _logits_one_by_one(model, device, rows))
@@ -45,9 +48,9 @@ def can_read_trees(model: Any, device: torch.device) -> bool:
 
 @_false_if_unsupported
 def can_cache_paths(model: Any, device: torch.device) -> bool:
-    """Whether a tree after a cached prefix has the same logits as each sequence by itself.
+    """Whether a tree can follow a cached prefix: its sequences have the same logits as each by itself.
 
-    The cache of layers that forget distant tokens or fold them into a state cannot be cut and copied.
+    This fails for layers that forget distant tokens or fold them into a state: their cache cannot be cut and copied.
     """
     # Any tokens will do. All sequences begin with the same two, which are then read from the cache.
     first, *rows = _within_vocabulary(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
@@ -74,7 +77,7 @@ def can_cache_paths(model: Any, device: torch.device) -> bool:
 
 @_false_if_unsupported
 def can_decode_in_trees(model: Any, device: torch.device) -> bool:
-    """Whether text that is generated in a tree of prompts has the same logits as text after padded prompts."""
+    """Whether the model can generate text in a tree of prompts: the logits are the same as after padded prompts."""
     rows = _within_vocabulary(model, (7, 11, 5, 3), (7, 11, 13), (7, 11, 13, 17, 2))
     inputs = padded_at_left(rows, device)
     tree = DecodingTree(PrefixReader(model, device, min_prefix=1), model, device, rows, nodes=4)
@@ -90,7 +93,7 @@ def _forced_logits(model: Any, inputs: dict[str, torch.Tensor], **options: Any) 
     def record(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         steps.append(scores)
         forced = torch.full_like(scores, -1.0)
-        forced[:, _FORCED % scores.shape[1]] = 1.0
+        forced[:, _FORCED_TOKEN % scores.shape[1]] = 1.0
         return forced
 
     greedy = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
@@ -108,9 +111,12 @@ def _forced_logits(model: Any, inputs: dict[str, torch.Tensor], **options: Any) 
 
 
 def _within_vocabulary(model: Any, *rows: Tokens) -> list[Tokens]:
-    """Test sequences, sorted, whose tokens the model has."""
+    """The given sequences, sorted, with every token reduced to one that the model's vocabulary has."""
     size = int(model.config.get_text_config().vocab_size)
-    return sorted(tuple(token % size for token in row) for row in rows)
+    usable_rows = []
+    for row in rows:
+        usable_rows.append(tuple(token % size for token in row))
+    return sorted(usable_rows)
 
 
 def _last_logits(model: Any, layout: BatchLayout, rows: Sequence[Tokens]) -> torch.Tensor:
@@ -127,6 +133,7 @@ def _logits_one_by_one(model: Any, device: torch.device, rows: Sequence[Tokens])
 
 
 def _agree(model: Any, logits: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether two computations of the same logits agree, up to the precision of the model's number format."""
     if logits.shape != expected.shape:
         return False
     # The model's own settings may rule out tokens, with a logit of minus infinity in both.

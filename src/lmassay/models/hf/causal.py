@@ -1,4 +1,7 @@
-"""Causal models: the next word after a context and the probability of a text, in prefix trees of all requests."""
+"""Causal models: the next word after a context, and the probability of a text.
+
+The sequences of all requests are read in prefix trees, see :mod:`lmassay.models.hf.prefix_tree`.
+"""
 
 from __future__ import annotations
 
@@ -36,32 +39,36 @@ Work = Callable[[Sequence[int], BatchLayout], Iterator[Result]]
 
 
 class CausalLM:
-    """A causal language model over token sequences."""
+    """A causal language model that computes logits and log-probabilities for token sequences.
+
+    ``nodes`` is the maximum size of a batch, in nodes of a prefix tree or in padded tokens.
+    """
 
     def __init__(self, model: Any, device: torch.device, nodes: int) -> None:
         self._model = model
         self._device = device
         self._reach = attention_reach(model.config.get_text_config())
-        # If attention is local, all nodes of a tree must be within its reach: our mask would otherwise widen it.
+        # If attention is local, all nodes of a tree must be within its reach: the tree's attention mask replaces the
+        # model's own, and would otherwise let nodes attend to tokens that are too far away.
         self._batcher = Batcher(nodes if self._reach is None else min(nodes, self._reach))
         self._reads_trees = can_read_trees(model, device)
 
     @property
     def shares_prefixes(self) -> bool:
-        """False for the few architectures that cannot read trees and get each sequence by itself."""
+        """Whether sequences share a prefix tree; False for the few architectures that read each sequence by itself."""
         return self._reads_trees
 
     @cached_property
     def caches_paths(self) -> bool:
-        """Whether what was read in one tree can be kept for the next."""
+        """Whether the keys and values of a path can be kept when the next tree is read."""
         return self._reads_trees and self._reach is None and can_cache_paths(self._model, self._device)
 
     def next_token(
         self, contexts: Sequence[Tokens], reduce: Callable[[int, Logits], Result]
     ) -> Iterator[tuple[int, Result | ModelError]]:
-        """Yield, for each context, its index and what ``reduce`` makes of the logits of the next token.
+        """Yield, for each context, its index and what ``reduce(index, logits)`` returns for the next token's logits.
 
-        The order is not that of the contexts.
+        The results are not in the order of the contexts.
         """
         last_positions = [len(context) - 1 for context in contexts]
 
@@ -105,10 +112,10 @@ class CausalLM:
     def score_with_boundaries(
         self, texts: Sequence[tuple[Tokens, int]], boundary: NDArray[np.int64]
     ) -> Iterator[tuple[int, tuple[Floats, Floats] | ModelError]]:
-        """Yield, for each (tokens, start), its index, what :meth:`score` gives, and the probability of a boundary.
+        """Yield, for each (tokens, start), its index, what :meth:`score` yields, and log-probabilities of a boundary.
 
-        The latter is the log-probability that one of the tokens ``boundary`` comes next: before each scored token, and
-        after the last token of the text.
+        A boundary is any of the tokens ``boundary``. Its log-probability is computed before each scored token and after
+        the last token of the text, so there is one value more than there are scored tokens.
         """
 
         def work(indices: Sequence[int], layout: BatchLayout) -> Iterator[tuple[Floats, Floats]]:
@@ -138,7 +145,10 @@ class CausalLM:
     def _in_batches(
         self, sequences: Sequence[Tokens], first_needed: Sequence[int], work: Work[Result]
     ) -> Iterator[tuple[int, Result | ModelError]]:
-        """Do the work in batches; ``first_needed`` is for each sequence the first position whose logits are needed."""
+        """Do the work in batches; yield the index and the result of each sequence.
+
+        ``first_needed`` is, for each sequence, the first position whose logits are needed.
+        """
         in_trees: list[int] = []
         in_rectangles: list[int] = []
         for index, row in enumerate(sequences):
@@ -179,6 +189,7 @@ class CausalLM:
         take: Take,
         work: Callable[[Sequence[int]], Iterator[Result]],
     ) -> Iterator[tuple[int, Result | ModelError]]:
+        """Do the work in batches; yield the index of each sequence with its result."""
         ordered = [sequences[index] for index in indices]
 
         def take_indices(_: Sequence[int], start: int, budget: int) -> int:
@@ -187,7 +198,8 @@ class CausalLM:
         yield from zip(indices, self._batcher.run(indices, take_indices, work), strict=True)
 
     def _logprobs(self, layout: BatchLayout, cells: Sequence[tuple[int, int]], targets: Sequence[int]) -> Floats:
-        # Sequences with a common beginning need the same logits there: they are computed once.
+        """The log-probability of each target token, from the logits at the cell with the same number."""
+        # Sequences with a common beginning share cells there, so the logits of each distinct cell are computed once.
         row_of_cell: dict[tuple[int, int], int] = {}
         rows_needed = [row_of_cell.setdefault(cell, len(row_of_cell)) for cell in cells]
         logits = logits_at(self._model, layout.inputs, list(row_of_cell)).float()
@@ -209,6 +221,7 @@ class CausalLM:
         targets: Sequence[int],
         boundary: NDArray[np.int64],
     ) -> tuple[Floats, Floats]:
+        """The log-probability of each target token, and that of a boundary at the same position."""
         logits = logits_at(self._model, layout.inputs, cells).float()
         log_totals = torch.logsumexp(logits, dim=-1)
         if not bool(torch.isfinite(log_totals).all()):
@@ -234,7 +247,7 @@ def attention_reach(config: Any) -> int | None:
 
 
 class CausalReader:
-    """Reads requests from the left: the engine's RequestReader for causal models."""
+    """The engine's RequestReader for causal models, which read a text from left to right."""
 
     def __init__(self, causal: CausalLM, tokenizer: WordTokenizer, chat: Chat) -> None:
         self._causal = causal

@@ -1,4 +1,7 @@
-"""Write chat turns as the text that a model continues: with its own template, or as plain text if it has none."""
+"""Turn the messages of a chat into the text that a model continues.
+
+The model's own chat template does this; if the model has none, the messages are written as plain text.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,17 @@ from lmassay.models.hf.template_limits import (
     EndlessTemplateError,
     limited_memory,
     limited_steps,
-    refuse_huge_products,
+    refuse_huge_multiplications,
 )
 
 ChatPolicy = Literal["auto", "never"]
 Messages = Sequence[tuple[str, str]]
 
-# Seconds of computing time; an ordinary template takes about a millisecond.
+# How much computing time one rendering of a template may take; an ordinary template takes about a millisecond.
 _MAX_SECONDS = 3.0
+# How much more memory than before one rendering may need.
 _MAX_MEGABYTES = 1024
-# Characters that a template may add, e.g. instructions for tools, even if it writes every message twice.
+# How many characters a template may add, e.g. instructions for tools. It may also write every message twice.
 _MAX_GROWTH = 1_000_000
 _REMEDY = "use roles that it supports, or set the model's option chat: never"
 
@@ -35,7 +39,10 @@ class RenderedPrompt:
 
 
 class Chat:
-    """Writes chat turns for a tokenizer; the policy ``never`` ignores its template."""
+    """Turns messages into a prompt, with a tokenizer's chat template.
+
+    With the policy ``never`` (the model's option ``chat``), the template is not used even if there is one.
+    """
 
     def __init__(self, tokenizer: Any, policy: ChatPolicy) -> None:
         self._tokenizer = tokenizer
@@ -52,9 +59,10 @@ class Chat:
         return RenderedPrompt(self._from_template(messages), templated=True)
 
     def _from_template(self, messages: Messages) -> str:
+        """Write messages with the tokenizer's chat template, within limits of time and memory."""
         turns = [{"role": role, "content": content} for role, content in messages]
         try:
-            refuse_huge_products(self._tokenizer.chat_template)
+            refuse_huge_multiplications(self._tokenizer.chat_template)
             with limited_memory(_MAX_MEGABYTES), limited_steps(_MAX_SECONDS):
                 text = str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
         except EndlessTemplateError as error:

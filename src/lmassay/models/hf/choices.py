@@ -33,11 +33,14 @@ class ChoiceQuestion:
     @property
     def distinct_spellings(self) -> tuple[Tokens, ...]:
         """The spellings of all choices, each once."""
-        return tuple(dict.fromkeys(spelling for choice in self.spellings for spelling in choice))
+        distinct: dict[Tokens, None] = {}
+        for spellings_of_choice in self.spellings:
+            distinct |= dict.fromkeys(spellings_of_choice)
+        return tuple(distinct)
 
     @property
     def length(self) -> int:
-        """Tokens that the model reads; the last token of a choice is only predicted."""
+        """How many tokens the model reads for the longest choice, whose last token is only predicted."""
         return len(self.prompt) + max(map(len, self.distinct_spellings)) - 1
 
 
@@ -45,10 +48,10 @@ class ChoiceSelector:
     """Compares choices by their probability as a continuation of the prompt.
 
     After a prompt that does not end in white space, models write "A" or " A": the probabilities of both spellings are
-    added. What follows a choice is not considered, so "A" would always be at least as probable as "AB" if its tokens
-    are the beginning of those of "AB". There the probability of the longer choice is subtracted from the shorter one's,
-    which leaves all other continuations. With a temperature, one choice is sampled; the probabilities are renormalised
-    over the choices.
+    added. What follows a choice is not considered. So if the tokens of "A" are the beginning of those of "AB", "A"
+    would always be at least as probable as "AB". In this case, the probability of the longer choice is subtracted from
+    that of the shorter one, which leaves the probability of all other continuations of "A". With a temperature above 0,
+    one choice is sampled; the probabilities of the choices are renormalised, so that they add up to 1.
     """
 
     def __init__(self, score: ScoreFunction, tokenizer: WordTokenizer, chat: Chat, window: int | None) -> None:
@@ -58,7 +61,7 @@ class ChoiceSelector:
         self._window = window
 
     def choose(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
-        """Yield (index, answer) for requests by index, as they are ready."""
+        """Yield (index, answer) as answers become ready; ``requests`` is a dict from index to request."""
         questions: dict[int, ChoiceQuestion] = {}
         for index, request in requests.items():
             try:
@@ -86,10 +89,13 @@ class ChoiceSelector:
                 yield index, _answer(requests[index], questions[index], logprobs.pop(index))
 
     def _question(self, request: Generate) -> ChoiceQuestion:
+        """Tokenize the prompt of a request, and the spellings of its choices."""
         prompt = self._chat.prompt(request.messages) if request.messages else RenderedPrompt(request.prompt)
         texts = [_texts(prompt.text, choice) for choice in request.choices]
         # One call for the texts of all choices: each call tokenizes the prompt again.
-        all_texts = [text for choice_texts in texts for text in choice_texts]
+        all_texts: list[str] = []
+        for choice_texts in texts:
+            all_texts += choice_texts
         all_tokens = iter(self._word_tokenizer.tokens_after(prompt.text, all_texts))
         spellings = []
         for choice, choice_texts in zip(request.choices, texts, strict=True):
@@ -102,7 +108,7 @@ class ChoiceSelector:
 
 
 def _texts(prompt: str, choice: str) -> tuple[str, ...]:
-    """How a choice may be written: also with a space before it, if neither the prompt nor the choice has one."""
+    """The spellings of a choice: as given, and with a space before it if neither the prompt nor the choice has one."""
     needs_space = prompt[-1:].strip() and choice[:1].strip()
     if needs_space:
         return (choice, f" {choice}")
@@ -112,6 +118,7 @@ def _texts(prompt: str, choice: str) -> tuple[str, ...]:
 def _answer(
     request: Generate, question: ChoiceQuestion, results: Mapping[Tokens, float | ModelError]
 ) -> Response | ModelError:
+    """The most probable choice, or a sampled one if the request has a temperature above 0."""
     logprobs: dict[Tokens, float] = {}
     for spelling, result in results.items():
         if isinstance(result, ModelError):
@@ -126,8 +133,8 @@ def _answer(
 
 
 def _weights(spellings: Sequence[Sequence[Tokens]], logprobs: Mapping[Tokens, float]) -> list[float]:
-    """The log-probability of each choice: the sum over its spellings, minus what continues as a longer choice."""
-    # Relative to the largest, so that exp does not underflow for long choices.
+    """The log-probability of each choice: summed over its spellings, without what continues as a longer choice."""
+    # Probabilities relative to the largest one, so that exp does not underflow for long choices.
     top = max(logprobs.values())
     share = {spelling: math.exp(logprob - top) for spelling, logprob in logprobs.items()}
     # The probability of a spelling contains that of all longer ones that begin with it. What is left without these is
@@ -151,7 +158,11 @@ def _is_beginning(shorter: Tokens, longer: Tokens) -> bool:
 
 
 def _next_longer(spelling: Tokens, spellings: Mapping[Tokens, float]) -> list[Tokens]:
-    """Spellings that begin with this one, except those that begin with another longer one."""
+    """The longer spellings that begin with this one.
+
+    If one of these begins with another of them, only the shorter of the two is returned: its probability contains that
+    of the other.
+    """
     longer = [other for other in spellings if _is_beginning(spelling, other)]
     direct = []
     for candidate in longer:

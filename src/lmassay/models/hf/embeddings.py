@@ -22,15 +22,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
-    """The embedding of each token of a text, as a vector of length 1, and whether it is a token of the text itself."""
+    """The embeddings of the tokens of a text."""
 
     vectors: Floats
+    """One row per token: a vector of length 1."""
     is_text: NDArray[np.bool_]
-    """False for tokens that the tokenizer adds, such as [CLS]."""
+    """Whether each token is part of the text itself; False for tokens that the tokenizer adds, such as [CLS]."""
 
 
 class TokenEmbedder:
-    """An encoder in a folder; ``layer`` is the layer whose output is used, counted from 1, by default the last."""
+    """Computes embeddings with the encoder in a folder.
+
+    ``layer`` is the layer whose output is used, counted from 1; None for the last layer.
+    """
 
     def __init__(self, folder: Path, layer: int | None, device: str = "auto") -> None:
         self._tokenizer = read_tokenizer(folder, trust_remote_code=False)
@@ -42,7 +46,7 @@ class TokenEmbedder:
             # Anything can be wrong with the files of a model.
             raise DataError(folder_problem(folder, error)) from error
         self._model.eval().to(choose_device(device))
-        # Some tokenizers do not know how many positions their model has.
+        # The model's limit is considered as well, because some tokenizers do not state how many positions it has.
         self._window = window_of(self._model, self._tokenizer)
         if self._tokenizer.pad_token_id is None:
             # Padding is masked, so any token will do.
@@ -83,7 +87,7 @@ class TokenEmbedder:
         results = []
         for row, is_token, is_special in zip(hidden, mask, special, strict=True):
             vectors = row[is_token]
-            # Vectors of length 1, so that a product of two is their cosine. A vector of zeros stays one.
+            # Scaled to length 1, so that the product of two vectors is their cosine. A vector of zeros stays as it is.
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             lengths[lengths == 0] = 1.0
             is_text = ~is_special[is_token]

@@ -42,16 +42,22 @@ class TranslationOptions:
     """The options of an encoder-decoder model, whether it translates or not."""
 
     beams: int | None = None
-    """Beams of the search; None for the model's own setting."""
+    """The width of the beam search; None for the model's own setting."""
     source_language: str | None = None
+    """The language of the input of a multilingual model, by its own code, such as ``en`` (M2M100) or ``eng_Latn``
+    (NLLB)."""
     target_language: str | None = None
-    """Languages of a multilingual model, by its own codes, such as ``en`` (M2M100) or ``eng_Latn`` (NLLB)."""
+    """The language that a multilingual model is to write, by its own code."""
     batch_tokens: int | None = None
+    """The maximum number of tokens per batch; None for a default that depends on the device."""
     threads: int | None = None
+    """The number of CPU threads; None lets torch decide."""
 
 
 def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
-    """Tell the tokenizer the languages, and return the token of the target language; None if the options name none.
+    """Set the languages of the tokenizer, and return the token of the target language.
+
+    Returns None if the options name no target language.
 
     Raises a ConfigError for a language that the tokenizer does not have, or if the model has no language tokens at all.
     """
@@ -72,7 +78,10 @@ def set_languages(tokenizer: Any, options: TranslationOptions) -> int | None:
 
 
 def require_language(tokenizer: Any, token: int | None) -> None:
-    """Raise a ConfigError if a multilingual model has no token that says in which language it is to write."""
+    """Raise a ConfigError if a multilingual model has no token for the language that it is to write.
+
+    ``token`` is what :func:`set_languages` returned, or the token in the model's own settings.
+    """
     if token is None and hasattr(tokenizer, "tgt_lang"):
         example = next(iter(_language_codes(tokenizer)), "en")
         raise ConfigError(
@@ -82,6 +91,7 @@ def require_language(tokenizer: Any, token: int | None) -> None:
 
 
 def _language_token(tokenizer: Any, code: str, option: str) -> int:
+    """The token of a language. Raises a ConfigError that names the model's option if there is none."""
     codes = _language_codes(tokenizer)
     # M2M100 puts the code between underscores, NLLB and mBART use the code itself as a token. M2M100 also has pieces of
     # words that look like codes, such as "en".
@@ -109,11 +119,14 @@ def _language_codes(tokenizer: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _ScoredText:
-    """What the encoder reads and what the decoder writes; tokens before ``start`` are given, not scored."""
+    """A text to be scored, as tokens."""
 
     source: Tokens
+    """What the encoder reads."""
     target: Tokens
+    """What the decoder writes."""
     start: int
+    """The position of the first token of ``target`` that is scored."""
 
 
 class EncoderDecoder:
@@ -174,6 +187,7 @@ class EncoderDecoder:
     def _generate_group(
         self, requests: Sequence[Generate], sources: Mapping[int, Tokens], indices: Sequence[int], room: int
     ) -> Answers:
+        """Generate for requests with equal settings and room for ``room`` new tokens."""
         # A batch is padded to its longest source, so sources of similar length waste the least.
         order = sorted(indices, key=lambda index: len(sources[index]))
 
@@ -200,8 +214,8 @@ class EncoderDecoder:
         if self._options.beams is not None:
             options["num_beams"] = self._options.beams
         if settings.temperature > 0:
-            # A sample is drawn by adding noise to the logits, which makes no sense to a search over several beams. So
-            # a model that searches by default does not search now.
+            # A sample is drawn by adding noise to the logits, which is not meaningful in a search with several beams.
+            # So a model that uses beams by default does not use them here.
             options["num_beams"] = 1
             options["logits_processor"].append(add_noise(requests, settings.temperature))
         beams = options.get("num_beams", model.generation_config.num_beams) or 1
@@ -228,7 +242,7 @@ class EncoderDecoder:
             yield generated_response(self._loaded, settings, new_tokens, end_tokens, len(source), seconds, pad)
 
     def _was_ended_by_force(self, new_tokens: Sequence[int], room: int) -> bool:
-        """Whether a text reached the limit and ends only because the model's settings force an end token there.
+        """Whether a text ends only because the model's settings force an end token where it reaches its limit.
 
         BART, Marian and others end every text that reaches the limit in this way. A text that would have ended there in
         any case looks the same, and is counted as cut off.
@@ -273,7 +287,7 @@ class EncoderDecoder:
                 yield indices[entry], Response(answer, tokens_in=length(entry))
 
     def _scored_text(self, context: str, continuation: str) -> _ScoredText:
-        """Tokens of a request. Special tokens before the continuation, and its language, are not scored."""
+        """Tokenize a request. Special tokens before the continuation, such as its language, are not scored."""
         tokenizer = self._loaded.tokenizer
         target = list(tokenizer(text_target=continuation)["input_ids"])
         special = {*tokenizer.all_special_ids, self._language_token} - {tokenizer.unk_token_id}

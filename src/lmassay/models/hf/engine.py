@@ -1,4 +1,4 @@
-"""Answer requests (slot, logprobs, generate, gradients) with a model in memory."""
+"""Answer requests (slot, logprobs, generate, gradients) with a masked or causal model in memory."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Floats = NDArray[np.float64]
 Logits = NDArray[np.float32]
 Result = TypeVar("Result")
 
-# Tokens per batch. On a CPU, a tree of prefixes is fastest if its attention mask is small; padded rows are fastest if
-# the matrix products are larger.
+# Tokens per batch, unless the user sets them. On a CPU, a prefix tree is fastest if its attention mask is small; padded
+# sequences are fastest if the matrix products are larger.
 _TREE_TOKENS = 192
 _PADDED_TOKENS = 512
 _ACCELERATOR_TOKENS = 4096
@@ -71,7 +71,10 @@ class TokenScores:
 
 
 def device_and_dtype(source: ModelSource, device: str, dtype: str, must_exist: bool = True) -> dict[str, str]:
-    """The device and the number format that will be used, here or (if it need not exist) on a worker of a cluster."""
+    """The device and the number format that will be used, as options of the model.
+
+    With ``must_exist=False``, the device may be one that only the workers of a cluster have.
+    """
     chosen_device = choose_device(device, must_exist)
     saved_as = None
     if not source.is_gguf:
@@ -125,33 +128,37 @@ def check_languages(folder: Path, options: TranslationOptions, trust_remote_code
 
 
 class RequestReader(Protocol):
-    """What the engine needs from a kind of model.
+    """How a kind of model (masked or causal) reads requests and computes logits for them.
 
-    A causal model reads from the left, a masked model around the blank. Contexts and texts are opaque to the engine.
+    A causal model reads what precedes a blank, a masked model what is on both sides of it. The engine does not look
+    into the objects that ``context`` and ``text`` return; it only passes them back to the other methods.
     """
 
     def context(self, request: Slot) -> Any:
-        """What is read for a blank."""
+        """What the model reads for a blank. Raises a ModelError if it cannot be read."""
 
     def begins_text(self, request: Slot) -> bool:
-        """Whether a word in the blank is spelled as at the very beginning: nothing precedes it, not even a space."""
+        """Whether a word in the blank has the tokens of a first word: nothing precedes it, not even a space."""
 
     def text(self, request: LogProbs) -> Any | None:
-        """What is read for a text; None if there is nothing to score. Raises a ModelError if it cannot be read."""
+        """What the model reads for a text; None if there is nothing to score.
+
+        Raises a ModelError if the text cannot be read.
+        """
 
     def length(self, item: Any) -> int:
-        """Tokens of a context or text that the model reads at once."""
+        """How many tokens the model reads for a context or text."""
 
     def fill(
         self, contexts: Sequence[Any], reduce: Callable[[int, Logits], Result]
     ) -> Iterator[tuple[int, Result | ModelError]]:
-        """What ``reduce`` makes of the logits at each blank, with the index of the context."""
+        """Yield, for each blank, its index and what ``reduce(index, logits)`` returns for the logits at the blank."""
 
     def spell(self, words: Sequence[tuple[Any, Tokens]]) -> Iterator[tuple[int, float | ModelError]]:
-        """The log-probability of each (context, tokens of a word), with its index."""
+        """Yield, for each (context, tokens of a word), its index and the log-probability of the word."""
 
     def score(self, texts: Sequence[Any]) -> Iterator[tuple[int, Floats | ModelError]]:
-        """The log-probabilities of the tokens of each text, with its index."""
+        """Yield, for each text, its index and the log-probabilities of its tokens."""
 
 
 class Engine:
@@ -172,7 +179,7 @@ class Engine:
         them, after all contexts.
         """
         contexts: list[Any] = []
-        # The index of the request of each context.
+        # The index in ``requests`` of the request that each context belongs to.
         indices: list[int] = []
         for index, request in enumerate(requests):
             try:
@@ -240,11 +247,11 @@ class Engine:
         yield from self._generator.generate(without_choices)
 
     def gradients(self, requests: Sequence[Substitute]) -> Answers:
-        """Find the substitutions in a prompt that make a continuation least probable; for causal models."""
+        """Find the substitutions in a prompt that make a continuation least probable; only causal models can."""
         return self._substitution_finder.answer(requests)
 
     def token_scores(self, texts: Sequence[str], boundary: Boundary) -> Iterator[tuple[int, TokenScores | ModelError]]:
-        """Score every token of each text. For causal models, also the word boundaries."""
+        """Score every token of each text. For causal models, also score word boundaries, if ``boundary`` names some."""
         boundary_ids = self._boundary_ids(boundary)
         scores_boundaries = self._options.kind == "causal" and len(boundary_ids) > 0
         items: list[Any] = []
@@ -263,7 +270,7 @@ class Engine:
                 yield index, TokenScores(self._token_spans(text), np.array([np.nan]))
                 continue
             # The last token is usually only predicted. It is read if the boundary after it is scored as well.
-            if self._is_too_long(item, further_tokens=1 if scores_boundaries else 0):
+            if self._is_too_long(item, extra_tokens=1 if scores_boundaries else 0):
                 yield index, ModelError(f"the text is longer than the model's window of {self._loaded.window:,} tokens")
                 continue
             items.append(item)
@@ -281,6 +288,7 @@ class Engine:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _token_scores(self, text: str, logprobs: Floats, boundaries: Floats | None) -> TokenScores:
+        """Combine the scores of the tokens with their positions in the text."""
         spans = self._token_spans(text)
         # Without a prefix, nothing predicts the first token.
         unscored = np.full(len(spans) - len(logprobs), np.nan)
@@ -292,6 +300,7 @@ class Engine:
         return tuple(self._word_tokenizer.token_spans(text))
 
     def _boundary_ids(self, boundary: Boundary) -> NDArray[np.int64]:
+        """The tokens that mark a word boundary."""
         ids = self._word_tokenizer.ids_after_space
         end = self._word_tokenizer.tokenizer.eos_token_id
         if boundary == "none":
@@ -336,6 +345,7 @@ class Engine:
         return ChoiceSelector(self._causal.score, self._word_tokenizer, self._chat, self._loaded.window)
 
     def _candidates(self, request: Slot, logits: Logits) -> Candidates:
+        """Score the candidates that are single tokens, from the logits at the blank."""
         probabilities = None
         if request.ranked:
             # torch's softmax, as in refining-tse: numpy's may differ in the last bit, which decides ties.
@@ -343,7 +353,7 @@ class Engine:
         ids = self._word_tokenizer.single_ids(request.candidates, self._reader.begins_text(request))
         answer = candidate_columns(logits, probabilities, ids)
         if request.full_logits:
-            # A copy: the row is a part of the batch, which would stay in memory.
+            # A copy, because a view of this row would keep the logits of the whole batch in memory.
             return replace(answer, logits=logits.copy(), ids=ids)
         return answer
 
@@ -364,18 +374,18 @@ class Engine:
         """Add the log-probabilities of candidates of several tokens, by the chain rule. These have no rank."""
         window = self._loaded.window or math.inf
         logprobs: dict[int, Floats] = {}
-        # (context, candidate, tokens) of every word to be spelled.
-        spelled: list[tuple[int, int, Tokens]] = []
+        # The index of the context, the index of the candidate, and the tokens of every word to be scored.
+        long_words: list[tuple[int, int, Tokens]] = []
         for entry, answer in incomplete.items():
             logprobs[entry] = np.array(answer.logprobs, dtype=np.float64)
             for candidate, ids in self._long_words(requests[entry]):
                 # The last token is only predicted. A word that does not fit has no score.
                 if self._reader.length(contexts[entry]) + len(ids) - 1 <= window:
-                    spelled.append((entry, candidate, ids))
+                    long_words.append((entry, candidate, ids))
         errors: dict[int, ModelError] = {}
-        words = [(contexts[entry], ids) for entry, _, ids in spelled]
+        words = [(contexts[entry], ids) for entry, _, ids in long_words]
         for number, total in self._reader.spell(words):
-            entry, candidate, _ = spelled[number]
+            entry, candidate, _ = long_words[number]
             if isinstance(total, ModelError):
                 errors[entry] = total
             else:
@@ -389,6 +399,6 @@ class Engine:
             complete = replace(answer, logprobs=logprobs[entry])
             yield entry, Response(complete, tokens_in=self._reader.length(contexts[entry]))
 
-    def _is_too_long(self, item: Any, further_tokens: int = 0) -> bool:
+    def _is_too_long(self, item: Any, extra_tokens: int = 0) -> bool:
         window = self._loaded.window
-        return window is not None and self._reader.length(item) + further_tokens > window
+        return window is not None and self._reader.length(item) + extra_tokens > window

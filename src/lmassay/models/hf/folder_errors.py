@@ -1,4 +1,4 @@
-"""One line about whatever a library raises for a damaged or newer model folder: which file it is, and the likely cause.
+"""Turn what a library raises for a damaged or newer model folder into one line: which file it is, and the likely cause.
 
 tokenizers raises a plain Exception for every problem; what transformers raises depends on where its code fails.
 """
@@ -27,9 +27,10 @@ _JSON_FILES = (
     "generation_config.json",
     "model.safetensors.index.json",
 )
-# What serde, which reads tokenizer.json, says about parts that it does not know.
+# Messages of serde, the library that reads tokenizer.json, about parts that it does not know.
 _UNKNOWN_PARTS = re.compile(r"untagged enum|unknown variant|unknown field|did not match any variant")
-# Part of the name of a library's module → the file of the model that it reads; the innermost match counts.
+# Part of the name of a library's module → the file of the model that the module reads. Of several modules in a
+# traceback, the innermost counts.
 _READERS = {
     "safetensors": "the weights (.safetensors)",
     "tokeniz": "tokenizer.json or tokenizer_config.json",
@@ -78,7 +79,7 @@ def _is_from_library(error: BaseException) -> bool:
 
 def _modules_in_traceback(error: BaseException) -> list[str]:
     """Return the full names of the modules in a traceback, the innermost last."""
-    # Not the paths of their files: the folder that everything is installed in may be called anything.
+    # The names are used and not the paths of the files, because the folder of all packages may be called anything.
     return [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
 
 

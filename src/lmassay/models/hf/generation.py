@@ -1,4 +1,7 @@
-"""Generate text with a causal model. Prompts with a common beginning share it; others are batched by length."""
+"""Generate text with a causal model.
+
+Prompts with a common beginning are read in a prefix tree, so the beginning is read once; others are batched by length.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ from lmassay.models.hf.prefix_tree import (
 from lmassay.models.hf.tokenization import WordTokenizer
 from lmassay.types import Finish, Generate, Response, digest, request_as_dict
 
-# Tokens of prompts and answers that a batch keeps: padded ones, or those of their tree.
+# How many tokens of prompts and answers a batch keeps in memory: with padding, or in a prefix tree.
 _CPU_TOKENS = 2048
 _ACCELERATOR_TOKENS = 16384
-# Tokens of such a tree that are read at a time.
+# How many tokens of such a tree are read at a time.
 _CPU_NODES = 384
 _ACCELERATOR_NODES = 2048
 # A tree is used if it keeps at most this share of the tokens that separate prompts and answers would.
@@ -55,7 +58,10 @@ class TextGenerator:
         self._nodes = _CPU_NODES if loaded.device.type == "cpu" else _ACCELERATOR_NODES
 
     def generate(self, requests: Mapping[int, Generate]) -> Iterator[tuple[int, Response | ModelError]]:
-        """Yield (index, answer) for requests by index, as they are ready. Equal settings share batches."""
+        """Yield (index, answer) as answers become ready; ``requests`` is a dict from index to request.
+
+        Requests with equal settings share batches.
+        """
         groups: dict[tuple[Any, ...], list[int]] = {}
         prompts: dict[int, Tokens] = {}
         for index, request in requests.items():
@@ -81,7 +87,7 @@ class TextGenerator:
         sorted_prompts = [prompts[index] for index in order]
         reader = self._prefix_reader(sorted_prompts, room)
         if reader is None:
-            # Without a tree, prompts of similar length are neighbours.
+            # Without a tree, prompts of similar length share batches.
             order.sort(key=lambda index: len(prompts[index]))
 
         def length(index: int) -> int:
@@ -115,7 +121,7 @@ class TextGenerator:
         return self._causal.caches_paths and can_decode_in_trees(self._loaded.model, self._loaded.device)
 
     def _room(self, request: Generate, prompt: Tokens) -> int:
-        """New tokens that fit after a prompt. It does not depend on the other prompts of the batch."""
+        """How many new tokens fit after a prompt. This does not depend on the other prompts of the batch."""
         window = self._loaded.window
         if window is None:
             return request.max_tokens
@@ -128,6 +134,7 @@ class TextGenerator:
     def _generate_batch(
         self, prompts: Sequence[Tokens], requests: Sequence[Generate], room: int, reader: PrefixReader | None
     ) -> Iterator[Response]:
+        """Generate for one batch: in a tree of the prompts if there is a ``reader``, otherwise with padding."""
         loaded = self._loaded
         tokenizer = loaded.tokenizer
         # All requests of a batch have the same settings.
@@ -164,7 +171,7 @@ def require_numbers(ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
 
 
 def generator_of(request: Generate) -> torch.Generator:
-    """A random generator for one request and draw, so that batch size and other requests change nothing."""
+    """A random generator for one request and draw: batch size and other requests do not influence its numbers."""
     request_digest = digest(request_as_dict(request), request.draw)
     # 15 hexadecimal digits are 60 bits: a seed has at most 64, with a sign.
     seed = int(request_digest[:15], 16)
@@ -196,11 +203,16 @@ def add_noise(requests: Sequence[Generate], temperature: float) -> Callable[...,
 
 
 def stop_at(stops: Sequence[str], tokenizer: Any, start: int) -> Callable[..., torch.Tensor]:
-    """A stopping criterion: which rows contain a stop text. That of transformers supports only some tokenizers."""
+    """A stopping criterion that returns which rows contain a stop text.
+
+    transformers has such a criterion, but it supports only some tokenizers.
+    """
 
     def stopped(ids: torch.Tensor, scores: torch.Tensor, **_: Any) -> torch.Tensor:
         texts = tokenizer.batch_decode(ids[:, start:], skip_special_tokens=True)
-        has_stop = [any(stop in text for stop in stops) for text in texts]
+        has_stop = []
+        for text in texts:
+            has_stop.append(any(stop in text for stop in stops))
         return torch.tensor(has_stop, device=ids.device)
 
     return stopped

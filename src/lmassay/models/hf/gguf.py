@@ -1,6 +1,7 @@
-"""Convert GGUF files (llama.cpp's format) to ordinary model folders, once, in float32, in the user's cache.
+"""Convert GGUF files (llama.cpp's format) to ordinary model folders in float32.
 
-transformers can read a GGUF file, but unpacks it again at every load or, for some architectures, at every forward pass.
+A file is converted once, and the folder is kept in the user's cache. transformers can read a GGUF file directly, but
+unpacks it again at every load or, for some architectures, at every forward pass.
 """
 
 from __future__ import annotations
@@ -28,21 +29,30 @@ _FLOAT32_BYTES = 4
 # Bytes for the tokenizer's files.
 _MARGIN = 50_000_000
 
-# How a byte-pair tokenizer splits text before it merges, by llama.cpp's names. The first group splits off single digits
-# and otherwise does as GPT-2; transformers does not know these names and would join a digit to the space before it.
+# How a byte-pair tokenizer splits text before it merges pairs, by llama.cpp's names. The first group splits off single
+# digits and otherwise splits like GPT-2; transformers does not know these names and would join a digit to the space
+# before it.
 _SINGLE_DIGITS = frozenset({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"})
-# These do exactly as GPT-2.
+# These split exactly like GPT-2.
 _AS_GPT2 = frozenset({"gpt-2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de"})
 # These keep a word whole if it is in the vocabulary, and begin a text with BOS unless the file says otherwise: Llama 3,
-# the models that split text as it does, and Mistral's tekken, which has a split of its own.
+# the models that split text like Llama 3, and Mistral's tekken, which splits text in its own way.
 _KEEPS_KNOWN_WORDS = frozenset(
     {
-        *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"),
+        "llama3",
+        "llama-v3",
+        "llama-bpe",
+        "falcon3",
+        "falcon-h1",
+        "pixtral",
+        "midm-2.0",
+        "lfm2",
+        "jina-v5-nano",
         "tekken",
     }
 )
 
-# Conversions need memory, and silence standard error for the whole process.
+# Held during a conversion: it needs a lot of memory, and silences standard error for the whole process.
 _one_at_a_time = threading.Lock()
 
 
@@ -59,7 +69,11 @@ class _Header:
 
 
 def converted(path: Path, report: Callable[[str], None] = lambda _: None, *, name: str = "") -> Path:
-    """The folder with the float32 version of a GGUF file, for ``from_pretrained``; it is made at the first call."""
+    """The folder with the float32 version of a GGUF file, for ``from_pretrained``; it is written at the first call.
+
+    ``report`` receives messages about the progress. ``name`` is recorded as the model's name; by default, that of the
+    file.
+    """
     require_file(path, "GGUF")
     digest = sha256(path)
     folder = cache.gguf_folder(digest)
@@ -85,11 +99,13 @@ def converted(path: Path, report: Callable[[str], None] = lambda _: None, *, nam
 
 
 def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
-    # Imported before standard error is silenced: it keeps the stream of that moment for its warnings.
+    """Write the converted model and its tokenizer into the folder ``new``."""
+    # Imported before standard error is silenced: transformers writes its warnings to the stream that was standard error
+    # when it was imported.
     import transformers  # noqa: F401
     from safetensors import SafetensorError
 
-    reader, header = _opened(path)
+    reader, header = _open_gguf(path)
     require_space(new.parent, _FLOAT32_BYTES * header.parameters + _MARGIN)
     report(f"converting {path.name}, {header.parameters / 1e6:.1f} million parameters, to float32; this is done once")
     try:
@@ -116,17 +132,17 @@ def _convert(path: Path, new: Path, report: Callable[[str], None]) -> _Header:
     return header
 
 
-def _opened(path: Path) -> tuple[Any, _Header]:
-    """The reader of a GGUF file, which has read everything but the weights, and the header."""
+def _open_gguf(path: Path) -> tuple[Any, _Header]:
+    """Open a GGUF file: a reader that has read everything except for the weights, and the header."""
     from gguf import GGUFReader
 
     class Reader(GGUFReader):  # type: ignore[misc]
-        """Reads the words of the vocabulary one by one, which takes several times as long from a ``memmap``."""
+        """Reads from a plain array: reading the words of a vocabulary from a ``memmap`` is several times slower."""
 
         data: Any
 
         def _get(self, *arguments: Any, **options: Any) -> Any:
-            # A view of the same memory that is a plain array.
+            # The plain array is a view of the same memory.
             self.data = np.asarray(self.data)
             return super()._get(*arguments, **options)
 
@@ -180,7 +196,7 @@ def _model(path: Path) -> tuple[Any, int]:
 
 
 def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
-    """The tokenizer, and whether it is known to split text as the file's own does."""
+    """The tokenizer, and whether it certainly splits text in the same way as the tokenizer in the file."""
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
@@ -205,23 +221,24 @@ def _tokenizer(path: Path, header: _Header) -> tuple[Any, bool]:
 
 @contextlib.contextmanager
 def _in_own_folder(path: Path) -> Iterator[Path]:
-    """The file in a separate folder, so that files next to it do not influence the conversion."""
+    """Yield the path of the file in a separate temporary folder: files next to it must not influence the conversion."""
     with tempfile.TemporaryDirectory(prefix="lmassay-") as folder:
         file = Path(folder) / path.name
         try:
             file.symlink_to(path.resolve())
         except OSError:
-            # Some systems reserve links for administrators.
+            # On some systems, only administrators may create links.
             shutil.copyfile(path, file)
         yield file
 
 
 @contextlib.contextmanager
 def _read_once(reader: Any) -> Iterator[None]:
-    """Give transformers a file that has been read.
+    """Make transformers use a reader that has already read the file.
 
-    It would read the file again for the configuration, the weights and the tokenizer, and make the table of the names
-    of all weights again for each module of the model. This takes ten times as long as unpacking a small model.
+    Otherwise, transformers would read the file again for the configuration, the weights and the tokenizer, and build
+    the table of the names of all weights again for each module of the model. This takes ten times as long as unpacking
+    a small model.
     """
     import gguf
 
@@ -237,6 +254,6 @@ def _read_once(reader: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' progress bars; ``report`` shows the progress instead."""
+    """Hide transformers' progress bars; ``report`` shows the progress instead."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

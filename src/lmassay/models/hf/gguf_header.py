@@ -1,4 +1,4 @@
-"""Find out whether a GGUF file was cut off, from its header alone: the reader of the ``gguf`` package takes seconds.
+"""Find out from its header alone whether a GGUF file was cut off; the reader of the ``gguf`` package takes seconds.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -39,12 +39,13 @@ def check_gguf(file: Path) -> None:
 
 
 def _start_of_last_tensor(content: mmap.mmap) -> int:
+    """Where the last tensor begins in the file; 0 for a file that is not checked here."""
     if content[:4] != _MAGIC:
-        raise ValueError("no GGUF file")
+        raise ValueError("not a GGUF file")
     reader = _Reader(content, offset=4)
     version = reader.number("<I")
     if version % 0x10000 == 0:
-        # The file is big-endian. Only the ``gguf`` package reads such files, so it has to find out.
+        # The file is big-endian. Such files are not read here; the ``gguf`` package finds out later if one is cut off.
         return 0
     tensors = reader.number("<Q")
     keys = reader.number("<Q")

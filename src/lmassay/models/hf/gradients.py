@@ -1,4 +1,4 @@
-"""Substitutions that hurt a model most, found with one backward pass: white-box attacks (Michel et al. 2019).
+"""Find the substitutions that hurt a model most, with one backward pass: white-box attacks (Michel et al. 2019).
 
 The increase of the loss is approximated to first order: replacing token x_i by v changes it by about
 ∇L(x_i) · (E(v) − E(x_i)), where E is the embedding. Gradients and embeddings never leave this package.
@@ -29,16 +29,17 @@ Span = tuple[int, int]
 # A backward pass keeps what a forward pass computes, so its batches are smaller.
 _CPU_TOKENS = 512
 _ACCELERATOR_TOKENS = 4096
-# At most this many candidates are tried at one position: not all of them are tokenized as intended.
+# How many candidates are tried at one position. Several are needed, because not all of them are tokenized as intended.
 _MAX_TRIES = 50
-# Often the last letter must be repeated more than once to get a word that the vocabulary does not have.
+# How often the last letter of a word is repeated to get a word that the vocabulary does not have; once is often not
+# enough.
 _MAX_REPEATS = 3
 _WORD = regex.compile(r"\p{L}[\p{L}\p{M}]+")
 
 
 @dataclass(frozen=True, slots=True)
 class AttackedTokens:
-    """What a model reads and is expected to write, as tokens."""
+    """A prompt and the output that is expected for it (the target), as tokens."""
 
     ids: Tokens
     """The tokens that the model reads; for a causal model, these end with the target."""
@@ -47,7 +48,7 @@ class AttackedTokens:
     target: Tokens
     """The tokens whose loss is to increase."""
     start: int = 0
-    """The first of them that counts."""
+    """The position in ``target`` of the first token whose loss counts."""
     reads_target: bool = False
     """Whether ``ids`` end with the target."""
 
@@ -58,7 +59,7 @@ class AttackedTokens:
 
 
 class AttackedModel(Protocol):
-    """What differs between kinds of model."""
+    """What the search for substitutions needs from a model; it differs between causal and encoder-decoder models."""
 
     @property
     def model(self) -> Any:
@@ -150,20 +151,27 @@ class SubstitutionFinder:
     # --- candidates ---------------------------------------------------------------------------------------------------
 
     def _best(self, request: Substitute, tokens: AttackedTokens, gradient: Floats) -> tuple[Substitution, ...]:
-        """The best substitution of each position, the best position first; then the second best of each …"""
+        """The best substitutions of a request.
+
+        The best substitution of each position comes first, beginning with the best position; then the second best of
+        each position, and so on.
+        """
         if request.candidates == "unknown":
             by_position = self._unknown_words(request, tokens, gradient)
         else:
             by_position = self._other_tokens(request, tokens, gradient)
 
         def rank(substitution: Substitution) -> tuple[float, str]:
-            # Rounded, so that noise in the last bits does not decide instead of the seed.
+            # Rounded, so that substitutions with equal gains are ordered by the seed and not by noise in the last bits.
             return -float(f"{substitution.gain:.4g}"), digest(request.seed, substitution.text)
 
         ranked = [sorted(substitutions, key=rank) for substitutions in by_position]
         best: list[Substitution] = []
         for place in range(max(map(len, ranked), default=0)):
-            at_this_place = [substitutions[place] for substitutions in ranked if place < len(substitutions)]
+            at_this_place = []
+            for substitutions in ranked:
+                if place < len(substitutions):
+                    at_this_place.append(substitutions[place])
             best += sorted(at_this_place, key=rank)
             if len(best) >= request.count:
                 break
@@ -177,11 +185,11 @@ class SubstitutionFinder:
         if not positions:
             return
         vocabulary = self._vocabulary
-        # Most texts have more positions than substitutions are needed.
+        # How many substitutions are needed at each position; most texts have so many positions that one is enough.
         needed = math.ceil(request.count / len(positions))
         for position in positions:
             old_token = tokens.ids[position]
-            candidates = vocabulary.like(old_token)
+            candidates = vocabulary.candidates(old_token)
             if request.candidates == "neighbours":
                 candidates = vocabulary.neighbours(old_token, request.neighbours)
             gains = (vocabulary.embeddings[candidates] - vocabulary.embeddings[old_token]) @ gradient[position]
@@ -200,7 +208,7 @@ class SubstitutionFinder:
     def _with_token(
         self, request: Substitute, tokens: AttackedTokens, position: int, new_token: int, gain: float
     ) -> Substitution | None:
-        """The text with another token; None if the new text is not tokenized as intended."""
+        """The substitution of one token by another; None if the new text is not tokenized as intended."""
         span = tokens.spans[position]
         assert span is not None
         prompt = request.left + request.text + request.right
@@ -216,9 +224,10 @@ class SubstitutionFinder:
     def _unknown_words(
         self, request: Substitute, tokens: AttackedTokens, gradient: Floats
     ) -> Iterator[list[Substitution]]:
-        """For each word, its spellings with two neighbouring letters swapped that the vocabulary does not have.
+        """For each word, substitutions by misspellings that the vocabulary does not have.
 
-        If there are none, the last letter is repeated, as in TEAPOT's attack.
+        A misspelling has two neighbouring letters swapped. If the vocabulary has all of these, the last letter is
+        repeated, as in TEAPOT's attack.
         """
         for match in _WORD.finditer(request.text):
             if _is_kept(request, match.span()):
@@ -227,13 +236,13 @@ class SubstitutionFinder:
             old_tokens = _tokens_in(tokens, span)
             if not old_tokens or self._attacked.tokenizer.unk_token_id in (tokens.ids[i] for i in old_tokens):
                 continue
-            substitutions = self._if_unknown(request, tokens, gradient, span, old_tokens, _swaps(match.group()))
+            substitutions = self._unknown_spellings(request, tokens, gradient, span, old_tokens, _swaps(match.group()))
             if not substitutions:
                 repeats = _repeats(match.group())
-                substitutions = self._if_unknown(request, tokens, gradient, span, old_tokens, repeats)[:1]
+                substitutions = self._unknown_spellings(request, tokens, gradient, span, old_tokens, repeats)[:1]
             yield substitutions
 
-    def _if_unknown(
+    def _unknown_spellings(
         self,
         request: Substitute,
         tokens: AttackedTokens,
@@ -291,16 +300,16 @@ class SubstituteVocabulary:
             is_one_word = bool(word) and word.isprintable() and " " not in word and "\ufffd" not in word
             self._is_usable[index] = is_one_word and index not in excluded
 
-    def like(self, token: int) -> NDArray[np.int64]:
-        """The other usable tokens: those that begin a word if ``token`` begins one, otherwise those that do not."""
+    def candidates(self, token: int) -> NDArray[np.int64]:
+        """The tokens that may replace a token: those that begin a word if it begins one, else those that do not."""
         is_candidate = self._is_usable & (self._begins_word == self._begins_word[token])
         is_candidate[token] = False
         return np.flatnonzero(is_candidate)
 
     def neighbours(self, token: int, count: int) -> NDArray[np.int64]:
-        """The ``count`` tokens of :meth:`like` closest to ``token`` in embedding space, by Euclidean distance."""
+        """The ``count`` candidates whose embeddings are closest to that of ``token``, by Euclidean distance."""
         if (token, count) not in self._neighbours:
-            candidates = self.like(token)
+            candidates = self.candidates(token)
             distances = np.linalg.norm(self.embeddings[candidates] - self.embeddings[token], axis=1)
             self._neighbours[token, count] = candidates[np.argsort(distances, kind="stable")[:count]]
         return self._neighbours[token, count]
@@ -340,7 +349,7 @@ def without_spaces(prompt: str, offsets: Sequence[Span]) -> tuple[Span | None, .
 
 
 def _token_text(tokenizer: Any, index: int) -> str:
-    """How a token is written, with the space before it if it has one; empty if there is no such token."""
+    """The text of a token, with the space before it if it has one; empty if there is no such token."""
     if index >= len(tokenizer):
         return ""
     token = tokenizer.convert_ids_to_tokens(index)
@@ -373,7 +382,7 @@ def _is_kept(request: Substitute, span: Span) -> bool:
 
 
 def _tokens_in(tokens: AttackedTokens, span: Span) -> list[int]:
-    """The positions of the tokens that a part of the prompt consists of; they are neighbours."""
+    """The positions of the tokens that a part of the prompt consists of; they follow one another."""
     positions = []
     for position, token_span in enumerate(tokens.spans):
         if token_span is not None and token_span[0] < span[1] and span[0] < token_span[1]:
@@ -392,10 +401,12 @@ def _swaps(word: str) -> list[str]:
 
 
 def _repeats(word: str) -> list[str]:
+    """The word with its last letter repeated once, twice and so on."""
     return [word + word[-1] * times for times in range(1, _MAX_REPEATS + 1)]
 
 
 def _substitution(request: Substitute, span: Span, word: str, gain: float) -> Substitution:
+    """The request's text with ``word`` in place of a part; ``span`` is where the part is in the whole prompt."""
     start = span[0] - len(request.left)
     end = span[1] - len(request.left)
     text = request.text[:start] + word + request.text[end:]

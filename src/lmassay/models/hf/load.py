@@ -1,4 +1,7 @@
-"""Load weights and tokenizer into memory: safetensors only, no remote code; choose device and number format."""
+"""Load the weights and the tokenizer of a model folder, and choose the device and the number format.
+
+Weights are read from safetensors files only, and code in the folder is not run unless the user allows it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def _require_device(device: torch.device) -> None:
 
 
 def choose_dtype(wanted: str, saved_as: str | None, device: torch.device) -> str:
-    """The number format, by name.
+    """The name of the number format in which the model computes.
 
     On a CPU this is float32, unless the weights are bfloat16 and the CPU has instructions for it; without them,
     bfloat16 is many times slower. On an accelerator it is the format that the weights were saved in.
@@ -142,14 +145,16 @@ def read_tokenizer(folder: Path, trust_remote_code: bool) -> Any:
                 folder, trust_remote_code=trust_remote_code, local_files_only=True
             )
     except Exception as error:
-        # It also reads config.json; for a damaged file, the library may raise anything.
+        # The library also reads config.json here. It may raise anything for a damaged file.
         raise DataError(f"the tokenizer in {folder} cannot be read: {folder_problem(folder, error)}") from error
-    # We report texts that are too long ourselves; the library would only print a warning.
+    # lmassay reports texts that are too long itself; the library would also print a warning. This marks the warning as
+    # already printed.
     tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
     return tokenizer
 
 
 def _model(folder: Path, kind: Kind, dtype: str, trust_remote_code: bool) -> Any:
+    """Load the weights into the class for this kind of model. The files must have all weights of this class."""
     model_classes: dict[Kind, Any] = {
         "masked": AutoModelForMaskedLM,
         "causal": AutoModelForCausalLM,

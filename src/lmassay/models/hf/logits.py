@@ -19,10 +19,11 @@ NOT_FINITE = "the model computes NaN or infinity; try dtype: float32, or check i
 def candidate_columns(
     logits: NDArray[np.float32], probabilities: NDArray[np.float32] | None, ids: NDArray[np.int64]
 ) -> Candidates:
-    """The log-probability of each of the tokens ``ids`` (-1: not a token) at one position.
+    """The log-probability of each candidate at one position, from the logits over the vocabulary.
 
-    With ``probabilities``, also the rank of each token (from 0) and the probability mass above and below it. The
-    vocabulary is ordered by float32 probability, as in refining-tse; equal probabilities share a rank.
+    ``ids`` are the candidates' tokens; -1 stands for a candidate that is not a single token. With ``probabilities``,
+    also the rank of each token (from 0) and the probability mass above and below it. The vocabulary is ordered by
+    float32 probability, as in refining-tse; equal probabilities share a rank.
     """
     is_token = ids >= 0
     tokens = ids[is_token]
@@ -55,7 +56,7 @@ def candidate_columns(
 
 
 def _spread(values: Floats, is_token: NDArray[np.bool_]) -> Floats:
-    """One value per candidate: NaN for those that are not a token."""
+    """One value per candidate: the given values for those that are a token, NaN for the others."""
     column = np.full(len(is_token), np.nan)
     column[is_token] = values
     return column

@@ -21,7 +21,8 @@ Logits = NDArray[np.float32]
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-# Enough to make batches of similar length. With sequences of 512 tokens, they take about 20 MB of memory.
+# How many blanks are collected before they are scored: enough to make batches of similar length. With sequences of 512
+# tokens, they take about 20 MB of memory.
 _BLANKS_AT_ONCE = 4096
 
 
@@ -34,7 +35,10 @@ class MaskedBlank:
 
 
 class MaskedLM:
-    """A masked language model over token sequences."""
+    """A masked language model that computes logits for token sequences with masks.
+
+    ``tokens`` is the maximum size of a batch with padding; ``pad`` is the padding token.
+    """
 
     def __init__(self, model: Any, device: torch.device, tokens: int, pad: int) -> None:
         self._model = model
@@ -45,7 +49,7 @@ class MaskedLM:
     def fill(
         self, blanks: Sequence[MaskedBlank], reduce: Callable[[int, Logits], Result]
     ) -> Iterator[tuple[int, Result | ModelError]]:
-        """Yield, for each blank, its index and what ``reduce`` makes of its logits; the shortest blanks come first.
+        """Yield, for each blank, its index and what ``reduce(index, logits)`` returns; short sequences come first.
 
         Equal blanks are computed once.
         """
@@ -91,7 +95,7 @@ class PseudoLikelihoodText:
 
 
 class MaskedReader:
-    """Masks tokens and predicts them from both sides: the engine's RequestReader for masked models."""
+    """The engine's RequestReader for masked models, which predict a masked token from both sides."""
 
     def __init__(
         self,
@@ -180,7 +184,10 @@ class MaskedReader:
     def _score_waiting(
         self, waiting: Sequence[tuple[int, MaskedBlank, int]]
     ) -> Iterator[tuple[int, Floats | ModelError]]:
-        """The log-probabilities of the target tokens in (item, blank, target), collected by item."""
+        """Yield, for each item, its index and the log-probabilities of the tokens behind its masks.
+
+        ``waiting`` has one entry per mask: the index of the item, the sequence with the mask, and the token behind it.
+        """
 
         def reduce(entry: int, logits: Logits) -> float:
             _, _, target = waiting[entry]

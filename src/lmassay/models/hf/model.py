@@ -22,8 +22,8 @@ from lmassay.types import Generate, LogProbs, Request, Response, Slot, Substitut
 _MULTILINGUAL = ("m2m_100", "mbart")
 IndexedResponse = tuple[int, Response]
 
-# The engine of the model that was used last, by its key. The next run can reuse it, so a sweep over tasks loads the
-# weights once. There is at most one entry, so one model is in memory at a time.
+# The engine of the model that was used last: its key (see HuggingFace._key) → the engine. The next run can reuse it, so
+# a sweep over tasks loads the weights once. There is at most one entry, so one model is in memory at a time.
 _LOADED: dict[str, Any] = {}
 
 
@@ -31,11 +31,13 @@ class HuggingFace(Model):
     """A local language model.
 
     ``prefix`` is what precedes a text: ``auto``, ``none``, ``bos``, ``eos`` or a token. ``auto`` is what the tokenizer
-    itself puts there; before a text that is scored from its first token, it is the token between documents.
+    itself puts there; if that is nothing and a text is scored from its first token, it is the token that separates
+    documents in training.
     ``leading_space`` puts a space before a text; by default this is done only for blanks of RoBERTa-like models.
     ``chat: auto`` writes messages with the model's own chat template. With ``never``, or without a template, a single
     message is plain text and several are a transcript.
-    ``pll`` is how masked models score a text. ``position: counted`` reads blanks where the released refining-tse does.
+    ``pll`` is how masked models score a text (its pseudo-log-likelihood). ``position: counted`` reads blanks at the
+    position that refining-tse (the program of Newman et al. 2021) computes, even if the blank is at another one.
     ``beams``, ``source_lang`` and ``target_lang`` are for encoder-decoder models: the width of the search (by default
     the model's own), and the languages of a multilingual model by its own codes, e.g. ``eng_Latn``.
     ``resources`` is what a worker of a Dask cluster must have, e.g. ``{GPU: 1}``. With it, the device need not exist on
@@ -49,7 +51,7 @@ class HuggingFace(Model):
         "model": "a folder, a .gguf file, or the name of a model on the hub that `lmassay models get NAME` has fetched",
         "revision": "the branch, tag or commit of a model on the hub",
         "label": "name in tables; by default the name of the model",
-        "kind": "what the model is, if its configuration does not say so",
+        "kind": "the kind of model; auto reads it from the model's config.json",
         "device": "cpu, cuda, cuda:1, mps; auto uses a GPU if there is one",
         "dtype": (
             "the number format of the weights; auto is that of the files, but float32 on a CPU unless the files are "
@@ -57,8 +59,14 @@ class HuggingFace(Model):
         ),
         "prefix": "what precedes a text: auto (what the tokenizer adds), none, bos, eos, or a token",
         "leading_space": "whether a space precedes the text; by default only for blanks of models like RoBERTa",
-        "pll": "how masked models score a text: within_word_l2r also masks the rest of the word, original does not",
-        "position": "counted reads blanks where the released refining-tse does, even if that position is wrong",
+        "pll": (
+            "pseudo-log-likelihood: how masked models score a text, one masked token at a time; within_word_l2r also "
+            "masks the rest of the token's word, original does not"
+        ),
+        "position": (
+            "where the prediction for a blank is read: found is the position of the blank; counted is the position "
+            "that refining-tse computes, which may be another one"
+        ),
         "chat": "auto uses the chat template of the tokenizer for messages; never writes them as plain text",
         "batch_tokens": "maximum number of tokens per batch; the default depends on the device",
         "threads": "number of CPU threads; by default torch decides",
@@ -112,7 +120,7 @@ class HuggingFace(Model):
         self._trust_remote_code = trust_remote_code
         self.label = label or _kept_label(model, base_dir) or Path(model).name.removesuffix(".gguf") or self.name
 
-    # --- what can be known without loading ----------------------------------------------------------------------------
+    # --- before the weights are loaded --------------------------------------------------------------------------------
 
     @cached_property
     def source(self) -> ModelSource:
@@ -172,7 +180,7 @@ class HuggingFace(Model):
         return ""
 
     def _check_options(self) -> None:
-        """Check what depends on both the files and the options."""
+        """Raise an error for options that do not suit the model's files."""
         if not self._trust_remote_code and not self._has_known_architecture():
             self._engine_module()
             from lmassay.models.hf.load import check_architecture
@@ -250,6 +258,7 @@ class HuggingFace(Model):
         return ""
 
     def _read_older_tokenizer(self) -> None:
+        """Read a tokenizer without a tokenizer.json, to find out early if that is not possible."""
         if self.kind == "encoder-decoder":
             # Marian and M2M100 have tokenizers without offsets, which only the other kinds need.
             self._engine_module().read_tokenizer(self.folder, self._trust_remote_code)
@@ -259,7 +268,7 @@ class HuggingFace(Model):
     def _has_known_architecture(self) -> bool:
         """Whether transformers certainly has the architecture: it has a module of this name. Nothing is imported."""
         if self.source.is_gguf:
-            # The conversion reports an unknown one.
+            # The conversion reports an unknown architecture.
             return True
         transformers = importlib.util.find_spec("transformers")
         model_type = str(self.source.config.get("model_type") or "").replace("-", "_")
@@ -268,6 +277,7 @@ class HuggingFace(Model):
         return (Path(transformers.origin).parent / "models" / model_type).is_dir()
 
     def _check_encoder_decoder(self) -> None:
+        """Refuse options that an encoder-decoder model does not use, and languages that it does not have."""
         if not self.source.is_encoder_decoder:
             raise ConfigError(f"model.kind: {self.source.name} is not an encoder-decoder model; leave this option out")
         # Name, value and default of the options that only the other kinds of model use.
@@ -428,7 +438,7 @@ class HuggingFace(Model):
     @property
     def _engine(self) -> Any:
         if self._key not in _LOADED:
-            # The weights of the other model are freed first.
+            # The weights of the previous model are freed first.
             _LOADED.clear()
             with plain_folder_errors(self.source.path):
                 _LOADED[self._key] = self._open_engine()

@@ -1,14 +1,15 @@
 """Many token sequences as one prefix tree: what they share at the beginning is computed once.
 
-The nodes of the tree of sorted sequences are written into one row of the model's input. A node attends to its ancestors
-and itself, and its position is its depth, so a causal model computes for each node the hidden state that it would
-compute in the node's own sequence.
+A node of the tree is a token, and the path from the root to a node is the beginning of one or more sequences. The
+sequences are sorted, and all nodes are written into one row of the model's input. A node attends to its ancestors and
+itself, and its position is its depth, so a causal model computes for each node the hidden state that it would compute
+in the node's own sequence.
 
 A :class:`PrefixReader` reads one tree after another and keeps the keys and values of the path that it read last. Each
 distinct beginning therefore goes through the model once, however small the trees are. A :class:`DecodingTree` generates
 answers that grow out of the tree of their prompts.
 
-Columns are positions in the attention of a row: first those of the cached prefix, then those of the nodes.
+A node can attend to columns: the tokens of the cached prefix are numbered first, then the nodes of the row.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class PrefixTree:
     tokens: NDArray[np.int64]
     depths: NDArray[np.int64]
     owners: NDArray[np.int64]
-    """For each node the index of the first sequence that contains it."""
+    """For each node, the index of the first sequence that contains it."""
     paths: list[Columns]
-    """For each sequence the columns along its path."""
+    """For each sequence, the columns of its tokens, from the first to the last."""
     cached: int
     """The length of the cached prefix."""
 
@@ -83,7 +84,7 @@ def end_of_row(sequences: Sequence[Tokens], start: int, budget: int) -> int:
 
 
 def end_of_row_after_cached(sequences: Sequence[Tokens], start: int, budget: int) -> int:
-    """Like :func:`end_of_row` if the path of the sequence before is cached: only new nodes count."""
+    """Like :func:`end_of_row`, but the path of the previous sequence is cached, so only new nodes count."""
     shared = common_prefix(sequences[start - 1], sequences[start]) if start else 0
     # If the first sequence alone uses up the budget, the row may still grow by a quarter of the budget, because the
     # following sequences usually differ in a few tokens only.
@@ -91,16 +92,16 @@ def end_of_row_after_cached(sequences: Sequence[Tokens], start: int, budget: int
 
 
 def end_of_row_with_answers(sequences: Sequence[Tokens], start: int, budget: int, room: int) -> int:
-    """Like :func:`end_of_row` if up to ``room`` tokens are generated after each sequence; all are kept and count."""
+    """Like :func:`end_of_row`, but up to ``room`` generated tokens per sequence count as nodes, too."""
     return _end_of_row(sequences, start, budget, len(sequences[start]) + room, slack=budget // 4, room=room)
 
 
 def _end_of_row(
     sequences: Sequence[Tokens], start: int, budget: int, first_nodes: int, slack: int = 0, room: int = 0
 ) -> int:
-    """The end of a row whose first sequence has ``first_nodes`` nodes.
+    """The end of a row whose first sequence needs ``first_nodes`` nodes.
 
-    The row may have ``budget`` nodes, or ``slack`` more than its first sequence if that is more.
+    The row may have ``budget`` nodes, or ``slack`` nodes more than its first sequence needs, whichever is larger.
     """
     end = start + 1
     nodes = first_nodes
@@ -200,9 +201,10 @@ class PrefixReader:
             self._remember(layout.tree, layout.inputs["past_key_values"], last_sequence)
 
     def read(self, sequences: Sequence[Tokens], nodes: int) -> tuple[list[Columns], Any]:
-        """Read the sequences, each distinct prefix once: the columns of each sequence, and the cache of them all.
+        """Read the sequences, each distinct prefix once.
 
-        ``nodes`` is how many tokens are read at a time.
+        Returns the columns of each sequence, and one cache with the keys and values of all columns. ``nodes`` is how
+        many tokens are read at a time.
         """
         paths: list[Columns] = []
         pieces: list[list[LayerCache]] = []
@@ -285,14 +287,14 @@ def cache_of(layers: Iterable[LayerCache]) -> Any:
     return cache
 
 
-# --- answers that grow next to each other: their prompts are kept once, not once per answer ---------------------------
+# --- generating several answers: the beginning that their prompts share is kept once, not once per answer -------------
 
 
 class DecodingTree:
     """The cache for sorted prompts and for the answers that grow after them.
 
     The last token of each prompt is not read here: it is the first input of :meth:`append`, which gives the first
-    logits.
+    logits. ``nodes`` is how many tokens of the prompts are read at a time.
     """
 
     def __init__(
@@ -308,7 +310,7 @@ class DecodingTree:
         self._lengths = [len(prompt) - 1 for prompt in prompts]
 
     def append(self, lines: Sequence[int], tokens: torch.Tensor) -> torch.Tensor:
-        """Append one token to each of some lines, and return the logits of the next token there."""
+        """Append one token to the answers with these numbers, and return the logits of the token after it."""
         # Each new token is a column that only its own line sees.
         new_columns = torch.zeros((len(self._visible), len(lines)), dtype=torch.bool)
         new_columns[lines, range(len(lines))] = True

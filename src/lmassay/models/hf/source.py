@@ -1,4 +1,4 @@
-"""Find the files of a local model, and what can be known about the model without loading it."""
+"""Find the files of a local model, and read from them what can be known without loading the model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lmassay.storage.files import sha256
 
 Kind = Literal["masked", "causal", "encoder-decoder"]
 
-# For checkpoints that do not name their head: these families fill in blanks, all others continue a text.
+# For checkpoints whose configuration does not name the head: these families fill in blanks, all others continue a text.
 _MASKED_FAMILIES = frozenset(
     {"albert", "bert", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra", "ernie", "esm"}
     | {"fnet", "funnel", "megatron-bert", "mobilebert", "modernbert", "mpnet", "nystromformer", "roberta", "roformer"}
     | {"roberta-prelayernorm", "squeezebert", "xlm-roberta", "xlm-roberta-xl", "xmod", "eurobert"}
 )
-# Heads that tell real words from replaced ones, which is not a language model.
+# Heads that distinguish real words from replaced ones; a model with such a head is not a language model.
 _DISCRIMINATORS = frozenset({"ElectraForPreTraining", "FunnelForPreTraining"})
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -39,7 +39,7 @@ _TOKENIZER_FILES = (
     "source.spm",
     "target.spm",
 )
-# The class of a tokenizer that is only what its files say. Every other class adds its own special tokens.
+# Tokenizer classes that have only the special tokens in their files. Every other class adds its own special tokens.
 _PLAIN_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 _FILES_WITH_SPECIAL_TOKENS = ("tokenizer_config.json", "special_tokens_map.json")
 # A model may lack these files; those that it has must be readable.
@@ -51,7 +51,7 @@ _OPTIONAL_JSON_FILES = (
 )
 # Parts of a tokenizer without tokenizer.json, which otherwise contains them.
 _OLDER_TOKENIZER_FILES = ("merges.txt", "spm.model", "special_tokens_map.json", "added_tokens.json")
-# Files that also influence answers: how chat turns are written, and what ends or steers a generated text.
+# Further files that influence answers: how chat messages are written, and settings for generating text.
 _GENERATION_FILES = ("chat_template.jinja", "generation_config.json")
 
 
@@ -161,7 +161,7 @@ class ModelSource:
 
     @cached_property
     def lacks_mask_token(self) -> bool:
-        """Whether the tokenizer certainly has no mask token, by its files; False if only loading it would show that."""
+        """Whether the tokenizer's files show that it has no mask token; False if only loading it would show that."""
         if self.is_gguf:
             return True
         settings = [_settings_in(self.path / name) for name in _FILES_WITH_SPECIAL_TOKENS]
@@ -176,10 +176,10 @@ class ModelSource:
             if not isinstance(name, str) or name not in _PLAIN_TOKENIZERS:
                 return False
         for settings_of_file in settings:
-            further_tokens = settings_of_file.get("extra_special_tokens")
-            if not isinstance(further_tokens, dict):
-                further_tokens = {}
-            if settings_of_file.get("mask_token") or further_tokens.get("mask_token"):
+            extra_tokens = settings_of_file.get("extra_special_tokens")
+            if not isinstance(extra_tokens, dict):
+                extra_tokens = {}
+            if settings_of_file.get("mask_token") or extra_tokens.get("mask_token"):
                 return False
         return True
 
@@ -260,10 +260,14 @@ def _check_weights(file: Path) -> None:
         )
 
 
-# A few, because each run of a sweep or a card opens its model anew, and a vocabulary takes a tenth of a second to read.
+# The last two are kept: each run of a sweep opens its model again, and a vocabulary takes a tenth of a second to read.
 @lru_cache(maxsize=2)
 def _read_tokenizer(file: Path, changed: int, size: int) -> Any:
-    """Read a tokenizer.json, again if it has changed. Raises a DataError if that is not possible."""
+    """Read a tokenizer.json. Raises a DataError if that is not possible.
+
+    ``changed`` (the file's modification time) and ``size`` are only part of the cache key: a file that has changed is
+    read again.
+    """
     try:
         # transformers reads this file with the same library, but takes seconds to import.
         from tokenizers import Tokenizer
@@ -286,10 +290,10 @@ def _settings_in(file: Path) -> dict[str, Any]:
 
 
 def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
-    """Find a model by what the user wrote.
+    """Find the files of the model that the option ``model`` names.
 
-    It is a folder or GGUF file relative to the configuration or to the current folder, or the name of an embedded model
-    or of a model on the hub that was downloaded before.
+    The option is a folder or GGUF file relative to ``base`` (the folder of the configuration) or to the current folder,
+    the name of an embedded model, or the name of a model on the hub that was downloaded before.
     """
     for root in (base, Path()):
         path = (root / Path(model).expanduser()).resolve()
@@ -313,6 +317,7 @@ def find_source(model: str, revision: str | None, base: Path) -> ModelSource:
 
 
 def _from_hub_cache(model: str, revision: str | None) -> ModelSource:
+    """Find a model among those that were downloaded from the hub before. Nothing is downloaded here."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

@@ -20,41 +20,45 @@ from typing import Any
 
 _START_OF_TAG = re.compile(r"\{[{%#]")
 _END_OF_RAW = re.compile(r"\{%[-+]?\s*endraw\b")
-# Inside a tag: a string, a bracket, or what is between them. Each begins where the one before ended: a search that
-# begins again at every character would take hours in a long template.
+# A piece of the code inside a tag: a string, a bracket, or the text between them. Each match begins where the previous
+# one ended: a search that tries every character as a beginning would take hours in a long template.
 _TOKEN = re.compile(
     r"(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<open>[\[({])|(?P<close>[\])}])|%|[^'\"\[\](){}%]+",
     re.DOTALL,
 )
-# A power, or a product with a number of six characters or more. Templates of real models have neither. Jinja's numbers
-# may contain underscores (1_000_000), and letters if they are hexadecimal (0xF4240).
-_HUGE_PRODUCT = re.compile(r"\*\*|\*\s*\d\w{5,}|(?<![\w.])\d\w{5,}\s*\*")
+# A power, or a multiplication by a number of six characters or more. Templates of real models have neither. Jinja's
+# numbers may contain underscores (1_000_000), and letters if they are hexadecimal (0xF4240).
+_HUGE_MULTIPLICATION = re.compile(r"\*\*|\*\s*\d\w{5,}|(?<![\w.])\d\w{5,}\s*\*")
 
 
 class EndlessTemplateError(Exception):
     """A template that does not end in time or would fill the memory."""
 
 
-def refuse_huge_products(template: Any) -> None:
-    """Raise EndlessTemplateError for products that would fill the memory in one step, which no timer could stop.
+def refuse_huge_multiplications(template: Any) -> None:
+    """Raise EndlessTemplateError if a template multiplies by a huge number, e.g. ``{{ "x" * 10000000000 }}``.
 
-    Only powers and numbers that are written in the product are recognised; the value of a variable is not known.
+    Such a multiplication can fill the memory in a single step, which :func:`limited_steps` cannot interrupt: it checks
+    the time only between lines of Python. ``template`` is the tokenizer's chat template, or a dict of named templates.
+
+    The code of the template is searched, not run. Therefore powers (``**``) and numbers that are written out in the
+    multiplication are recognised, but not a variable whose value is huge.
     """
     if isinstance(template, dict):
         # A tokenizer may have several templates; transformers uses this one for messages without tools.
         template = template.get("default")
-    if isinstance(template, str) and _has_huge_product(template):
-        raise EndlessTemplateError("multiplies with a huge number")
+    if isinstance(template, str) and _has_huge_multiplication(template):
+        raise EndlessTemplateError("multiplies by a huge number")
 
 
-# A template is rendered for every request.
+# Cached, because the same template is checked again for every request.
 @functools.lru_cache(maxsize=16)
-def _has_huge_product(template: str) -> bool:
-    return any(_HUGE_PRODUCT.search(tag) is not None for tag in _tags_in(template))
+def _has_huge_multiplication(template: str) -> bool:
+    return any(_HUGE_MULTIPLICATION.search(tag) is not None for tag in _tags_in(template))
 
 
 def _tags_in(template: str) -> Iterator[str]:
-    """Yield the code of each tag, with ``''`` for every string. Comments and raw texts have no tags."""
+    """Yield the code of each tag, with every string replaced by ``''``. Comments and raw blocks are skipped."""
     start = _START_OF_TAG.search(template)
     while start is not None:
         kind = start[0]
@@ -72,13 +76,17 @@ def _tags_in(template: str) -> Iterator[str]:
 
 
 def _code_at(template: str, position: int, end_of_tag: str) -> tuple[str, int]:
-    """Return the code of a tag and where it ends. The ends inside brackets and strings are not the end of the tag."""
+    """Return the code of a tag and where the tag ends.
+
+    ``end_of_tag`` is ``}}`` or ``%}``. Inside brackets or a string, these characters do not end the tag.
+    """
     code: list[str] = []
     depth = 0
     while depth or not template.startswith(end_of_tag, position):
         token = _TOKEN.match(template, position)
         if token is None:
-            # A string without an end, or the end of the template. Jinja refuses both; what is left is looked at.
+            # A string without an end, or the end of the template. Jinja refuses both; the rest of the template is
+            # treated as code of this tag.
             code.append(template[position:])
             return "".join(code), len(template)
         code.append("''" if token.lastgroup == "string" else token[0])
@@ -113,7 +121,7 @@ def limited_steps(seconds: float) -> Iterator[None]:
 
 
 class _MemoryLimit:
-    """The limit of the process, which is lifted when the last of the threads that need it has left."""
+    """The memory limit of the process. It is set by the first thread that enters and lifted by the last that leaves."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -134,7 +142,7 @@ class _MemoryLimit:
                 if other != resource.RLIM_INFINITY:
                     limit = min(limit, other)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-            # Last: if the limit cannot be set, nobody has entered.
+            # This comes last: if setting the limit fails, no thread counts as having entered.
             self._users = 1
 
     def leave(self) -> None:
@@ -151,7 +159,7 @@ _memory_limit = _MemoryLimit()
 
 
 def _memory_in_use() -> int:
-    """Return the bytes that count for the limit."""
+    """Return how many of the bytes that the process uses count towards the limit."""
     (kilobytes,) = re.findall(r"^VmData:\s+(\d+) kB$", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
     return int(kilobytes) << 10
 
@@ -161,7 +169,7 @@ def limited_memory(megabytes: int) -> Iterator[None]:
     """Raise EndlessTemplateError in a ``with`` block that needs more memory than this in addition to what is in use.
 
     A single step of a template can need any amount, so only the operating system can refuse it. Linux does; on other
-    systems, only :func:`refuse_huge_products` protects the memory, and it does not recognise every such step.
+    systems, only :func:`refuse_huge_multiplications` protects the memory, and it does not recognise every such step.
 
     Linux has such limits for processes, not for threads. Within the block, which takes about a millisecond, the other
     threads of the process are limited as well: if they need more than ``megabytes`` in addition, they fail with a

@@ -1,4 +1,4 @@
-"""Words and tokens: how a tokenizer spells a word inside a text, and which tokens belong to which part of a text.
+"""Words and tokens: which tokens a word has inside a text (its spelling), and which tokens belong to a part of a text.
 
 Parts are located by the tokenizer's offsets into the text, never by tokenizing a part alone and counting its tokens:
 tokenizers merge characters across the borders of parts.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmassay.errors import ConfigError, DataError, ModelError
 from lmassay.models.hf.chat import RenderedPrompt
 
-# Many tokenizers spell the first word of a text differently, so a word is spelled after this one.
+# Put before a word whose tokens are needed: many tokenizers spell the first word of a text differently.
 _WORD_BEFORE = "the"
 
 Position = Literal["found", "counted"]
@@ -58,7 +58,7 @@ class WordTokenizer:
 
     @cached_property
     def separator(self) -> tuple[int, ...]:
-        """The token between documents in training, used before a text that nothing precedes."""
+        """The token that separates documents in training. It is put before a text that nothing precedes."""
         if "<|endoftext|>" in self._vocabulary:
             return (int(self._vocabulary["<|endoftext|>"]),)
         for token in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
@@ -98,7 +98,7 @@ class WordTokenizer:
         return self.separator
 
     def policy(self, masked: bool) -> dict[str, str]:
-        """The options as a signature shows them."""
+        """The options that affect scores, as the signature of a run shows them."""
         if masked:
             if self.space_before_texts:
                 return {"leading_space": "yes"}
@@ -118,7 +118,8 @@ class WordTokenizer:
         """Whether a text with a blank gets a space at the beginning.
 
         RoBERTa-like vocabularies spell a word at the very beginning differently from one in a sentence. refining-tse
-        puts a space before the whole text, and so do we unless the user decides otherwise.
+        (the program of Newman et al. 2021) puts a space before the whole text. lmassay does the same unless the user
+        sets ``leading_space``.
         """
         if self._leading_space is not None:
             return self._leading_space
@@ -140,7 +141,10 @@ class WordTokenizer:
         return self._spell_all((word,), first)[0]
 
     def _spell_all(self, words: tuple[str, ...], first: bool) -> tuple[tuple[int, ...] | None, ...]:
-        """The tokens of each word; all that have to be split are split at once, which takes a fraction of the time."""
+        """The tokens of each word, as in :meth:`spell`.
+
+        All words that have to be split are split in one call, which takes a fraction of the time.
+        """
         spelled: list[tuple[int, ...] | None] = []
         to_split: list[int] = []
         for index, word in enumerate(words):
@@ -151,18 +155,23 @@ class WordTokenizer:
         if not to_split:
             return tuple(spelled)
         before = "" if first else _WORD_BEFORE
-        texts = [words[index] if first else f"{before} {words[index]}" for index in to_split]
+        texts = []
+        for index in to_split:
+            texts.append(words[index] if first else f"{before} {words[index]}")
         encoded = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
         for index, tokens, offsets in zip(to_split, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-            # A token that is only the space before the word is needed to spell it, too.
-            ids = tuple(int(token) for token, (_, end) in zip(tokens, offsets, strict=True) if end > len(before))
-            spelled[index] = ids if self.knows(ids) else None
+            ids = []
+            for token, (_, end) in zip(tokens, offsets, strict=True):
+                # Everything after the word before belongs to the word, even a token that is only the space.
+                if end > len(before):
+                    ids.append(int(token))
+            spelled[index] = tuple(ids) if self.knows(ids) else None
         return tuple(spelled)
 
     def _vocabulary_entry(self, word: str) -> int | None:
         """The token of a whole word in a WordPiece vocabulary.
 
-        A listed word counts even if the tokenizer itself would split it at a hyphen.
+        A word that the vocabulary lists counts as one token, even if the tokenizer itself would split it at a hyphen.
         """
         if not self._is_word_piece:
             return None
@@ -237,10 +246,11 @@ class WordTokenizer:
         return (self.tokenizer.bos_token_id or self.tokenizer.eos_token_id or 0,)
 
     def tokens_after(self, text: str, continuations: Sequence[str]) -> list[tuple[int, ...]]:
-        """The tokens of each continuation if the text before it keeps its own tokens.
+        """The tokens of each continuation of a text whose own tokens do not change.
 
-        These are the tokens of both together, unless the tokenizer would join the last letters of the text and the
-        first of the continuation into one token. A model that continues the text cannot do that.
+        Usually, these are what follows the text's tokens when both are tokenized together. But the tokenizer may join
+        the last letters of the text and the first letters of the continuation into one token, which a model that
+        continues the text cannot do. Then the continuation is tokenized separately.
         """
         before = self._ids(text)
         tokens = []
@@ -253,7 +263,7 @@ class WordTokenizer:
         return tokens
 
     def _after_line_break(self, text: str) -> tuple[int, ...]:
-        """The tokens of a text that is joined to nothing and is not at the very beginning."""
+        """The tokens of a text that is not joined to anything before it, but is not at the very beginning either."""
         encoded = self.tokenizer(f"\n{text}", add_special_tokens=False, return_offsets_mapping=True)
         offsets = encoded["offset_mapping"]
         if any(start < 1 < end for start, end in offsets):
@@ -262,7 +272,7 @@ class WordTokenizer:
         return tuple(token for token, (_, end) in zip(encoded["input_ids"], offsets, strict=True) if end > 1)
 
     def reply(self, prompt: RenderedPrompt, continuation: str) -> EncodedContinuation:
-        """A continuation of chat turns, to be scored; a template itself writes what comes before the reply."""
+        """A reply to chat messages, to be scored; a chat template itself writes what comes before the reply."""
         if not prompt.templated:
             # Without a template, a reply is the next piece of the text, after a space.
             needs_space = prompt.text[-1:].strip() and continuation[:1].strip()
@@ -300,7 +310,7 @@ class WordTokenizer:
     def ids_after_space(self) -> NDArray[np.int64]:
         """The tokens that begin with a space, so that the word before them is complete.
 
-        There are none if the tokenizer does not mark spaces at the beginning of tokens, as WordPiece.
+        There are none if the tokenizer does not mark spaces at the beginning of tokens, for example WordPiece.
         """
         no_tokens = np.empty(0, dtype=np.int64)
         space = self._ids(" ")
@@ -312,7 +322,7 @@ class WordTokenizer:
         if mark.isascii() and mark.isalnum():
             return no_tokens
         ids = [index for token, index in self._vocabulary.items() if token.startswith(mark)]
-        # Added tokens such as RoBERTa's <mask> may take the space before them along.
+        # Added tokens such as RoBERTa's <mask> may include the space before them.
         for index, token in self.tokenizer.added_tokens_decoder.items():
             if token.lstrip:
                 ids.append(index)

@@ -1,4 +1,4 @@
-"""The longest text that a model can read, as far as its files say so: known without loading the model."""
+"""Find out, from a model's files and without loading it, how long a text it can read (its window)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def known_window(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any])
         config = text_config
     limits = [tokenizer_config.get("model_max_length")]
     if config.get("model_type") not in RELATIVE_POSITIONS:
-        # Families of models call it differently. LED has a limit for each side; that of the encoder counts.
+        # Families of models use different keys. LED has one limit for its encoder and one for its decoder; that of the
+        # encoder counts.
         for name in ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions"):
             if config.get(name):
                 limits.append(config[name])
