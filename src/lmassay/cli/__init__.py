@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
         for command in command_table().by_name.values():
             if command.name.startswith(incomplete):
                 items.append(CompletionItem(command.name, help=command.help))
-        # The group's own options. click.Group.shell_complete would import all commands.
+        # click.Command completes the group's own options. click.Group.shell_complete would import all commands.
         return items or click.Command.shell_complete(self, ctx, incomplete)
 
 

@@ -59,6 +59,7 @@ def card() -> None:
     file, or options such as '{name: openai, base_url: …, model: …}'. Evaluations that do not apply to a model are
     listed with the reason.
 
-    By default, the card gives a first impression from sentences written for it. With --data published, it uses
-    published data sets and shows published results next to the numbers; fetch the data first with lmassay data get.
+    By default, the models are evaluated on sentences that were written for this command, which gives a first
+    impression. With --data published, they are evaluated on published data sets, and published results are shown next
+    to the numbers; fetch the data first with lmassay data get.
     """

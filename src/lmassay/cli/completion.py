@@ -101,9 +101,10 @@ def _results_of(ctx: click.Context) -> Path:
 
 
 def _run_ids(folder: Path) -> list[str]:
-    """Return the ids in a results folder, the latest first; nothing if the folder cannot be read.
+    """Return the ids in a results folder, the latest first; an empty list if the folder cannot be read.
 
-    They are read directly from the file, because the user has pressed a key and is waiting.
+    They are read directly from the database: opening a store takes longer, and the user has pressed a key and is
+    waiting.
     """
     import sqlite3
 

@@ -34,7 +34,7 @@ def init() -> None:
     NAME is a task (robustness, syntax, minimal_pairs, bias, fewshot) or another starting point (scorer, model, task …).
     If you leave it out, lmassay lists everything that it can write.
 
-    A configuration runs as it is written: with sample data and a tiny model in a Python file. Then replace both with
-    your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the
+    A configuration can be run as it is written, with sample data and a tiny model in a Python file. Then replace both
+    with your own, or name a model with --model. If that model needs an installation or a download, lmassay prints the
     commands to run first. On a terminal it offers to run them; with --yes it runs them.
     """

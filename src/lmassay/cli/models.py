@@ -54,8 +54,8 @@ def _explanation_of(name: str) -> click.Command:
 def models(context: click.Context, as_json: bool) -> None:
     """List the models that are built in or come from installed packages.
 
-    With NAME, explain every option of a model: type, default, meaning and an example. Use your own model as
-    path/file.py:Name. The commands get and ls manage models that run on this machine.
+    With NAME, explain every option of a model: type, default, meaning and an example. To use your own model, write
+    path/file.py:Name in a configuration. The commands get and ls manage models that run on this machine.
     """
     if context.invoked_subcommand is None:
         # Imported here, so that the help of the commands is fast.

@@ -1,4 +1,4 @@
-"""The options that describe a table of runs, for every command that writes one."""
+"""The options that describe a table of runs, shared by all commands that write one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The values of these options."""
+    """The values of the options that describe a table."""
 
     rows: str
     columns: str
@@ -52,12 +52,12 @@ class TableOptions:
 
     @property
     def choose_contents(self) -> bool:
-        """Whether rows, columns or metrics are given; a report has such a table only then."""
+        """Whether rows, columns or metrics are given; only then does a report begin with such a table."""
         return bool(self.rows or self.columns or self.metrics)
 
     @property
     def describe_a_table(self) -> bool:
-        """Whether an option is given that has no meaning without a table."""
+        """Whether an option is given that only describes a table, such as the number of digits."""
         has_flag = self.with_intervals or self.with_n
         return has_flag or self.caption != "" or self.digits is not None or self.alpha is not None
 

@@ -53,6 +53,7 @@ def check(
     plans = planned.plans
     earlier_runs = _load_runs(like, results)
     needed = _needs(parsed, plans, earlier_runs)
+    # Keys of the JSON document in addition to the runs.
     further: dict[str, Any] = planned.as_json()
     if parsed:
         further["gate"] = [need.as_json() for need in needed]
@@ -69,7 +70,7 @@ def check(
 
 
 def _require_answerable_example(plan: Plan) -> None:
-    """Raise a ConfigError if a model can answer no example of a run: none would be scored."""
+    """Raise a ConfigError if the model cannot answer any example of a run, because then none would be scored."""
     model = plan.model
     if model is None or plan.task.trains or type(model).unanswerable is Model.unanswerable:
         return
@@ -78,7 +79,7 @@ def _require_answerable_example(plan: Plan) -> None:
         requests = plan.task.requests(example)
         reason = model.unanswerable(requests)
         if reason and plan.task.scores_unusable and any(not model.unanswerable([request]) for request in requests):
-            # Such a task scores the answers that there are.
+            # This task scores an example even if only some of its requests have an answer.
             reason = ""
         if not reason:
             return
@@ -91,7 +92,7 @@ def _require_answerable_example(plan: Plan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ServerTest:
-    """What the test of a model's server found."""
+    """The result of testing the server of a model."""
 
     model: str
     server: str
@@ -99,7 +100,7 @@ class _ServerTest:
 
 
 def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
-    """Test the server of each model once, for everything that the tasks need from it."""
+    """Test the server of each model once, for everything that the tasks of all its runs need from it."""
     models: dict[str, Model] = {}
     labels: dict[str, str] = {}
     abilities: dict[str, set[str]] = {}
@@ -116,7 +117,7 @@ def _test_servers(plans: Sequence[Plan]) -> list[_ServerTest]:
         try:
             report = model.connect(abilities[key])
         except ModelError as error:
-            # Outside a run, this is something that the user can fix, not the failure of a request.
+            # During a run, this would be recorded as the failure of a request. Here it is reported to the user.
             raise UserError(str(error)) from error
         if report is not None:
             tests.append(_ServerTest(labels[key], report.signature, list(report.findings)))
@@ -144,9 +145,10 @@ def _load_runs(names: Sequence[str], results: Path) -> list[Side]:
 
 
 def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Sequence[Side]) -> list[Need]:
-    """Compute for each condition and run how many examples are needed."""
+    """Compute for each condition and run how many examples are needed; equal results are returned once."""
     all_needs: list[Need] = []
-    # As in the gate: the level of --fail-if is adjusted for the number of tests, that of --pass-only-if is not.
+    # As in the gate of `lmassay compare`, the significance level of --fail-if is divided by the number of tests, and
+    # that of --pass-only-if is not.
     tests = len(planned) * sum(condition.reading == "fail if" for condition in conditions)
     for condition in conditions:
         for plan in planned:

@@ -21,7 +21,7 @@ from lmassay.errors import UserError
 from lmassay.types.wording import counted
 
 _MAX_LISTED = 10
-# On narrower terminals, columns are left out that would be wrapped into a few letters per line.
+# On terminals with fewer columns than this, the column is left out, because only a few letters would fit on a line.
 _WIDTH_FOR_LICENCE = 110
 _WIDTH_FOR_SUMMARY = 180
 
@@ -225,7 +225,7 @@ def _size(entry: DataSet) -> str:
 
 
 def _usage(entry: DataSet) -> str:
-    """Return how a configuration names the data set, and one part of it if it has parts."""
+    """Return how a configuration names the data set and, if it has parts, one of its parts as an example."""
     if entry.part is None:
         return f"data: {entry.name}"
     for _, _, file in entry.files():

@@ -43,7 +43,7 @@ def export(
 
 
 def _format_of(output: Path | None) -> str:
-    """Return the format that the name of the output file stands for; JSON Lines if it has no ending."""
+    """Return the format that the ending of the output file stands for; JSON Lines if it has no ending."""
     if output is None:
         return "jsonl"
     return format_by_ending(output, _ENDINGS, without_ending="jsonl", advice="; give --format for others")

@@ -45,7 +45,7 @@ def samples() -> dict[str, Sample]:
 
 
 def names() -> list[str]:
-    """Return everything that can be written, by name."""
+    """Return the names of all samples and starters."""
     return [*samples(), *starters()]
 
 

@@ -18,7 +18,7 @@ _MAX_LISTED = 5
 
 
 def merge(folders: Sequence[Path], output: Path, as_json: bool) -> int:
-    """Merge results folders and print what each contributed; return the exit code."""
+    """Merge results folders, print what was copied from each, and return the exit code."""
     merged = merge_folders(folders, output)
     for folder in merged:
         _warn_about(folder)

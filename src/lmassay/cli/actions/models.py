@@ -22,7 +22,7 @@ def list_models(as_json: bool) -> None:
 
 
 def embedded_names() -> list[str]:
-    """Return the names of the models that lmassay downloads with pip."""
+    """Return the names of the models that lmassay can download with pip, such as ``smollm2``."""
     return list(embedded.EMBEDDED)
 
 

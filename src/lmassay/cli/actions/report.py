@@ -84,7 +84,7 @@ def report(
 
 
 def _format_of(output: Path | None) -> str:
-    """Return the format that the suffix of the output file stands for."""
+    """Return the format that the ending of the output file stands for."""
     if output is None or output.is_dir():
         return "html"
     formats = f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}"
@@ -114,7 +114,7 @@ def _write_figures(content: Sequence[Chapter], folder: Path, formats: Sequence[F
 def _pictures(
     files: Sequence[FigureFile], folder: Path, formats: Sequence[FigureFormat], target: Path
 ) -> dict[str, Picture]:
-    """Return the figures that a report includes, with their paths relative to the report."""
+    """Return the figures that a report includes: drawing of the figure → title, and path relative to the report."""
     if not formats:
         return {}
     from lmassay.reporting.formats.content import Picture

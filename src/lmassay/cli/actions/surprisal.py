@@ -27,7 +27,7 @@ from lmassay.types.controls import replace_controls
 from lmassay.types.wording import counted
 
 _COLUMNS = ("line", "number", "text", "start", "end", "tokens", "surprisal")
-# Lines that are scored at once: enough for full batches, few enough to bound memory.
+# The number of lines that are scored together: enough to fill batches, few enough to limit memory.
 _LINES_AT_ONCE = 512
 
 
@@ -46,7 +46,7 @@ def surprisal_command(
         local_model = local_model_of(model)
     _warn_about_repeated_prefix(local_model, lines)
     _warn_about_unknown_words(local_model.tokenizer, lines)
-    # Lines that could not be scored, with the reason.
+    # The numbers of lines that could not be scored, each with the reason.
     unscored: list[tuple[int, str]] = []
 
     def scored() -> Iterator[tuple[int, TextSurprisal]]:
@@ -127,6 +127,6 @@ def _rows(scored: Iterator[tuple[int, TextSurprisal]]) -> Iterator[tuple[Any, ..
 
 
 def _cell(value: Any) -> str:
-    """A value in a TSV file, which cannot contain tabs or line breaks."""
+    """Return a value as it is written in a TSV file, where tabs and line breaks must be escaped."""
     text = str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
     return replace_controls(text)
