@@ -28,6 +28,7 @@ class AbbreviatedCommand(click.Command):
         return words
 
     def _option_in_full(self, ctx: click.Context, word: str) -> str:
+        """Return an argument with its option written in full; unchanged if it is not an abbreviation."""
         name, equals, value = word.partition("=")
         if not name.startswith("--"):
             return word

@@ -45,7 +45,12 @@ from lmassay.cli.options import calls, executor_options, json_option, results_op
     show_default=True,
     help="HTML file to write.",
 )
-@click.option("--write", "folder", type=click.Path(path_type=Path), help="Only write the configurations to a folder.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Write the configurations to this folder instead of running them.",
+)
 @click.option("--dry-run", is_flag=True, help="Check the models and show the plan, but do not run anything.")
 @executor_options
 @results_option

@@ -79,6 +79,7 @@ def command_table() -> CommandTable:
 
 @functools.cache
 def _table_with(installed: InstalledEvaluations) -> CommandTable:
+    """Return the table with the core's commands and those of installed evaluations."""
     sections = {title: list(commands) for title, commands in _CORE.items()}
     # Name of a command → the package that has it.
     package_of_command: dict[str, str] = {}

@@ -14,6 +14,7 @@ _DEFAULT_FLIPS = 10
 
 
 def _number_of_flips(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Return the value of ``--flips`` as a number, or raise a UserError."""
     if value is None:
         return None
     if value.isdecimal():

@@ -32,7 +32,7 @@ def completion(shell: str) -> None:
     SHELL is bash, zsh or fish.
 
     \b
-    To try it in this bash: eval "$(lmassay completion bash)"
+    To try it in the current bash: eval "$(lmassay completion bash)"
     """
     from lmassay.cli import app
 
@@ -92,6 +92,7 @@ def _starting_with(beginning: str, names: Iterable[str]) -> list[str]:
 
 
 def _results_of(ctx: click.Context) -> Path:
+    """Return the results folder that the command line names so far, or the default one."""
     from lmassay.storage.commands import default_results
 
     folder = ctx.params.get("results")

@@ -19,7 +19,8 @@ from lmassay.cli.options import calls
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write; for other starting points, the folder.  [default: NAME.yaml; the current folder]",
+    help="File to write; for starting points other than tasks, the folder to write to.  [default: NAME.yaml, or the "
+    "current folder]",
 )
 @click.option(
     "--model",

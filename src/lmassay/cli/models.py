@@ -32,6 +32,8 @@ def component_names() -> Sequence[str]:
 
 
 def _explanation_of(name: str) -> click.Command:
+    """Return a command that explains the options of a model."""
+
     @click.command(name, help=f"Explain the options of the model {name}.")
     @json_option
     def explain(as_json: bool) -> None:

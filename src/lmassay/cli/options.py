@@ -142,6 +142,7 @@ class ExecutorChoice:
             executor.close()
 
     def _create(self) -> Executor:
+        """Create the executor, or raise a ConfigError if the options contradict each other."""
         from lmassay.running.executors import DaskExecutor, InProcessExecutor, ProcessExecutor
 
         uses_dask = self.executor == "dask" or (self.executor is None and self.scheduler is not None)

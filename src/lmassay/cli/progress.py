@@ -37,7 +37,7 @@ _SECONDS_BEFORE_BAR = 1.0
 # Between two runs of a command, the display should not disappear for a whole second.
 _SECONDS_BEFORE_LATER_BAR = 0.1
 _SECONDS_BETWEEN_LINES = 30.0
-# How often a log file is checked for a line that is due although no example has advanced.
+# A line may be due in a log file although no example has advanced, so this is checked at these intervals.
 _SECONDS_BETWEEN_CHECKS = 1.0
 # The remaining time is shown only above these amounts; below them, the estimate would jump with every update.
 _MIN_SECONDS_FOR_ESTIMATE = 5.0
@@ -110,6 +110,7 @@ def _can_animate(console: Console) -> bool:
 
 
 def _log_lines(description: str, counts_bytes: bool) -> Advance:
+    """Return a callback that prints a line with the progress, at most every half minute."""
     started = time.monotonic()
     last_line = started
 

@@ -150,6 +150,7 @@ def _print_overview(title: str, record: RunRecord, overview: Overview, store: St
 
 
 def _print_overview_part(title: str, overview: Overview) -> None:
+    """Print a part of an overview as a table that fits on the terminal."""
     headers = _overview_headers(overview, " ")
     rows = _overview_rows(overview, " ")
     if sum(_column_widths(headers, rows)) > stdout_console().width:
@@ -188,6 +189,7 @@ def _overview_headers(overview: Overview, separator: str) -> list[str]:
 
 
 def _overview_rows(overview: Overview, separator: str) -> list[list[object]]:
+    """Return the rows; ``separator`` is between a value and its interval."""
     rows: list[list[object]] = []
     for depth, label, results in overview.rows:
         row: list[object] = ["  " * depth + label]
@@ -261,11 +263,12 @@ def print_runs(records: Sequence[RunRecord], store: Store) -> None:
         print_sentence(note)
     for metric in _metrics_that_count_rows(records):
         print_sentence(f"n, errors and unscored are those of {metric} and count rows; an example may have several.")
+    has_several_tasks = len({record.task for record in records}) > 1
     for record in records:
         reasons = "" if record.status == DAMAGED else unscored_text(store.unscored_reasons(record), record.unit)
         if reasons:
-            # Runs of several tasks on the same data have the same label.
-            task = f"{record.task}: " if len({other.task for other in records}) > 1 else ""
+            # Runs of several tasks on the same data have the same label, so the task is named, too.
+            task = f"{record.task}: " if has_several_tasks else ""
             print_sentence(f"{task}{record.title}: unscored: {reasons}")
     amounts = [store.spending(run=record.id) for record in records if record.status != DAMAGED]
     print_total_spending([spent for spent in amounts if spent is not None])

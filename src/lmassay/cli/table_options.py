@@ -15,15 +15,25 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--rows", metavar="KEY", default="", help="What the rows are.  [default: what the runs differ in]"),
+    click.option(
+        "--rows",
+        metavar="KEY",
+        default="",
+        help="What each row stands for, such as model.  [default: what the runs differ in]",
+    ),
     click.option(
         "--columns",
         metavar="KEY",
         default="",
-        help="What the columns are.  [default: the metrics; with one --metric, the remaining key]",
+        help="What each column stands for.  [default: the metrics; with one --metric, another key that the runs differ "
+        "in]",
     ),
     click.option(
-        "--metric", "metrics", metavar="METRIC", multiple=True, help="Metric; repeatable.  [default: the main ones]"
+        "--metric",
+        "metrics",
+        metavar="METRIC",
+        multiple=True,
+        help="Metric to show; repeatable.  [default: the main metrics]",
     ),
     click.option("--digits", type=click.IntRange(0, 12), help="Number of decimals.  [default: 3]"),
     click.option("--interval", "with_intervals", is_flag=True, help="Show the confidence interval below each number."),
@@ -32,7 +42,7 @@ _OPTIONS = (
     click.option(
         "--alpha",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Level of the tests.  [default: 0.05]",
+        help="Significance level of the tests.  [default: 0.05]",
     ),
 )
 

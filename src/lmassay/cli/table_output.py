@@ -231,6 +231,7 @@ def _pieces(line: str, width: int) -> Iterator[str]:
 
 
 def _print_as_lists(console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print each row as a list of header and cell; the first cell is the title of the list."""
     headers = [" ".join(without_controls(column).split()) for column in columns]
     for first, *cells in rows:
         if str(first):

@@ -269,17 +269,18 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
     order = model_order(records)
     rows: list[list[object]] = []
 
-    def row_of(question: str, model: str, number: str, value: str, scope: str, left_out: str) -> list[object]:
+    def row_of(question: str, model: str, metric: str, value: str, scope: str, left_out: str) -> list[object]:
         row: list[object] = [question]
         if has_several_models:
             row.append(model)
-        row += [number, value, scope]
+        row += [metric, value, scope]
         if has_left_out:
             row.append(left_out)
         return row
 
     for evaluation in evaluations():
-        with_number: list[tuple[str, list[object]]] = []
+        # (model, row) pairs of the models that have a headline, and of those that have none.
+        rows_with_headline: list[tuple[str, list[object]]] = []
         for headline in card_headlines:
             if headline.evaluation.name != evaluation.name:
                 continue
@@ -287,14 +288,14 @@ def print_card(store: Store, records: Sequence[RunRecord]) -> None:
             left_out = f"{result.n_error} with errors, {result.n_unscored} unscored"
             value = short_text(result)
             row = row_of(headline.question, headline.shown_model, headline.shown_title, value, headline.scope, left_out)
-            with_number.append((headline.model, row))
-        without_number: list[tuple[str, list[object]]] = []
-        for number, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
+            rows_with_headline.append((headline.model, row))
+        rows_without_headline: list[tuple[str, list[object]]] = []
+        for status, reasons_by_model in (("not applicable", not_applicable), ("no result", without_result)):
             for model, reasons in reasons_by_model.items():
                 if evaluation.name in reasons:
-                    row = row_of(evaluation.question, model, number, "", reasons[evaluation.name], "")
-                    without_number.append((model, row))
-        rows += [row for _, row in with_missing_models(with_number, without_number, order)]
+                    row = row_of(evaluation.question, model, status, "", reasons[evaluation.name], "")
+                    rows_without_headline.append((model, row))
+        rows += [row for _, row in with_missing_models(rows_with_headline, rows_without_headline, order)]
     headers = ["question", "metric", f"value and {interval_header(card_headlines)}", "based on"]
     if has_several_models:
         headers.insert(1, "model")

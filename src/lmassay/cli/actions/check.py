@@ -78,9 +78,11 @@ def _require_answerable_example(plan: Plan) -> None:
     for example in islice(plan.task.examples(), plan.config.limit):
         requests = plan.task.requests(example)
         reason = model.unanswerable(requests)
-        if reason and plan.task.scores_unusable and any(not model.unanswerable([request]) for request in requests):
+        if reason and plan.task.scores_unusable:
             # This task scores an example even if only some of its requests have an answer.
-            reason = ""
+            has_answerable_request = any(not model.unanswerable([request]) for request in requests)
+            if has_answerable_request:
+                reason = ""
         if not reason:
             return
     if reason:
@@ -171,6 +173,7 @@ def _needs(conditions: Sequence[Condition], planned: Sequence[Plan], like: Seque
 def _print_needs(
     conditions: Sequence[Condition], all_needs: Sequence[Need], planned: Sequence[Plan], like: Sequence[Side]
 ) -> None:
+    """Print how many examples each condition needs, and the assumptions of the computation."""
     for condition in conditions:
         needs_of_condition = [need for need in all_needs if need.condition == condition]
         click.echo("")
@@ -201,6 +204,7 @@ def _print_needs(
 
 
 def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
+    """Print a table for a condition of ``--fail-if``, by the share of answers that change."""
     drop = needs_of_condition[0].drop or 0.0
     rows = []
     for need in needs_of_condition:
@@ -210,13 +214,14 @@ def _print_fail_if(condition: Condition, needs_of_condition: Sequence[Need]) -> 
     threshold = "twice the threshold" if condition.threshold else "the threshold is 0"
     print_table(
         f"{condition.option}: examples needed to detect a change of {drop:g} ({threshold})",
-        ("answers that change", "needed", "in CONFIG", "detectable with those"),
+        ("answers that change", "needed", "in CONFIG", "change CONFIG detects"),
         rows,
         right=(1, 2, 3),
     )
 
 
 def _print_pass_only_if(condition: Condition, needs_of_condition: Sequence[Need]) -> None:
+    """Print a table for a condition of ``--pass-only-if``, by the share of answers that change."""
     rows = []
     for need in needs_of_condition:
         if need.available is None:

@@ -90,6 +90,7 @@ def compare(
 
 
 def _parsed_groups(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the values of ``--group``: kind of group → label."""
     groups = {}
     for text in texts:
         kind, equals, label = text.partition("=")
@@ -171,6 +172,7 @@ def document(comparison: RunComparison, max_flips: int | None) -> dict[str, Any]
 
 
 def _standing_document(standing: Standing) -> dict[str, Any]:
+    """Return how a run compares with the best one, as JSON."""
     data: dict[str, Any] = {
         "metric": standing.metric,
         "run": standing.run,
@@ -244,6 +246,7 @@ def print_comparison(comparison: RunComparison, max_flips: int | None) -> None:
 
 
 def _print_differences(comparison: RunComparison) -> None:
+    """Print the differences, followed by sentences that explain the numbers."""
     _print_table_of_differences(comparison)
     directions: tuple[Better, ...] = ("lower", "zero")
     for better in directions:
@@ -266,6 +269,7 @@ def _of_run(comparison: RunComparison, run: str) -> str:
 
 
 def _print_table_of_differences(comparison: RunComparison) -> None:
+    """Print all runs in one table if it fits on the terminal, otherwise one table per run."""
     base = comparison.bases[0].side
     base_run = f"{base.record.id} ({base.name})"
     if len(comparison.bases) > 1:
@@ -368,7 +372,7 @@ def _print_standings(comparison: RunComparison) -> None:
             cells[3:5] = [f"{cells[3]}\n{cells[4]}" if cells[4] else ""]
     click.echo("")
     print_table(
-        f"all runs against the best; tie: not significantly different from it at {comparison.alpha:g}",
+        f"all runs against the best; tie: not significantly different from the best at the level {comparison.alpha:g}",
         headers,
         rows,
         right=numeric_columns,
@@ -378,6 +382,7 @@ def _print_standings(comparison: RunComparison) -> None:
 
 
 def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: AnswerPairs) -> None:
+    """Print how many scores changed in a metric, and up to ``limit`` examples with their answers."""
     rose = len(flips.risen)
     fell = len(flips.fallen)
     if flips.is_rate:
@@ -405,6 +410,7 @@ def _print_flips(comparison: RunComparison, flips: Flips, limit: int, answers: A
 
 
 def _print_verdict(comparison: RunComparison, verdict: GateVerdict) -> None:
+    """Print the result of each condition, with the reason."""
     click.echo("")
     for check in verdict.checks:
         run = f" ({comparison.title(check.row.new)})" if len(comparison.others) > 1 else ""

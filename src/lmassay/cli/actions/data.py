@@ -158,6 +158,7 @@ def rm(names: Sequence[str]) -> None:
 
 
 def _get_with_progress(entry: DataSet, downloader: Downloader) -> list[FailedFile]:
+    """Download the files of a data set with a progress bar, and return those that failed."""
     with progress_bar(entry.name, counts_bytes=True) as advance:
 
         def report(size: int) -> None:
@@ -208,6 +209,7 @@ def _authors_and_year(citation: str) -> str:
 
 
 def _state(entry: DataSet) -> str:
+    """Return how much of a data set is on this machine: ``yes``, ``no``, or such as ``3 of 5 files``."""
     files = list(entry.files())
     missing = len(missing_files(files))
     if missing == 0:

@@ -93,6 +93,7 @@ def _is_broken(findings: Sequence[Finding]) -> bool:
 
 
 def _next_step(findings: Sequence[Finding]) -> str:
+    """Return a sentence about what the user can do next."""
     broken = dict.fromkeys(finding.what for finding in findings if finding.state == "broken")
     if broken:
         return f"first fix what is broken: {', '.join(broken)}"
@@ -183,6 +184,7 @@ def _broken_hooks(evaluation: Evaluation) -> list[Finding]:
 
 
 def _hooks_of(evaluation: Evaluation) -> Iterator[tuple[str, Hook]]:
+    """Yield the hooks of an evaluation with the names of the members that contain them, for messages."""
     members = ("section", "texts", "headline", "export", "card", "after_run", "log_reader")
     views: list[tuple[str, View]] = [("", evaluation)]
     views += [(f"tasks['{name}'].", entry) for name, entry in evaluation.tasks.items()]
@@ -313,6 +315,7 @@ def _secrets_in(results: Path, fix: bool) -> Finding:
 
 
 def _terminal() -> Finding:
+    """Report the width, colours and encoding of the terminal."""
     console = stdout_console()
     encoding = (sys.stdout.encoding or "unknown").lower()
     width = f"{console.width} columns" if console.width < UNLIMITED_WIDTH else "none, output goes to a file or pipe"

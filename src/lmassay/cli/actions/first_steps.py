@@ -51,6 +51,7 @@ def find_missing(texts: Mapping[Path, str], target: Path, model: Spec | None) ->
 
 
 def _plan_all(document: dict[str, Any], folder: Path) -> Missing:
+    """Plan all runs of a configuration, and return what is missing for any of them."""
     from lmassay.cli.actions.run import plugin_output_to_stderr
     from lmassay.running.config import expand
     from lmassay.running.runner import plan

@@ -95,6 +95,7 @@ def _table(runs: Sequence[RunRecord], metric: str | None, *, narrow: bool) -> tu
 
 
 def _row(record: RunRecord, narrow: bool, metric: str | None) -> list[object]:
+    """Return the cells of a run, up to the column n."""
     label = f"{record.task}: {record.label}"
     if narrow:
         # The end of an id is enough to name a run. The model is printed below the label.

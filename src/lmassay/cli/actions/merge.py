@@ -39,6 +39,7 @@ def _has_problems(folder: MergedFolder) -> bool:
 
 
 def _warn_about(folder: MergedFolder) -> None:
+    """Print warnings about conflicts, damage and files that were not copied from a folder."""
     for conflict in folder.conflicts:
         warn(f"conflict: {folder.folder}: {conflict}")
     check = command_line("doctor", "--results", folder.folder)

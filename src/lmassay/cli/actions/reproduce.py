@@ -78,6 +78,7 @@ def reproduce(
 
 
 def _require_data(reproduction: Reproduction) -> None:
+    """Raise a DataError if a data set that is needed has not been fetched at all."""
     for name in reproduction.datasets:
         entry = catalogue().find(name)
         files = list(entry.files())
@@ -87,6 +88,7 @@ def _require_data(reproduction: Reproduction) -> None:
 
 
 def _list(available: Mapping[str, Reproduction], as_json: bool) -> None:
+    """Print what can be reproduced."""
     if as_json:
         rows = []
         for reproduction in available.values():
@@ -364,6 +366,7 @@ def _not_run(selection: _Selection) -> list[str]:
 
 
 def _print_as_json(reproduction: Reproduction, outcome: _Outcome) -> None:
+    """Print the reproduced figures as one JSON document."""
     rows = []
     for figure in outcome.figures:
         row: dict[str, Any] = {
@@ -386,6 +389,7 @@ def _print_as_json(reproduction: Reproduction, outcome: _Outcome) -> None:
 
 
 def _print_as_table(reproduction: Reproduction, outcome: _Outcome) -> None:
+    """Print the reproduced figures as a table, followed by notes and by what was not run or failed."""
     figures = outcome.figures
     has_tolerance = any(figure.tolerance is not None for figure in figures)
     columns = ["figure", "published", "lmassay", "difference", "verdict"]
@@ -410,6 +414,7 @@ def _print_as_table(reproduction: Reproduction, outcome: _Outcome) -> None:
 
 
 def _summary(figures: Sequence[ReproducedFigure], has_tolerance: bool) -> str:
+    """Return a sentence that counts the figures that agree and those that differ for a known reason."""
     agreeing = sum(figure.agrees for figure in figures)
     excused = sum(not figure.agrees and bool(figure.excuse) for figure in figures)
     how = "within their tolerance" if has_tolerance else "to the last printed digit"

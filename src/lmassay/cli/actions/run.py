@@ -353,6 +353,7 @@ def _how_to_continue(error: LmassayError, store: Store, *, is_sweep: bool) -> li
 def _train(
     runs: Sequence[SweepRun], store: Store, executor: Executor, display: ProgressDisplay, retry_failed: bool
 ) -> PrefetchedTrainings:
+    """Carry out the trainings of all runs, in parallel; interrupted runs are marked as cancelled."""
     training_runs = [run for run in runs if run.plan.task.trains]
     if not training_runs:
         return PrefetchedTrainings()

@@ -79,6 +79,7 @@ def surprisal_command(
 
 
 def _warn_about_repeated_prefix(model: HuggingFace, lines: Sequence[str]) -> None:
+    """Warn about the first line that begins with the token that the tokenizer adds to every text."""
     tokenizer = model.tokenizer
     for number, line in enumerate(lines, start=1):
         if tokenizer.repeats_own_prefix(line):
@@ -95,6 +96,7 @@ def _warn_about_repeated_prefix(model: HuggingFace, lines: Sequence[str]) -> Non
 
 
 def _warn_about_unknown_words(tokenizer: Any, lines: Sequence[str]) -> None:
+    """Warn if the texts have words that the model's vocabulary lacks."""
     unknown_by_line = {number: tokenizer.unknown_tokens(line) for number, line in enumerate(lines, start=1)}
     total = sum(unknown_by_line.values())
     if not total:
@@ -107,6 +109,7 @@ def _warn_about_unknown_words(tokenizer: Any, lines: Sequence[str]) -> None:
 
 
 def _write(stream: IO[str], scored: Iterator[tuple[int, TextSurprisal]], separator: str) -> int:
+    """Write the scores as CSV or TSV, and return the number of rows."""
     rows = _rows(scored)
     if separator == ",":
         return write_csv(stream, _COLUMNS, rows)

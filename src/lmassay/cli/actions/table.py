@@ -71,6 +71,7 @@ def _usable(records: Sequence[RunRecord], results: Path) -> list[RunRecord]:
 
 
 def _print(results_table: RunTable) -> None:
+    """Print a table on standard output, followed by its notes."""
     headers = [results_table.row_key, *("\n".join(column) for column in results_table.columns)]
     rows = []
     for row in results_table.rows:
