@@ -490,6 +490,7 @@ class _Call:
             raise PluginError(f"the model {model.name} gave {len(answered)} answers to {len(self._requests)} requests")
 
     def _replies(self) -> Iterable[Any]:
+        """Call the method of the model, and return what it returns."""
         methods: dict[str, Callable[[Sequence[Request]], ModelReplies]] = {
             "generate": self._model.generate,
             "logprobs": self._model.logprobs,
@@ -682,7 +683,7 @@ class ReproducedFigure:
             difference = float(self.computed) - float(self.published)
         except ValueError:
             return False
-        # Decimal fractions are not exact in binary, so 0.3 - 0.2 may be slightly larger than 0.1.
+        # Decimal fractions are not exact in binary: 0.8 - 0.7 is slightly larger than 0.1.
         return abs(difference) <= self.tolerance + 1e-9
 
     @property

@@ -69,7 +69,7 @@ _SHORTEST_KEY_IN_ADDRESS = 10
 # Digests of git commits and of files, which are parts of addresses of published models.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONG_WORD = re.compile(r"[A-Za-z0-9]{20,}")
-_EACH_KIND = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
+_LOWER_UPPER_DIGIT = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"))
 _VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{0,30}://\S+", re.IGNORECASE)
 # The scheme itself is not part of the match, because it would be searched for at each letter of a long text.
@@ -263,7 +263,7 @@ def _is_random(text: str) -> bool:
 def _is_mixed(text: str) -> bool:
     """Return whether a text has a long word and, from its start on, lower-case letters, capitals and digits."""
     word = _LONG_WORD.search(text)
-    return word is not None and all(kind.search(text, word.start()) is not None for kind in _EACH_KIND)
+    return word is not None and all(kind.search(text, word.start()) is not None for kind in _LOWER_UPPER_DIGIT)
 
 
 # --- redaction --------------------------------------------------------------------------------------------------------
@@ -344,6 +344,7 @@ def redacted_value(value: Any) -> Any:
 
 
 def _redacted_parts(value: Any, pattern: re.Pattern[str] | None) -> Any:
+    """Apply :func:`_redacted_text` to all texts of a value."""
     if isinstance(value, str):
         return _redacted_text(value, pattern)
     if isinstance(value, Mapping):
@@ -382,6 +383,7 @@ def shown_value(value: Any) -> str:
 
 
 def _with_blanked_options(value: Any) -> Any:
+    """Return a value in which the values of options with a name like ``api_key`` are replaced."""
     if isinstance(value, Mapping):
         blanked = {}
         for name, inner in value.items():

@@ -35,7 +35,7 @@ from lmassay.answers.mentions import ChoiceLookup, MaskedLine, Mention, choice_l
 from lmassay.answers.plain_text import before_next_question, plain
 
 # Values of ``how`` that several functions below use.
-TWO = "two different answers"
+TWO_ANSWERS = "two different answers"
 CONTRADICTION = "letter and text disagree"
 REPEATED = "choices repeated"
 DENIED = "denied only"
@@ -61,7 +61,7 @@ class Weight(IntEnum):
     """How plainly something is said to be the answer; the plainest comes first."""
 
     STATED = 1
-    """The sentence says that it is the answer, or consists of nothing else."""
+    """The sentence says that it is the answer, consists of nothing else, or corrects an earlier answer."""
     STRESSED = 2
     """It is in bold type, in a conclusion ("therefore …"), or a letter at the beginning of the text."""
     MENTIONED = 3
@@ -185,10 +185,11 @@ def _agreement(statements: Sequence[Statement]) -> Parsed:
         return Parsed(letters.pop(), statements[0].how)
     if len(statements) == 1 and statements[0].how == CONTRADICTION:
         return Parsed(None, CONTRADICTION)
-    return Parsed(None, TWO)
+    return Parsed(None, TWO_ANSWERS)
 
 
 def _statements_of_text(text: str, lookup: ChoiceLookup, question: QuestionTraits) -> list[Statement]:
+    """Return the statements of all lines of a text."""
     lines = []
     for raw_line in text.splitlines():
         line = " ".join(raw_line.split())
@@ -305,6 +306,7 @@ def _mentions_before(mentions: Sequence[Mention], first: int, end: int) -> int:
 
 
 def _sentence_borders(low: str, explains_from: int) -> list[int]:
+    """Return the positions where sentences begin and end in a line."""
     borders = {0, explains_from, len(low)}
     for end in patterns.SENTENCE_END.finditer(low):
         follows_letter = end[0] == "." and low[end.start() - 1 : end.start()] == patterns.LETTER
@@ -398,13 +400,14 @@ def _statement(weight: Weight, mentions: Sequence[Mention], how: str, listed: st
         # The letter of one choice with the text of another contradicts itself.
         how = CONTRADICTION
     elif len(letters) > 1:
-        how = TWO
+        how = TWO_ANSWERS
     elif not how:
         how = _how(weight, kinds)
     return Statement(weight, frozenset(letters), how, listed)
 
 
 def _how(weight: Weight, kinds: set[str]) -> str:
+    """Return how choices were named, given the kinds of their mentions."""
     if kinds == {"letter"}:
         return "letter alone" if weight == Weight.STATED else "letter in a sentence"
     if kinds == {"unknown"}:

@@ -102,6 +102,7 @@ class Comparisons(list[Comparison]):
         return file
 
     def _columns(self) -> dict[str, list[Any]]:
+        """Return the differences as columns of a data frame."""
         columns: dict[str, list[Any]] = {}
         for row in self:
             for name, value in row.as_json().items():
@@ -189,6 +190,7 @@ def _listed(runs: Any) -> list[Run | str | Path]:
 
 
 def _run(run: Run | str | Path, results: str | Path | None) -> Run:
+    """Return a run that is given as an object, a results folder or an id."""
     if isinstance(run, Run):
         return run
     if isinstance(run, Path) or (Path(run) / STORE_FILE).is_file():

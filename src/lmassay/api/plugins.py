@@ -189,6 +189,7 @@ def _check_kind(kind: str, value: Any) -> None:
 
 
 def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) -> str:
+    """Return the text of a call of ``lmassay.task`` or ``lmassay.model``, for a repr."""
     arguments = [repr(plugin) if isinstance(plugin, str) else plugin.__name__]
     for name, value in options.items():
         # Notebooks are often shared together with their outputs, so secrets must not be in them.
@@ -197,6 +198,7 @@ def _call_text(function: str, plugin: str | type, options: Mapping[str, Any]) ->
 
 
 def _short(value: Any) -> str:
+    """Return the value of an option as short text, without secrets."""
     if is_frame(value):
         return _frame_text(value)
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > _MAX_SHOWN_ITEMS:

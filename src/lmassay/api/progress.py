@@ -48,6 +48,7 @@ class ProgressLine:
             self._show("")
 
     def _show(self, text: str) -> None:
+        """Replace the shown text by another one; an empty text removes it."""
         if self._display is None:
             # Spaces overwrite what is left of a longer text.
             sys.stderr.write(f"\r{text.ljust(self._last_length)}\r{text}")

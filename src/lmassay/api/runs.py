@@ -215,6 +215,7 @@ class RunExamples:
 
 
 def _example(row: Row, exchanges: Sequence[tuple[Mapping[str, Any], Response]]) -> RunExample:
+    """Return an example of a run, given its row and its requests with their responses."""
     prompts = tuple(_prompt(request) for request, _ in exchanges)
     answers = tuple(response.answer for _, response in exchanges)
     if not answers:
@@ -423,6 +424,7 @@ class Runs(list[Run]):
         return super().__getitem__(key)
 
     def _named(self, name: str) -> Run:
+        """Return the run that a name stands for, or raise a KeyError with a suggestion."""
         if not self:
             raise KeyError(f"{name}; there are no runs")
         if name == LATEST:
@@ -483,6 +485,7 @@ class Runs(list[Run]):
         return display.write_report(self._folder(), [run.record for run in self], Path(path))
 
     def _folder(self) -> Path:
+        """Return the results folder of these runs; raise a UserError if they are in several folders."""
         folders = {run.folder.resolve(): run.folder for run in self}
         if not folders:
             raise UserError("there are no runs to show")

@@ -245,6 +245,7 @@ def static_file(request: Request) -> Response:
 
 
 def _error_page(context: Context, request: Request, error: Exception) -> Response:
+    """Return a page, or for a live part a JSON document, that says what went wrong."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, error.detail
         if status == 404 and text == "Not Found":

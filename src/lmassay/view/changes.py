@@ -110,6 +110,7 @@ class Changes:
         return _redirect(self.context.address_with_message(address, "Note and tags are saved."))
 
     def _annotation_page(self, request: Request, record: RunRecord, form: Form, problem: str, status: int) -> Response:
+        """Return the page that shows a problem and keeps what the user has typed."""
         return self.context.page(
             "annotate.html",
             request,

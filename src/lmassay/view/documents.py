@@ -86,6 +86,7 @@ class Documents:
         return _document(text, "html", "comparison", is_download="download" in request.query_params)
 
     def _comparison(self, request: Request, store: Store) -> RunComparison:
+        """Compare the runs that the address names; the first one is the base."""
         runs = request.query_params.getlist("run")
         if len(runs) < 2:
             raise HTTPException(400, "Select at least two runs to compare; the others are compared with the first.")
@@ -99,6 +100,7 @@ class Documents:
         return compare_with_first([(store, record) for record in records])
 
     def _selected(self, request: Request, store: Store) -> Sequence[RunRecord]:
+        """Return the runs that the address names, or all runs that match its filters."""
         if "all" in request.query_params:
             snapshot = self.context.folder.snapshot()
             query = ListQuery.of(request.query_params)
@@ -114,6 +116,7 @@ class Documents:
 
 
 def _differences(comparison: RunComparison) -> list[Difference]:
+    """Return the rows of the table of differences."""
     rows = []
     for row in comparison.rows:
         rows.append(
@@ -135,6 +138,7 @@ def _differences(comparison: RunComparison) -> list[Difference]:
 
 
 def _document(text: str, format_name: str, name: str, *, is_download: bool) -> Response:
+    """Return a response with a document, to be shown or downloaded."""
     headers = {"content-security-policy": _DOCUMENT_POLICY}
     if is_download or format_name != "html":
         headers["content-disposition"] = f'attachment; filename="{name}.{format_name}"'

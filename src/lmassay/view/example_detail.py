@@ -67,6 +67,7 @@ def example_detail(store: Store, record: RunRecord, position: int) -> ExampleDet
 
 
 def _stored_data(row: Row) -> list[tuple[str, str]]:
+    """Return the inputs, reference and details as (title, JSON) pairs, without empty ones."""
     values = {"inputs": row.example.inputs, "reference": row.example.reference, "details": row.score.details}
     data = []
     for title, value in values.items():
@@ -80,6 +81,7 @@ _TEXTS_OF_REQUESTS = ("messages", "prompt", "context", "continuation", "text", "
 
 
 def _exchange(request: Mapping[str, Any], response: Response) -> Exchange:
+    """Return a stored request and its response as texts."""
     settings = {name: value for name, value in request.items() if name not in _TEXTS_OF_REQUESTS}
     facts = [f"finish: {response.finish}"]
     if response.tokens_in is not None:

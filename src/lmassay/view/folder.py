@@ -168,6 +168,7 @@ class ResultsFolder:
             self._read_at = -1.0
 
     def _state_of_files(self) -> tuple[object, ...]:
+        """Return the size and the time of the last change of the store's files."""
         states: list[object] = []
         for name in (STORE_FILE, f"{STORE_FILE}-wal"):
             try:
@@ -180,6 +181,7 @@ class ResultsFolder:
         return tuple(states)
 
     def _read(self, files: tuple[object, ...]) -> Snapshot:
+        """Read the folder and return a new snapshot."""
         if not (self.path / STORE_FILE).is_file():
             return Snapshot(version="empty")
         try:
@@ -200,6 +202,7 @@ class ResultsFolder:
         return Snapshot(runs, version=_digest(files, changing))
 
     def _state(self, store: Store, record: RunRecord) -> RunState:
+        """Return a run with its progress and counts; if they cannot be read, with the problem."""
         if record.status == DAMAGED:
             return RunState(record, in_progress=False, problem=record.note)
         in_progress = store.is_in_progress(record)
@@ -228,6 +231,7 @@ class ResultsFolder:
     def _counts_of(
         self, store: Store, record: RunRecord, in_progress: bool, progress: RunProgress | None
     ) -> dict[str, int]:
+        """Return the counts of a run's examples by state, from the cache if nothing can have changed."""
         if in_progress:
             self._counts.pop(record.id, None)
             return store.count(record.id)

@@ -92,6 +92,7 @@ class Guard:
         return None
 
     def _is_for_this_host(self, request: Request) -> bool:
+        """Return whether a request names this server as its host."""
         hosts = request.headers.getlist("host")
         # Exactly one Host header: with two, another program could check one and use the other.
         if len(hosts) != 1:
@@ -136,6 +137,8 @@ def _refusal(status: int, reason: str) -> Response:
 
 
 def _with_headers(send: Send) -> Send:
+    """Return a ``send`` function that adds the security headers to each response."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

@@ -87,6 +87,7 @@ class ListQuery:
         return [states[record.id] for record in self._sorted(records)]
 
     def _sorted(self, records: Sequence[RunRecord]) -> list[RunRecord]:
+        """Return runs in the order that the query asks for; the newest first if it cannot be applied."""
         order = self.sort.removeprefix(_METRIC)
         if self.sort == NEWEST or (order == self.sort and order not in SORT_KEYS):
             return list(reversed(records))
@@ -183,6 +184,7 @@ def run_list(snapshot: Snapshot, query: ListQuery) -> RunList:
 
 
 def _grouped(rows: Sequence[ListRow], by: str) -> list[tuple[str, Sequence[ListRow]]]:
+    """Return the rows in groups by model or task, sorted by the name of the group."""
     if by not in GROUPS:
         return [("", rows)] if rows else []
     groups: dict[str, list[ListRow]] = {}
@@ -263,6 +265,7 @@ def choices(snapshot: Snapshot, query: ListQuery) -> Choices:
 
 
 def _sortable_metrics(record: RunRecord) -> Iterator[str]:
+    """Yield the metrics of a run by which the list can be sorted."""
     for result in record.results:
         # Details, such as the points of a curve, would make the list of choices long. Their names have a dot or an @; a
         # headline metric is never a detail, even if it is called pass@1.
@@ -272,6 +275,7 @@ def _sortable_metrics(record: RunRecord) -> Iterator[str]:
 
 
 def _sort_choices(metrics: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the ways to sort the list: fixed ones, then one for each metric."""
     sort = [
         (NEWEST, "newest first"),
         ("created", "oldest first"),

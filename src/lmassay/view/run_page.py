@@ -105,6 +105,7 @@ def _page_number(text: str) -> int:
 
 
 def _number_or_nothing(text: str) -> str:
+    """Return a text if it is a finite number, else an empty text."""
     try:
         is_finite = math.isfinite(float(text))
     except ValueError:
@@ -346,6 +347,7 @@ def _example_rows(
     titles: Sequence[str],
     metrics: Sequence[str],
 ) -> list[ExampleRow]:
+    """Return the rows of the table of examples, with shortened texts."""
     full_texts = []
     for _, row in rows:
         texts = texts_of(record, row, store.exchanges_of(record.id, row.example.id))
